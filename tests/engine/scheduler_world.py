@@ -72,7 +72,6 @@ class World:
         self.do(self.scheduler.returned(worker, self.now))
 
     def pass_time(self, seconds=None):
-        """Let time pass, as long as the scheduler says that it can wait where it is not said."""
         self.now += self.scheduler.wait(self.now) if seconds is None else seconds
         self.do(self.scheduler.tick(self.now))
 
@@ -93,7 +92,7 @@ class World:
 
     def do(self, commands):
         self.depth += 1
-        for command in sorted(commands, key=lambda one: isinstance(one, EndWorker)):
+        for command in sorted(commands, key=lambda command: isinstance(command, EndWorker)):
             self.log.append((self.now, command))
             if isinstance(command, StartWorker):
                 assert self.workers[command.worker] == OFF

@@ -20,17 +20,17 @@ class World:
         self.came = {}  # group -> fates
         self.units = self.groups = 0
 
-    def issue(self, wanted):
-        count = min(wanted, self.admission.num_issuable // SIZE)
+    def issue(self, limit):
+        count = min(limit, self.admission.num_issuable // SIZE)
         if not count:
             return
         groups = range(self.groups, self.groups + count)
         self.groups += count
-        self.open[self.units] = {group: self._units_of_step() for group in groups}
+        self.open[self.units] = {group: self._new_fates() for group in groups}
         self.admission.issue(self.units, dict.fromkeys(groups, SIZE))
         self.units += 1
 
-    def _begun(self):
+    def _new_fates(self):
         fates = [["open"] for _ in range(SIZE)]
         self.fates += fates
         return fates
@@ -40,11 +40,10 @@ class World:
             for group, fates in self.open[unit].items():
                 for fate in fates:
                     fate[0] = "lost"
-                self.open[unit][group] = self._units_of_step()
+                self.open[unit][group] = self._new_fates()
         self.admission.reissue(unit)
 
     def answer(self, unit, failed):
-        """Answer a unit, or answer it again; ``failed``: whether its first group has failed."""
         groups = dict(self.open.get(unit, {}))
         if failed and groups:
             for fate in groups.pop(min(groups)):
@@ -54,7 +53,6 @@ class World:
         self.admission.answer(unit, dict.fromkeys(groups, SIZE))
 
     def learn(self, old):
-        """Learn from the first plays that came; of groups, every ``old``-th is withheld."""
         while self.taken < GAMES:
             if not self.came:
                 return  # the step goes on when more come
@@ -122,14 +120,14 @@ def test_every_play_that_was_issued_is_in_one_place(lag, events):
         world.check()
 
 
-def room(admission, learnt):
+def num_issuable(admission, learnt):
     admission.begin(learnt)
     return admission.num_issuable
 
 
 def test_no_more_is_issued_than_the_lag_allows_and_the_run_has_left():
     admission = Admission(games=8, lag=2, steps=4)
-    assert [room(admission, learnt) for learnt in range(5)] == [24, 24, 16, 8, 0]
+    assert [num_issuable(admission, learnt) for learnt in range(5)] == [24, 24, 16, 8, 0]
     admission.begin(0)
     admission.issue(0, {0: 4, 1: 4, 2: 4})
     assert admission.num_issuable == 12
@@ -139,7 +137,7 @@ def test_no_more_is_issued_than_the_lag_allows_and_the_run_has_left():
     assert admission.num_issuable == 20
     admission.take(2, old=False)  # and not one that is learnt from, before that is done
     assert admission.num_issuable == 20
-    assert room(admission, 1) == 24
+    assert num_issuable(admission, 1) == 24
 
 
 def test_a_group_that_comes_in_part_is_lost_as_a_whole():

@@ -1,5 +1,6 @@
 """A sampler that holds weights of its own plays with those of now, as one in the training process does."""
 
+import itertools
 import json
 
 import numpy as np
@@ -13,10 +14,10 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.workers.units import WorkUnit, answer_of, news_bytes, task_bytes
 from sparring.engine.workers.worker import Worker, serve
 from sparring.engine.workers.worker_weights import PublishedWeights
-from sparring.league.seating import starts
 from sparring.learn.pack import Reader, pack
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
+from tests.engine.builders import specs_of
 
 APART = '''
 from sparring.models.samplers.in_process import InProcessSampler
@@ -61,17 +62,17 @@ def apart(module):
 
 def engine(name):
     model = {"hidden_size": 16, "heads": 2}
-    asked = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 32}, "model": model, "threads": 1}
-    return LocalEngine(resolve({**asked, "learner": {"average": 0.5, "learning_rate": 0.01}, "sampler": {"name": name}}))
+    config = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 32}, "model": model, "threads": 1}
+    return LocalEngine(resolve({**config, "learner": {"average": 0.5, "learning_rate": 0.01}, "sampler": {"name": name}}))
 
 
 def rounds(run, count):
-    methods, state, said = Methods.of(run.config), RunState(), []
+    methods, state, replies = Methods.of(run.config), RunState(), []
     for _ in range(count):
-        found = play_round(run.config, run, methods, state)
-        state = found.state
-        said.append([(turn.reply, [segment.logprobs for segment in turn.segments]) for one in found.episodes for turn in one.turns])
-    return said
+        outcome = play_round(run.config, run, methods, state)
+        state = outcome.state
+        replies.append([(turn.reply, [segment.logprobs for segment in turn.segments]) for episode in outcome.episodes for turn in episode.turns])
+    return replies
 
 
 def test_weights_are_published_before_they_are_played_with(apart):
@@ -94,8 +95,7 @@ def test_averaged_weights_are_published_and_snapshots_stay(apart):
     assert run.agent(LEARNER).sampler.version == 2
 
 
-# -- newer weights reach plays that go on: what was said before stands, and every sampled run names its weights --
-
+# newer weights reach plays that go on: what was said before stands, and every sampled run names its weights
 CONFIG = {
     "name": "renewed", "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 16},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "mirror"},
@@ -105,7 +105,7 @@ TOLERANCE = 1e-4
 
 
 @pytest.fixture
-def room(tmp_path):
+def setting(tmp_path):
     config = resolve(CONFIG)
     engine = LocalEngine(config)
     published = PublishedWeights(engine, tmp_path / "weights")
@@ -116,19 +116,18 @@ def room(tmp_path):
             parameter.add_(torch.randn_like(parameter))
     engine.model.version += 1
     newer = published.files(published.pin_newest())
-    specs = starts(0, games=engine.environments, rollout=config.rollout, matchmaker=config.matchmaker.bind("league.matchmakers"), members=(), root=engine.root, progress=0.0)
-    unit = WorkUnit(tuple(specs), older, 0.0)
+    unit = WorkUnit(tuple(specs_of(engine)), older, 0.0)
     return config.model_dump(mode="json"), engine, older, newer, unit
 
 
 def runs_of(episodes):
-    found = []
+    runs = []
     for episode in episodes:
         for turn in episode.turns:
-            own = [part for part in turn.segments if part.kind == "sampled"]
-            found += [(turn.moment, place, part.weights_version, len(part.ids)) for place, part in enumerate(own)]
-            assert turn.weights_version == own[-1].weights_version
-    return found
+            sampled = [part for part in turn.segments if part.kind == "sampled"]
+            runs += [(turn.moment, place, part.weights_version, len(part.ids)) for place, part in enumerate(sampled)]
+            assert turn.weights_version == sampled[-1].weights_version
+    return runs
 
 
 def versions(episodes):
@@ -136,36 +135,45 @@ def versions(episodes):
 
 
 def differences(engine, episodes, version):
-    own = engine.policies["main"]
-    reader = Reader(own.model, temperature=own.params.temperature, micro_tokens=own.config.learner.micro_tokens)
-    found = []
+    policy = engine.policies["main"]
+    reader = Reader(policy.model, temperature=policy.params.temperature, micro_tokens=policy.config.learner.micro_tokens)
+    gaps = []
     for episode in episodes:
         data = pack([episode])
         turns = sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))  # as in the turn table
         parts = [part for turn in turns for part in turn.segments if part.kind == "sampled"]
-        wanted = np.array([part.weights_version == version for part in parts for _ in part.ids])
-        found += np.abs(reader.logprobs(data) - data.logprobs)[wanted].tolist()
-    return np.array(found)
+        chosen = np.array([part.weights_version == version for part in parts for _ in part.ids])
+        gaps += np.abs(reader.logprobs(data) - data.logprobs)[chosen].tolist()
+    return np.array(gaps)
+
+
+def renewing(worker, files, call):
+    calls = itertools.count(1)
+    return lambda: worker.renew(news_bytes(files), {}) if next(calls) == call else None
+
+
+def hearing(messages):
+
+    def hear():
+        if not messages:
+            raise EOFError
+        return messages.pop(0)
+
+    return hear
 
 
 @pytest.mark.parametrize("call", [1, 2, 3, 4])
-def test_a_play_goes_on_with_newer_weights_between_turns_and_between_the_tokens_of_a_reply(room, call):
-    config, engine, older, newer, unit = room
-    worker, calls = Worker(config), []
-
-    def between():
-        calls.append(len(calls))
-        if len(calls) == call:
-            worker.renew(news_bytes(newer), {})
-
-    answer = worker.answer(task_bytes({0: unit}), {}, between)
+def test_a_play_goes_on_with_newer_weights_between_turns_and_between_the_tokens_of_a_reply(setting, call):
+    config, engine, older, newer, unit = setting
+    worker = Worker(config)
+    answer = worker.answer(task_bytes({0: unit}), {}, renewing(worker, newer, call))
     episodes = answer_of(answer, {0: unit}).rollouts[0].episodes
     old, new = older[0].version, newer[0].version
     for episode in episodes:
-        said = [version for _, _, version, _ in sorted(runs_of([episode]))]
-        assert said == sorted(said)
-    begun = {version for moment, place, version, _ in runs_of(episodes) if (moment, place) == (0, 0)}
-    assert begun == ({new} if call == 1 else {old})
+        in_order = [version for _, _, version, _ in sorted(runs_of([episode]))]
+        assert in_order == sorted(in_order)
+    initial = {version for moment, place, version, _ in runs_of(episodes) if (moment, place) == (0, 0)}
+    assert initial == ({new} if call == 1 else {old})
     assert versions(episodes) == ({new} if call == 1 else {old, new})
     assert any(place for _, place, _, _ in runs_of(episodes)) == (call in (2, 4))  # a reply has two tokens
     assert differences(engine, episodes, new).max() < TOLERANCE  # the engine holds the newer ones
@@ -173,65 +181,46 @@ def test_a_play_goes_on_with_newer_weights_between_turns_and_between_the_tokens_
 
 
 @pytest.mark.parametrize(("call", "some"), [(1, True), (2, False)])
-def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(room, monkeypatch, call, some):
-    """A reply that began with older weights ends with the newer: its turn names these, its first token is not theirs."""
-    config, _, _, newer, unit = room
+def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(setting, monkeypatch, call, some):
+    config, _, _, newer, unit = setting
     monkeypatch.setattr(logprob_check, "EVERY", 1)
-    worker, calls = Worker(config), []
-
-    def between():
-        calls.append(len(calls))
-        if len(calls) == call:
-            worker.renew(news_bytes(newer), {})
-
-    episodes = answer_of(worker.answer(task_bytes({0: unit}), {}, between), {0: unit}).rollouts[0].episodes
+    worker = Worker(config)
+    episodes = answer_of(worker.answer(task_bytes({0: unit}), {}, renewing(worker, newer, call)), {0: unit}).rollouts[0].episodes
     if call == 2:  # no play has a turn that names older weights
         episodes = [episode for episode in episodes if {turn.weights_version for turn in episode.turns} == {newer[0].version}]
         assert episodes
-    found = logprob_check.check_logprobs(worker.players, episodes)
-    assert bool(found) == some and all(one.largest < TOLERANCE for one in found)
+    checks = logprob_check.check_logprobs(worker.players, episodes)
+    assert bool(checks) == some and all(check.largest < TOLERANCE for check in checks)
 
 
-def test_weights_that_are_not_newer_or_cannot_be_read_leave_the_play_as_it_is(room):
-    config, _, older, newer, unit = room
+def test_weights_that_are_not_newer_or_cannot_be_read_leave_the_play_as_it_is(setting):
+    config, _, older, newer, unit = setting
     worker = Worker(config)
     worker.renew(news_bytes(newer), {})  # of players that nobody has asked it for yet
     alone = worker.answer(task_bytes({0: unit}), {})
-    gone = [one._replace(file=one.file + ".gone", version=9) for one in newer]
+    gone = [file._replace(file=file.file + ".gone", version=9) for file in newer]
     for news in (older, gone):
         assert worker.answer(task_bytes({0: unit}), {}, lambda news=news: worker.renew(news_bytes(news), {})) == alone
     worker.renew(news_bytes(newer), {})
     assert worker.answer(task_bytes({0: unit}), {}) == alone  # a task says what it is begun with
 
 
-def test_a_worker_hears_news_while_it_plays_and_between_tasks_and_answers_tasks_alone(room):
-    config, _, older, newer, unit = room
+def test_a_worker_hears_news_while_it_plays_and_between_tasks_and_answers_tasks_alone(setting):
+    config, _, older, newer, unit = setting
     task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
     messages = [(json.dumps(config).encode(), {}), task, news, news, task]
-    said = []
-
-    def hear():
-        if not messages:
-            raise EOFError
-        return messages.pop(0)
-
-    serve(hear, said.append, lambda: bool(messages) and messages[0] is news)
-    assert json.loads(said[0]).keys() == {"ready"} and len(said) == 3
-    first, second = (answer_of(one, {0: unit}).rollouts[0].episodes for one in said[1:])
+    answers = []
+    serve(hearing(messages), answers.append, lambda: bool(messages) and messages[0] is news)
+    assert json.loads(answers[0]).keys() == {"ready"} and len(answers) == 3
+    first, second = (answer_of(answer, {0: unit}).rollouts[0].episodes for answer in answers[1:])
     assert versions(first) == {newer[0].version}  # heard before the first call
     assert versions(second) == {older[0].version}
 
 
-def test_in_pinned_order_a_worker_that_plays_hears_nothing(room):
-    config, _, older, newer, unit = room
+def test_in_pinned_order_a_worker_that_plays_hears_nothing(setting):
+    config, _, older, newer, unit = setting
     config = {**config, "scale": {**config["scale"], "order": "pinned"}}
     task, news = (task_bytes({0: unit}), {}), (news_bytes(newer), {})
-    messages, said = [(json.dumps(config).encode(), {}), task, news], []
-
-    def hear():
-        if not messages:
-            raise EOFError
-        return messages.pop(0)
-
-    serve(hear, said.append, lambda: bool(messages))
-    assert versions(answer_of(said[1], {0: unit}).rollouts[0].episodes) == {older[0].version}
+    messages, answers = [(json.dumps(config).encode(), {}), task, news], []
+    serve(hearing(messages), answers.append, lambda: bool(messages))
+    assert versions(answer_of(answers[1], {0: unit}).rollouts[0].episodes) == {older[0].version}

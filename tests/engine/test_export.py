@@ -117,9 +117,9 @@ def test_the_code_of_the_card_runs(tiny, tmp_path, monkeypatch, capsys):
 
 def test_sampling_settings_are_those_of_training(tiny, tmp_path):
     export(tiny, tmp_path, step=3)
-    found = GenerationConfig.from_pretrained(tmp_path)
-    assert (found.do_sample, found.temperature, found.top_k, found.max_new_tokens) == (True, 0.8, 5, 2)
-    assert found.eos_token_id == list(tiny.policies["main"].renderer.stop_ids)
+    generation = GenerationConfig.from_pretrained(tmp_path)
+    assert (generation.do_sample, generation.temperature, generation.top_k, generation.max_new_tokens) == (True, 0.8, 5, 2)
+    assert generation.eos_token_id == list(tiny.policies["main"].renderer.stop_ids)
 
 
 def test_adapters_alone_give_the_policy_on_the_base_model(adapted, chat_folder, tmp_path):
@@ -138,7 +138,6 @@ def test_adapters_alone_give_the_policy_on_the_base_model(adapted, chat_folder, 
 
 
 def test_a_mixture_of_adapters_shares_their_base(adapted, tmp_path):
-    """Each member as adapters alone, or merged: both say what the run's member says."""
     members = {snapshot(step): 0.5 for step in (1, 2)}
     for number, member in enumerate(members, start=1):
         for name, parameter in adapted.model.network.named_parameters():
@@ -146,14 +145,14 @@ def test_a_mixture_of_adapters_shares_their_base(adapted, tmp_path):
                 parameter.data.fill_(0.1 * number)
         adapted.take_member(member)
     mixture = MemberMixture(members, adapted.agent)
-    wanted = [probabilities(adapted.policies["main"].past[member.step].model.network) for member in members]
-    assert not torch.allclose(*wanted, atol=1e-5)
+    expected = [probabilities(adapted.policies["main"].past[member.step].model.network) for member in members]
+    assert not torch.allclose(*expected, atol=1e-5)
     for adapter in (True, False):
         folder = tmp_path / str(adapter)
         export_mixture(adapted, folder, mixture, step=2, answer="uniform", adapter=adapter)
-        found = exported(folder=str(folder))
-        agents = [found.agent(who) for who in found.members]
-        for agent, rows in zip(agents, wanted, strict=True):
+        loaded = exported(folder=str(folder))
+        agents = [loaded.agent(who) for who in loaded.members]
+        for agent, rows in zip(agents, expected, strict=True):
             assert torch.allclose(probabilities(agent.sampler.model.network), rows, atol=1e-6)
         bases = [next(p for n, p in agent.sampler.model.network.named_parameters() if "embed" in n) for agent in agents]
         assert (bases[0].data_ptr() == bases[1].data_ptr()) == adapter
@@ -180,8 +179,8 @@ def test_of_several_policies_one_is_named(tmp_path):
     with pytest.raises(ConfigError, match="--policy leader"):
         export_mixture(engine, tmp_path / "none", mixture, step=1, answer="nash")
     export_mixture(engine, tmp_path / "one", mixture, step=1, answer="nash", policy="helper")
-    found = exported(folder=str(tmp_path / "one"))
-    assert found.agent(*found.members).sampler.model.width == 16
+    loaded = exported(folder=str(tmp_path / "one"))
+    assert loaded.agent(*loaded.members).sampler.model.width == 16
     with pytest.raises(UnknownNameError, match="snapshot of this run"):
         export(engine, tmp_path / "two", step=1, policy="helper", member=snapshot(7))
 
@@ -196,8 +195,8 @@ def test_members_of_several_learners_are_each_written_as_what_they_are(tmp_path)
         engine.policies[name].past[1].model.network.lm_head.weight.data.fill_(0.1 * (1 + place))
     mixture = MemberMixture(dict.fromkeys(members, 0.5), engine.agent)
     export_mixture(engine, tmp_path / "all", mixture, step=1, answer="nash")
-    found = exported(folder=str(tmp_path / "all"))
-    heads = [found.agent(who).sampler.model.network.lm_head.weight for who in found.members]
+    loaded = exported(folder=str(tmp_path / "all"))
+    heads = [loaded.agent(who).sampler.model.network.lm_head.weight for who in loaded.members]
     assert [float(head.flatten()[0]) for head in heads] == pytest.approx([0.1, 0.2])
     with pytest.raises(ConfigError, match="past-counter-000001 is a snapshot of counter; leave --policy out"):
         export_mixture(engine, tmp_path / "one", mixture, step=1, answer="nash", policy="main")
@@ -220,8 +219,7 @@ def test_without_adapters_there_are_none_to_write(tiny, tmp_path):
         export(tiny, tmp_path, step=3, adapter=True)
 
 
-# -- the answer of a run: its policy, its last weights, or a mixture of the league's members --
-
+# the answer of a run: its policy, its last weights, or a mixture of the league's members
 GAME = make_game("kuhn_poker")
 STATES = enumerate_info_states(GAME)
 MEMBERS = [snapshot(step) for step in (1, 2, 3)]
@@ -231,30 +229,29 @@ BASE_ANSWER = {
 }
 
 
-def table(rows):
-    found, numbers = {}, iter(rows)
-    for query in STATES.queries:
-        first = next(numbers)
-        found[query.seat, query.key] = dict(zip(query.legal_actions, (first, 1 - first), strict=True))
-    return TabularScorer(found)
+def tables(states, count):
+    rows = st.lists(st.floats(0.0, 1.0), min_size=len(states), max_size=len(states))
+    return st.lists(rows, min_size=count, max_size=count)
 
 
-def policies(count):
-    return st.lists(st.lists(st.floats(0.0, 1.0), min_size=len(STATES), max_size=len(STATES)), min_size=count, max_size=count)
+def scorer(states, rows, legal=1.0):
+    rows_by_state = {}
+    for query, share in zip(states.queries, rows, strict=True):
+        rows_by_state[query.seat, query.key] = dict(zip(query.legal_actions, (legal * share, legal * (1 - share)), strict=True))
+    return TabularScorer(rows_by_state)
 
 
 def returns(first, second):
     """Return what seat 0 earns with the first policy against the second, exactly."""
-    one, other = query_policy(first, STATES)[0], query_policy(second, STATES)[0]
-    joint = [one[n] if query.seat == 0 else other[n] for n, query in enumerate(STATES.queries)]
+    ours, theirs = query_policy(first, STATES)[0], query_policy(second, STATES)[0]
+    joint = [ours[n] if query.seat == 0 else theirs[n] for n, query in enumerate(STATES.queries)]
     return exact_values(STATES, joint).returns[0]
 
 
 @settings(deadline=None, max_examples=40)
-@given(policies(4), st.lists(st.floats(0.05, 1.0), min_size=3, max_size=3))
+@given(tables(STATES, 4), st.lists(st.floats(0.05, 1.0), min_size=3, max_size=3))
 def test_one_policy_earns_what_the_mixture_does(rows, weights):
-    """Drawn once a play or played state by state: the same expected return against anybody."""
-    scorers = [table(row) for row in rows]
+    scorers = [scorer(STATES, row) for row in rows]
     shares = np.array(weights) / sum(weights)
     mixture = MemberMixture(dict(zip(MEMBERS, shares.tolist(), strict=True)), dict(zip(MEMBERS, scorers[:3], strict=True)).get)
     mean = sum(share * returns(scorer, scorers[3]) for share, scorer in zip(shares, scorers, strict=False))
@@ -266,7 +263,7 @@ def test_one_policy_earns_what_the_mixture_does(rows, weights):
 def test_weights_by_hand():
     """Seat 0 of Kuhn passes with K in member 1, bets in member 2: after pass and bet it is member 1 alone."""
     calls, folds = [0.0] * len(STATES), [1.0] * len(STATES)
-    first, second = table(folds), table(calls)  # the first action of each state is to pass
+    first, second = scorer(STATES, folds), scorer(STATES, calls)  # the first action of each state is to pass
     mixture = MemberMixture({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}, {MEMBERS[0]: first, MEMBERS[1]: second}.get)
     for query, row in zip(STATES.queries, mixture.action_logprobs(STATES.queries), strict=True):
         later = bool(query.actions)
@@ -278,12 +275,11 @@ def test_one_member_is_the_member_and_equal_members_are_one():
     assert list(mixture.shares()) == MEMBERS[:1]
     both = MemberMixture({MEMBERS[0]: 0.3, MEMBERS[1]: 0.7}, lambda _: UniformScorer())
     exact = nash_conv(GAME, STATES, UniformScorer()).nash_conv
-    for one in (mixture, both):
-        assert nash_conv(GAME, STATES, one).nash_conv == pytest.approx(exact)
+    for agent in (mixture, both):
+        assert nash_conv(GAME, STATES, agent).nash_conv == pytest.approx(exact)
 
 
 def test_teams_that_share_a_draw_have_no_exact_figures_of_a_mixture():
-    """Two profiles of a team, all zeros or all ones: drawn seat by seat they would be mixed up."""
     game = make_game("team_matrix", options={"members": 2})
     states = enumerate_info_states(game)
     mixture = MemberMixture({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}, lambda _: UniformScorer())
@@ -293,26 +289,30 @@ def test_teams_that_share_a_draw_have_no_exact_figures_of_a_mixture():
 
 
 def test_a_state_that_no_member_plays_to_has_the_weights():
-    passes = table([1.0] * len(STATES))
+    passes = scorer(STATES, [1.0] * len(STATES))
     mixture = MemberMixture({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}, lambda _: passes)
     assert all(np.isfinite(row).any() and not np.isnan(row).any() for row in mixture.action_logprobs(STATES.queries))
 
 
+def with_members(config):
+    engine = LocalEngine(resolve(config))
+    for member in MEMBERS:
+        engine.take_member(member)
+    return engine
+
+
 @pytest.fixture(scope="module")
 def engine():
-    made = LocalEngine(resolve(BASE_ANSWER))
-    for member in MEMBERS:
-        made.take_member(member)
-    return made
+    return with_members(BASE_ANSWER)
 
 
 def book():
     rows = {}
-    for i, one in enumerate(MEMBERS):
-        for j, other in enumerate(MEMBERS):
+    for i, member in enumerate(MEMBERS):
+        for j, opponent in enumerate(MEMBERS):
             if i != j:
                 sign = 1 if (i - j) % 3 == 1 else -1  # a cycle
-                rows[Row("kuhn_poker", 0, one, other)] = Results(games=10, wins=5 + 5 * sign, losses=5 - 5 * sign, returns=10.0 * sign)
+                rows[Row("kuhn_poker", 0, member, opponent)] = Results(games=10, wins=5 + 5 * sign, losses=5 - 5 * sign, returns=10.0 * sign)
     return Payoffs(rows)
 
 
@@ -321,10 +321,10 @@ def test_the_named_answers(engine):
     assert list(answer_of(engine, book(), "nash").members.values()) == pytest.approx([1 / 3] * 3)
     assert list(answer_of(engine, book(), "uniform").members) == MEMBERS
     assert list(answer_of(engine, book(), "delta_uniform delta=0.99").members) == MEMBERS[-1:]
+    assert answer_of(LocalEngine(resolve(BASE_ANSWER)), Payoffs(), "nash").name == "policy"  # without members
 
 
 def test_words_say_which_weights_are_measured():
-    """The EMA where a run keeps one, else the live weights; a frozen policy has no average, and a mixture is of members."""
     words = measured_weights
     assert words(resolve(BASE_ANSWER)) == words(resolve(BASE_ANSWER), "average") == "EMA weights"
     assert words(resolve(BASE_ANSWER), "last") == words(resolve({**BASE_ANSWER, "learner": {}})) == "live weights"
@@ -355,24 +355,10 @@ def test_pairs_that_never_met_are_said_of_the_mixture(engine):
     assert note.startswith("3 of 3 pairs of members have never met") and answer_of(engine, Payoffs(), "uniform").notes == ()
 
 
-def test_without_members_it_is_the_policy():
-    assert answer_of(LocalEngine(resolve(BASE_ANSWER)), Payoffs(), "nash").name == "policy"
-
-
 def test_each_play_and_team_draws_its_own(engine):
-    mixture = answer_of(engine, book(), "nash")
-    root = Stream.from_seed(0)
-    specs = [
-        EpisodeSpec(game=GAME, episode_id=n, group_id=n, deal=root.child(n).child("deal"), stream=root.child(n), seats=("agent", "agent"), trained=(False, False))
-        for n in range(60)
-    ]
-    asked = []
-    agent_of = mixture._agent_of
-    mixture._agent_of = lambda who: asked.append(who) or agent_of(who)
-    episodes = play_teams(specs, {"agent": mixture})
-    assert len(episodes) == 60 and all(set(episode.agents) == {"agent"} for episode in episodes)
-    counts = [asked.count(member) for member in MEMBERS]
-    assert min(counts) > 20 and sum(counts) >= 120
+    members = [member for seats in drawn_members(GAME, answer_of(engine, book(), "nash"), 60) for member in seats]
+    counts = [members.count(member) for member in MEMBERS]
+    assert min(counts) > 20 and sum(counts) == 120
 
 
 @pytest.mark.parametrize("answer", ["nahs", "", "delta_uniform alpha=1"])
@@ -381,10 +367,6 @@ def test_what_is_no_answer_is_refused(answer):
         resolve({**BASE_ANSWER, "league": {**BASE_ANSWER["league"], "answer": answer}})
 
 
-# -- an answer with a mixture for each of two sides: its exact figures, who is drawn, and where it has no meaning --
-
-KUHN = make_game("kuhn_poker")
-STATES_SIDES = enumerate_info_states(KUHN)
 TEAMS = make_game("team_matrix", options={"game": "rock_paper_scissors", "members": 2})
 TEAM_STATES = enumerate_info_states(TEAMS)
 THREE = make_game("kuhn_poker", options={"players": 3})
@@ -402,88 +384,69 @@ def poker(calls, bluffs_and_calls):
         "0": 0, "1": 0, "2": 0, "0pb": 0, "1pb": calls, "2pb": 1,
         "0p": bluffs_and_calls, "1p": 0, "2p": 1, "0b": 0, "1b": bluffs_and_calls, "2b": 1,
     }  # fmt: skip
-    table = {}
-    for query in STATES_SIDES.queries:
-        share = bets[query.key]
-        table[query.seat, query.key] = dict(zip(query.legal_actions, (1 - share, share), strict=True))
-    return TabularScorer(table)
+    return scorer(STATES, [1 - bets[query.key] for query in STATES.queries])
 
 
 def test_the_equilibrium_of_kuhn_poker_is_a_mixture_for_each_side():
     """The first calls with Q in 1/3, so 1/3 of the member that does; the second bluffs and calls in 1/3, so 1/3 of the other one."""
     members = [poker(1, 0), poker(0, 1)]
-    pair = nash_conv(KUHN, STATES_SIDES, mixture(members, [1 / 3, 2 / 3], [2 / 3, 1 / 3]))
+    pair = nash_conv(GAME, STATES, mixture(members, [1 / 3, 2 / 3], [2 / 3, 1 / 3]))
     assert pair.nash_conv == pytest.approx(0, abs=1e-12) and pair.values == pytest.approx((-1 / 18, 1 / 18))
     for weights in ([1 / 3, 2 / 3], [2 / 3, 1 / 3]):  # one distribution for both sides is none
-        assert nash_conv(KUHN, STATES_SIDES, mixture(members, weights, weights)).nash_conv > 0.05
-    turned = nash_conv(KUHN, STATES_SIDES, mixture(members, [2 / 3, 1 / 3], [1 / 3, 2 / 3]))
+        assert nash_conv(GAME, STATES, mixture(members, weights, weights)).nash_conv > 0.05
+    turned = nash_conv(GAME, STATES, mixture(members, [2 / 3, 1 / 3], [1 / 3, 2 / 3]))
     assert turned.nash_conv > 0.05
-
-
-def tables(states, count):
-    rows = st.lists(st.floats(0.0, 1.0), min_size=len(states), max_size=len(states))
-    return st.lists(rows, min_size=count, max_size=count)
-
-
-def scorer(states, rows, legal=1.0):
-    found = {}
-    for query, share in zip(states.queries, rows, strict=True):
-        found[query.seat, query.key] = dict(zip(query.legal_actions, (legal * share, legal * (1 - share)), strict=True))
-    return TabularScorer(found)
 
 
 SHARES = st.lists(st.floats(0.0, 1.0), min_size=3, max_size=3).filter(lambda shares: sum(shares) > 0.1)
 
 
 @settings(max_examples=20)
-@given(tables(STATES_SIDES, 3), SHARES, SHARES)
+@given(tables(STATES, 3), SHARES, SHARES)
 def test_it_is_the_pair_of_the_sides_own_mixtures(rows, first, second):
-    """Its NashConv is that of the table in which each seat has what its side's mixture says; OpenSpiel finds the best responses."""
-    members = [scorer(STATES_SIDES, row) for row in rows]
-    first, second = ([share / sum(own) for share in own] for own in (first, second))
-    alone = [query_policy(mixture(members, own, own), STATES_SIDES)[0] for own in (first, second)]
-    table = {(query.seat, query.key): dict(zip(query.legal_actions, alone[query.seat][n], strict=True)) for n, query in enumerate(STATES_SIDES.queries)}
-    pair = nash_conv(KUHN, STATES_SIDES, mixture(members, first, second))
-    joint = nash_conv(KUHN, STATES_SIDES, TabularScorer(table))
+    members = [scorer(STATES, row) for row in rows]
+    first, second = ([share / sum(weights) for share in weights] for weights in (first, second))
+    alone = [query_policy(mixture(members, weights, weights), STATES)[0] for weights in (first, second)]
+    table = {(query.seat, query.key): dict(zip(query.legal_actions, alone[query.seat][n], strict=True)) for n, query in enumerate(STATES.queries)}
+    pair = nash_conv(GAME, STATES, mixture(members, first, second))
+    joint = nash_conv(GAME, STATES, TabularScorer(table))
     assert pair.gains == pytest.approx(joint.gains, abs=1e-9) and pair.values == pytest.approx(joint.values, abs=1e-9)
 
 
 @settings(max_examples=20)
-@given(tables(STATES_SIDES, 3), tables(TEAM_STATES, 3), SHARES)
+@given(tables(STATES, 3), tables(TEAM_STATES, 3), SHARES)
 def test_equal_weights_are_one_mixture_to_the_bit(rows, team_rows, shares):
-    own = [share / sum(shares) for share in shares]
-    for game, states, given_ in ((KUHN, STATES_SIDES, rows), (TEAMS, TEAM_STATES, team_rows)):
+    weights = [share / sum(shares) for share in shares]
+    for game, states, given_ in ((GAME, STATES, rows), (TEAMS, TEAM_STATES, team_rows)):
         members = [scorer(states, row, 0.9) for row in given_]
-        two = mixture(members, own, own)
-        one = MemberMixture(dict(zip(MEMBERS, own, strict=True)), two.agent)
-        assert [row.tobytes() for row in two.action_logprobs(states.queries)] == [row.tobytes() for row in one.action_logprobs(states.queries)]
-        assert exact_figures_of(game, states, two) == exact_figures_of(game, states, one)
+        by_side = mixture(members, weights, weights)
+        plain = MemberMixture(dict(zip(MEMBERS, weights, strict=True)), by_side.agent)
+        assert [row.tobytes() for row in by_side.action_logprobs(states.queries)] == [row.tobytes() for row in plain.action_logprobs(states.queries)]
+        assert exact_figures_of(game, states, by_side) == exact_figures_of(game, states, plain)
 
 
 def test_teams_draw_by_their_own_sides_by_hand():
     """The first team draws rock and the second paper: scissors would bring the first 2 more, and the second has its best."""
     rock, paper = ([1, 1], [1, 0])
     members = [scorer(TEAM_STATES, [*choices, *choices], legal) for choices, legal in ((rock, 1.0), (paper, 0.5))]
-    found = exact_figures_of(TEAMS, TEAM_STATES, mixture(members, [1, 0], [0, 1]))
-    assert found.figures["team_exploitability/team_matrix"] == pytest.approx((2 + 0) / 2)
-    assert found.values == pytest.approx((-1, -1, 1, 1))
-    report = team_exploitability(TEAM_STATES, TEAMS.teams, [query_policy(one, TEAM_STATES)[0] for one in members], [[1, 0], [0, 1]])
+    exact = exact_figures_of(TEAMS, TEAM_STATES, mixture(members, [1, 0], [0, 1]))
+    assert exact.figures["team_exploitability/team_matrix"] == pytest.approx((2 + 0) / 2)
+    assert exact.values == pytest.approx((-1, -1, 1, 1))
+    report = team_exploitability(TEAM_STATES, TEAMS.teams, [query_policy(member, TEAM_STATES)[0] for member in members], [[1, 0], [0, 1]])
     assert report.joint == pytest.approx((2, 0)) and report.values == pytest.approx((-1, 1))
-    assert found.figures["illegal_mass/team_matrix"] == pytest.approx((0 + 0.5) / 2)
-    assert found.figures["illegal_mass_reached/team_matrix"] == pytest.approx((0 + 0.5) / 2)
+    assert exact.figures["illegal_mass/team_matrix"] == pytest.approx((0 + 0.5) / 2)
+    assert exact.figures["illegal_mass_reached/team_matrix"] == pytest.approx((0 + 0.5) / 2)
 
 
-def drawn(game, agent, plays, **more):
-    root, found = Stream.from_seed(0), []
+def drawn_members(game, agent, plays, **more):
+    root = Stream.from_seed(0)
     specs = [EpisodeSpec(game=game, episode_id=n, group_id=n, deal=root.child(n), stream=root.child(n), seats=("agent",) * game.num_seats, trained=(False,) * game.num_seats) for n in range(plays)]
-    asked = []
+    members = []
     inner = agent._agent_of
-    agent._agent_of = lambda who: asked.append(who) or inner(who)
+    agent._agent_of = lambda who: members.append(who) or inner(who)
     play_teams(specs, {"agent": agent}, **more)
-    asked = asked[len(agent.members) :]  # each is made once before
-    for n in range(plays):
-        found.append(tuple(asked[n * game.num_seats : (n + 1) * game.num_seats]))
-    return found
+    members = members[len(agent.members) :]  # each is made once before
+    return [tuple(members[n * game.num_seats : (n + 1) * game.num_seats]) for n in range(plays)]
 
 
 @pytest.fixture(scope="module")
@@ -493,39 +456,36 @@ def engine_sides():
         "environments": [{"name": "kuhn_poker", "weight": 3}, {"name": "leduc_poker"}, {"name": "team_matrix", "weight": 0, "options": {"members": 2}}],
         "rollout": {"games_per_step": 8}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "league": {"every": 1}, "warmup": {"updates": 0},
     }
-    made = LocalEngine(resolve(config))
-    for member in MEMBERS:
-        made.take_member(member)
-    return made
+    return with_members(config)
 
 
 def test_each_seat_draws_by_its_side_and_a_team_together(engine_sides):
     agent = MemberMixture({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}, engine_sides.agent, second={MEMBERS[1]: 0.5, MEMBERS[2]: 0.5})
-    met = drawn(engine_sides.environments[0][0], agent, 400)
-    shares = [[sum(seats[seat] == member for seats in met) / 400 for member in MEMBERS] for seat in (0, 1)]
+    seated = drawn_members(engine_sides.environments[0][0], agent, 400)
+    shares = [[sum(seats[seat] == member for seats in seated) / 400 for member in MEMBERS] for seat in (0, 1)]
     assert shares[0] == pytest.approx([0.25, 0.75, 0], abs=0.06) and shares[1] == pytest.approx([0, 0.5, 0.5], abs=0.06)
     assert agent.members == {MEMBERS[0]: 0.125, MEMBERS[1]: 0.625, MEMBERS[2]: 0.25}
     assert str(agent) == "0.250 past-000001, 0.750 past-000002 in the first side; 0.500 past-000002, 0.500 past-000003 in the second"
     agent = MemberMixture({MEMBERS[0]: 1.0}, engine_sides.agent, second={MEMBERS[1]: 0.5, MEMBERS[2]: 0.5})
-    met = drawn(engine_sides.environments[2][0], agent, 40)
-    assert all(a == b == MEMBERS[0] and c == d for a, b, c, d in met) and {seats[2] for seats in met} == set(MEMBERS[1:])
+    seated = drawn_members(engine_sides.environments[2][0], agent, 40)
+    assert all(a == b == MEMBERS[0] and c == d for a, b, c, d in seated) and {seats[2] for seats in seated} == set(MEMBERS[1:])
 
 
 def test_the_same_weights_in_both_sides_draw_whom_one_mixture_draws(engine_sides):
     weights = {MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}
-    one, two = MemberMixture(weights, engine_sides.agent), MemberMixture(weights, engine_sides.agent, second=weights)
-    assert drawn(KUHN, one, 50) == drawn(KUHN, two, 50)
+    plain, by_side = MemberMixture(weights, engine_sides.agent), MemberMixture(weights, engine_sides.agent, second=weights)
+    assert drawn_members(GAME, plain, 50) == drawn_members(GAME, by_side, 50)
 
 
 def test_it_is_for_two_sides(engine_sides):
     agent = mixture([UniformScorer(), UniformScorer()], [1, 0], [0, 1])
-    told = "kuhn_poker: this mixture has weights for two sides, and the environment has 3; take one policy"
-    with pytest.raises(GameError, match=told):
+    message = "kuhn_poker: this mixture has weights for two sides, and the environment has 3; take one policy"
+    with pytest.raises(GameError, match=message):
         agent.at(THREE, 0)
-    with pytest.raises(GameError, match=told):
+    with pytest.raises(GameError, match=message):
         nash_conv(THREE, enumerate_info_states(THREE), agent)
-    with pytest.raises(GameError, match=told):
-        drawn(THREE, agent, 1)
+    with pytest.raises(GameError, match=message):
+        drawn_members(THREE, agent, 1)
     with pytest.raises(GameError, match=r"sudoku: .* and the environment has 1"):
         agent.at(make_game("sudoku"), 0)
     assert MemberMixture({MEMBERS[0]: 1.0}, engine_sides.agent).at(THREE, 2).shares() == {MEMBERS[0]: 1.0}
@@ -535,10 +495,10 @@ def test_a_question_without_teams_has_a_side_for_each_seat_and_with_teams_its_ow
     agent = mixture([poker(1, 0), UniformScorer()], [0, 1], [1, 0])
     query = Query(game="any", seat=1, key="1b", observations=("",), actions=(), legal_actions=("pass", "bet"))
     assert np.exp(agent.action_logprobs([query])[0]) == pytest.approx([1, 0])  # the member of the second side
-    for teams, wanted in (((0, 0, 1, 1), [0.5, 0.5]), ((0, 1, 0, 1), [1, 0]), ((0, 0), [1, 0])):
+    for teams, expected in (((0, 0, 1, 1), [0.5, 0.5]), ((0, 1, 0, 1), [1, 0]), ((0, 0), [1, 0])):
         (row,) = agent.action_logprobs([Query(game="any", seat=1, key="1b", observations=("",), actions=(), legal_actions=("pass", "bet"), teams=teams)])
-        assert np.exp(row) == pytest.approx(wanted)
-    assert TEAM_STATES.queries[0].teams == (0, 0, 1, 1) and STATES_SIDES.queries[0].teams == (0, 1)
+        assert np.exp(row) == pytest.approx(expected)
+    assert TEAM_STATES.queries[0].teams == (0, 0, 1, 1) and STATES.queries[0].teams == (0, 1)
 
 
 def sided(first, environment="kuhn_poker", second_seat=1):
@@ -546,10 +506,10 @@ def sided(first, environment="kuhn_poker", second_seat=1):
     rows = {}
     for i, player in enumerate(MEMBERS[: len(first)]):
         for j, opponent in enumerate(MEMBERS[: len(first)]):
-            paid = first[i][j]
-            if paid is not None:
-                rows[Row(environment, 0, player, opponent)] = Results(games=10, draws=10, returns=10 * paid)
-                rows[Row(environment, second_seat, opponent, player)] = Results(games=10, draws=10, returns=-10 * paid)
+            payoff = first[i][j]
+            if payoff is not None:
+                rows[Row(environment, 0, player, opponent)] = Results(games=10, draws=10, returns=10 * payoff)
+                rows[Row(environment, second_seat, opponent, player)] = Results(games=10, draws=10, returns=-10 * payoff)
     return rows
 
 
@@ -558,9 +518,9 @@ def test_the_answer_weighs_each_side_by_itself(engine_sides):
     kuhn = sided([[4, 0, 8], [0, 2, 8], [-9, -9, 0]])
     leduc = sided([[0, 0, 8], [4, 2, 8], [-9, -9, 0]], "leduc_poker")
     book = Payoffs({**kuhn, **leduc, **sided([[-50] * 3] * 3, "team_matrix", 2)})  # held out
-    found = answer_of(engine_sides, book, "nash", apart=True)
-    assert found.sides[0] == pytest.approx({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75})
-    assert found.sides[1] == pytest.approx({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}) and found.notes == ()
+    answer = answer_of(engine_sides, book, "nash", apart=True)
+    assert answer.sides[0] == pytest.approx({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75})
+    assert answer.sides[1] == pytest.approx({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}) and answer.notes == ()
     together = answer_of(engine_sides, book, "nash")
     assert len(together.sides) == 1 and together.members == {MEMBERS[1]: 1.0}  # as whole players the second earns 1/2 from the first
 
@@ -568,10 +528,10 @@ def test_the_answer_weighs_each_side_by_itself(engine_sides):
 @given(st.lists(st.lists(st.floats(-5, 5), min_size=3, max_size=3), min_size=3, max_size=3), st.sampled_from(["nash", "correlated", "uniform", "projected_replicator"]))
 @settings(max_examples=20)
 def test_the_weights_of_each_side_are_a_distribution(engine_sides, payoffs, solver):
-    found = answer_of(engine_sides, Payoffs(sided(payoffs)), solver, apart=True)
-    for own in found.sides:
-        assert sum(own.values()) == pytest.approx(1) and all(0 < share <= 1 + 1e-9 for share in own.values())
-        assert set(own) <= set(MEMBERS)
+    answer = answer_of(engine_sides, Payoffs(sided(payoffs)), solver, apart=True)
+    for weights in answer.sides:
+        assert sum(weights.values()) == pytest.approx(1) and all(0 < share <= 1 + 1e-9 for share in weights.values())
+        assert set(weights) <= set(MEMBERS)
 
 
 def test_pairs_that_never_met_in_their_sides_are_counted(engine_sides):
@@ -580,7 +540,3 @@ def test_pairs_that_never_met_in_their_sides_are_counted(engine_sides):
     (note,) = answer_of(engine_sides, Payoffs({**kuhn, **leduc}), "nash", apart=True).notes
     assert note.startswith("2 of 9 pairs of members have never met")
     assert answer_of(engine_sides, Payoffs(), "uniform", apart=True).notes == ()
-
-
-def test_without_members_and_where_it_is_no_mixture_it_is_the_policy(engine_sides):
-    assert answer_of(engine_sides, Payoffs(), "policy", apart=True).name == "policy"

@@ -7,20 +7,12 @@ import torch
 
 from sparring.api.suite_player import Player
 from sparring.config import resolve
-from sparring.config.plugins.registry import bind
 from sparring.core import files as files_module
-from sparring.core.errors import (
-    CheckpointError,
-    ConfigError,
-    ModelError,
-    TooLargeError,
-    UnknownNameError,
-)
+from sparring.core.errors import CheckpointError, ModelError, TooLargeError, UnknownNameError
 from sparring.core.records import LEARNER, PUBLISHED, Credit, bot, ref, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
 from sparring.engine.protocol import ReplyJudges, rewards_of
-from sparring.league.seating import starts
 from sparring.learn.pack import pack
 from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states, exact_values
@@ -31,6 +23,7 @@ from sparring.run.evaluation import Evaluator
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
+from tests.engine.builders import episodes_of, specs_of
 from tests.hugging_face import hugging_face
 
 SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
@@ -69,7 +62,6 @@ def test_what_is_saved_is_restored_bit_for_bit(tmp_path, saved):
 
 
 def test_saving_and_restoring_take_nothing_from_the_engine(tmp_path, saved):
-    """A save in the middle leaves training as it is; weights restored are copies, not shared with the learner's."""
     engine, twin = trained(), trained()
     engine.restore(write(tmp_path / "saved", engine))
     for each in (engine, twin):
@@ -102,21 +94,6 @@ def test_a_damaged_file_is_said(tmp_path, name, damage):
     assert str(folder) in str(caught.value) and (not name.startswith("past") or "member past-000001" in str(caught.value))
 
 
-def test_weights_of_another_model_are_refused(tmp_path):
-    folder = write(tmp_path / "saved", trained())
-    wider = config(learner={"average": 0.9}, model={**SMALL, "hidden_size": 16})
-    with pytest.raises(ModelError, match="of another model"):
-        LocalEngine(wider).restore(folder)
-
-
-def test_past_selves_stay_what_they_were():
-    engine = trained(rounds=1)
-    member = {name: tensor.clone() for name, tensor in engine.policies["main"].past[1].model.tensors().items()}
-    play_round(engine.config, engine, Methods.of(engine.config), RunState(step=1))
-    assert all(torch.equal(tensor, member[name]) for name, tensor in engine.policies["main"].past[1].model.tensors().items())
-    assert any(not torch.equal(tensor, member[name]) for name, tensor in engine.model.tensors().items())
-
-
 def test_a_reference_means_a_player_and_one_that_is_not_there_is_refused():
     engine = trained()
     for player in (LEARNER, PUBLISHED, snapshot(1), bot("random"), ref("random")):
@@ -136,20 +113,15 @@ def test_the_published_policy_is_the_average_if_there_is_one():
 
 
 def test_agents_play_with_the_weights_of_now():
-    """The learner's turns carry its version, and cached keys and values never outlive the weights they are from."""
     engine = trained(rounds=1)
     setting = engine.config
-    specs = starts(
-        0, games=engine.environments, rollout=setting.rollout, matchmaker=setting.matchmaker.bind("league.matchmakers"), members=(), root=engine.root,
-        progress=0.0,
-    )
-    first = engine.play(specs).episodes
+    first = episodes_of(engine)
     play_round(setting, engine, Methods.of(setting), RunState(step=1))
-    second = engine.play(specs).episodes
+    second = episodes_of(engine)
     fresh = LocalEngine(setting)
     fresh.model.load_tensors(engine.model.tensors())
     fresh.model.version = engine.model.version
-    assert second == fresh.play(specs).episodes != first
+    assert second == episodes_of(fresh) != first
     assert {turn.weights_version for episode in second for turn in episode.turns} == {2}
 
 
@@ -165,8 +137,6 @@ def test_bots_with_options_are_seated_by_their_name():
     outcome = play_round(config, run, Methods.of(config), RunState())
     assert {agent for episode in outcome.episodes for agent in episode.agents} == {"learner", "bot-weak"}
     assert run.agent("bot-weak").random_moves == 0.5
-    with pytest.raises(ConfigError, match="random_moves"):
-        resolve({"environments": [{"name": "tic_tac_toe"}], "bots": {"weak": {"name": "minimax", "random_moves": "often"}}})
 
 
 def test_a_tiny_model_beyond_the_memory_is_refused_before_it_is_made():
@@ -175,7 +145,6 @@ def test_a_tiny_model_beyond_the_memory_is_refused_before_it_is_made():
 
 
 def test_a_past_self_is_written_once(tmp_path, monkeypatch):
-    """What the checkpoint before holds is linked; it is the same file, and of the same content as written anew."""
     engine, folders = trained(), []
     for number in range(3):
         folders.append(tmp_path / str(number))
@@ -192,35 +161,26 @@ def test_a_past_self_is_written_once(tmp_path, monkeypatch):
     assert not (folders[0] / "model.safetensors").samefile(folders[1] / "model.safetensors")
 
 
-def test_where_there_are_no_links_a_past_self_is_copied(tmp_path, monkeypatch, saved):
+def test_a_past_self_that_cannot_be_linked_or_is_not_there_is_written(tmp_path, monkeypatch, saved):
     def refused(*args, **kwargs):
         raise OSError(1, "Operation not permitted")
 
     engine = trained()
-    earlier, later = tmp_path / "earlier", tmp_path / "later"
-    for folder in (earlier, later):
-        folder.mkdir()
-    engine.save(earlier)
-    monkeypatch.setattr(files_module.os, "link", refused)
-    engine.save(later, earlier)
-    assert {path.name: path.read_bytes() for path in later.iterdir()} == saved(engine)
-    assert not (later / "past-000001.safetensors").samefile(earlier / "past-000001.safetensors")
-
-
-def test_a_past_self_that_the_earlier_checkpoint_lacks_is_written(tmp_path, saved):
-    engine = trained(rounds=1)
-    earlier, later = tmp_path / "earlier", tmp_path / "later"
-    for folder in (earlier, later):
-        folder.mkdir()
-    engine.save(earlier)
-    engine.take_member(snapshot(2))
-    engine.save(later, earlier)
-    assert {path.name: path.read_bytes() for path in later.iterdir()} == saved(engine)
+    earlier, copied, more = write(tmp_path / "earlier", engine), tmp_path / "copied", tmp_path / "more"
+    copied.mkdir()
+    with monkeypatch.context() as patch:
+        patch.setattr(files_module.os, "link", refused)
+        engine.save(copied, earlier)
+    assert {path.name: path.read_bytes() for path in copied.iterdir()} == saved(engine)
+    assert not (copied / "past-000001.safetensors").samefile(earlier / "past-000001.safetensors")
+    engine.take_member(snapshot(3))
+    more.mkdir()
+    engine.save(more, earlier)  # which lacks this one
+    assert {path.name: path.read_bytes() for path in more.iterdir()} == saved(engine)
     engine.save(earlier, tmp_path / "gone")  # one that has been removed in the meantime
 
 
 def test_a_full_disk_is_said_as_one(tmp_path):
-    """What the library says of the operating system is an OSError of its number."""
     engine = trained(rounds=1)
     with pytest.raises(FileNotFoundError, match="gone"):
         engine.save(tmp_path / "gone")
@@ -233,8 +193,7 @@ def test_files_have_the_mode_that_the_umask_gives(tmp_path):
     assert {path.stat().st_mode for path in tmp_path.iterdir()} == {plain.stat().st_mode}
 
 
-# -- the columns that estimators ask for by NEEDS --
-
+# the columns that estimators ask for by NEEDS
 KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}
 
 
@@ -247,11 +206,7 @@ def engine_that_needs(*needs, game=KUHN, **changes):
 
 
 def batch(run):
-    specs = starts(
-        0, games=run.environments, rollout=run.config.rollout, matchmaker=run.config.matchmaker.bind("league.matchmakers"), members=(), root=run.root,
-        progress=0.0,
-    )
-    episodes = run.play(specs).episodes
+    episodes = episodes_of(run)
     return episodes, run.batch(episodes, progress=0.0).turns
 
 
@@ -291,11 +246,11 @@ def test_values_are_read_before_a_turn_after_it_and_before_each_token():
     assert max(lengths) > 1
     assert len(turns.token_value) == len(data.turn_of)
     for row in range(0, len(turns.reward), 11):
-        sequence, asked = data.ask[row]
+        sequence, position = data.ask[row]
         ids = data.sequences[sequence]
         assert turns.token_value[begin[row]] == turns.value[row]
         last = turns.token_value[begin[row] + lengths[row] - 1]
-        for value, end in ((turns.value[row], asked), (last, asked + lengths[row] - 1), (turns.value_after[row], asked + lengths[row])):
+        for value, end in ((turns.value[row], position), (last, position + lengths[row] - 1), (turns.value_after[row], position + lengths[row])):
             with torch.no_grad():
                 output = hugging_face(run.model.network)(torch.tensor([ids[: end + 1]]), output_hidden_states=True).hidden_states[-1][0, -1:]
                 assert value == pytest.approx(run.model.values(output).item(), abs=1e-4)
@@ -340,23 +295,22 @@ def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
     lengths = np.bincount(data.turn_of)
     begin = np.cumsum(lengths) - lengths
     total = 0.0
-    for row, (sequence, asked) in enumerate(data.ask):
+    for row, (sequence, position) in enumerate(data.ask):
         ids = torch.tensor([data.sequences[sequence]])
         values = run.model.values(hugging_face(run.model.network)(ids, output_hidden_states=True).hidden_states[-1][0])
         if "value" in needs or "value_after" in needs:
-            at, of = [asked if "value" in needs else asked + lengths[row]], [row]
+            at, of = [position if "value" in needs else position + lengths[row]], [row]
         else:
-            at, of = range(asked, asked + lengths[row]), range(begin[row], begin[row] + lengths[row])
+            at, of = range(position, position + lengths[row]), range(begin[row], begin[row] + lengths[row])
         total = total + ((values[list(at)] - torch.tensor(targets[list(of)])) ** 2).sum() / 2
     (expected,) = torch.autograd.grad(total / len(read), run.model.value_head.weight)
-    found = []
-    run.learner._apply = lambda: found.append(run.model.value_head.weight.grad.clone()) or 0.0
+    gradients = []
+    run.learner._apply = lambda: gradients.append(run.model.value_head.weight.grad.clone()) or 0.0
     run.learner.update(data, np.zeros(len(data.turn_of)), targets, progress=0.0, stream=run.root)
-    assert found[0].numpy() == pytest.approx(expected.float().numpy(), rel=1e-3, abs=1e-6)
+    assert gradients[0].numpy() == pytest.approx(expected.float().numpy(), rel=1e-3, abs=1e-6)
 
 
-# -- games of weight 0 are held out: warmed up and measured, never trained on. A label tells two sizes of one game apart --
-
+# games of weight 0 are held out: warmed up and measured, never trained on. A label tells two sizes of one game apart
 MINI, SIMPLE = {"name": "hanabi", "options": {"size": "mini"}}, {"name": "hanabi", "label": "large", "options": {"size": "simple"}}
 
 
@@ -387,8 +341,7 @@ def test_a_held_out_game_is_known_and_measured_but_never_played():
 def test_a_held_out_last_game_is_not_the_fallback_of_rounding(monkeypatch):
     run = engine({"name": "kuhn_poker"}, {"name": "tic_tac_toe", "weight": 0})
     monkeypatch.setattr(type(run.root), "uniform", lambda self, index: 1.0)
-    request = {"rollout": run.config.rollout, "matchmaker": Methods.of(run.config).matchmaker, "members": (), "root": run.root}
-    assert {spec.game.name for spec in starts(0, games=run.environments, progress=0.0, **request)} == {"kuhn_poker"}
+    assert {spec.game.name for spec in specs_of(run)} == {"kuhn_poker"}
 
 
 def test_labels_tell_two_sizes_of_a_game_apart():
@@ -408,8 +361,7 @@ def test_a_suite_counts_a_held_out_game_as_held_out():
     assert player.trained_on(rows["hanabi_mini-coplay"]) is False
 
 
-# -- what several replies to one prompt cost: prompts are computed once for all of them --
-
+# what several replies to one prompt cost: prompts are computed once for all of them
 SOKOBAN = {"name": "sokoban", "options": {"rooms": 1000}, "oracle": {"name": "graded"}}
 SUDOKU = {"name": "sudoku", "options": {"blanks": 4, "puzzles": 1000, "wrong": "continues"}, "oracle": {"name": "constraint", "lost": "solution"}}
 
@@ -418,10 +370,10 @@ def played(count, environment, context, monkeypatch):
     counted, inside = [0], [False]
     contexts, computed = Prefill.contexts, Prefill.computed
 
-    def watched(self, *given, **more):
+    def watched(self, *arguments, **more):
         inside[0] = True
         try:
-            return contexts(self, *given, **more)
+            return contexts(self, *arguments, **more)
         finally:
             inside[0] = False
 
@@ -438,20 +390,17 @@ def played(count, environment, context, monkeypatch):
     )  # fmt: skip
     engine = LocalEngine(config)
     games = [game for game, _ in engine.environments]
-    specs = starts(
-        0, games=engine.environments, rollout=config.rollout, matchmaker=bind("league.matchmakers", "mirror"), members=(), root=engine.root, progress=0.0
-    )
     judging = ReplyJudges.of(config, games, 0.0, oracles=configured_oracles(config.environments, games), rewards=rewards_of(config))
     with monkeypatch.context() as patch:
         patch.setattr(Prefill, "contexts", watched)
         patch.setattr(Prefill, "computed", adding)
-        found = engine.play(specs, judging).episodes
-    return found, counted[0]
+        episodes = engine.play(specs_of(engine), judging).episodes
+    return episodes, counted[0]
 
 
 @pytest.mark.parametrize(("environment", "context"), [(SUDOKU, "full"), (SOKOBAN, "full"), (SOKOBAN, "markov")])
 def test_four_replies_compute_the_prompts_of_one(environment, context, monkeypatch):
-    (one, few), (four, many) = (played(count, environment, context, monkeypatch) for count in (1, 4))
-    assert [[turn.state_key for turn in episode.turns] for episode in one] == [[turn.state_key for turn in episode.turns] for episode in four]
+    (single, few), (four, many) = (played(count, environment, context, monkeypatch) for count in (1, 4))
+    assert [[turn.state_key for turn in episode.turns] for episode in single] == [[turn.state_key for turn in episode.turns] for episode in four]
     assert all(len(turn.candidates) == 3 for episode in four for turn in episode.turns if turn.event != "unsent")
     assert few > 0 and many <= 1.05 * few, (few, many)

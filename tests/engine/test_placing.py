@@ -11,11 +11,11 @@ from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import ConfigError
 from sparring.core.process import visible_gpus
-from sparring.engine.ranks import data_parallel as ranks_room
+from sparring.engine.ranks import data_parallel
 from sparring.engine.ranks.data_parallel import Ranks
 from sparring.engine.ranks.sharded import Shards
 from sparring.engine.run_processes import fleet_of
-from sparring.engine.workers.fleet import processes as processes_room
+from sparring.engine.workers.fleet import processes as processes_fleet
 from sparring.engine.workers.fleet.processes import ProcessFleet
 from sparring.engine.workers.gpu_placement import check_gpus_exist, for_learner, for_worker
 from sparring.run import config_checks as changes
@@ -26,14 +26,12 @@ def configured(*overrides):
     return resolve(apply_overrides(load_recipe("mars/kuhn-smol"), ["model.lora=null", *overrides]))
 
 
-class Stand:
-    """A process that is not started: it keeps what it was given."""
+class StandInProcess:
+    started: ClassVar = []
 
-    made: ClassVar = []
-
-    def __init__(self, number, settings, heard, *, module="", environment=None):
+    def __init__(self, number, settings, mailbox, *, module="", environment=None):
         self.number, self.settings, self.environment = number, json.loads(settings), environment
-        self.made.append(self)
+        self.started.append(self)
 
     def kill(self):
         return None
@@ -42,15 +40,15 @@ class Stand:
 
 
 @pytest.fixture
-def made(monkeypatch):
-    monkeypatch.setattr(Stand, "made", [])
-    for room in (ranks_room, processes_room):
-        monkeypatch.setattr(room, "PythonProcess", Stand)
+def children(monkeypatch):
+    monkeypatch.setattr(StandInProcess, "started", [])
+    for module in (data_parallel, processes_fleet):
+        monkeypatch.setattr(module, "PythonProcess", StandInProcess)
     monkeypatch.setattr(Ranks, "_answer", lambda *_: None)
     monkeypatch.setattr(Ranks, "_connect", lambda _: None)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 8)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    return Stand.made
+    return StandInProcess.started
 
 
 def policies(device):
@@ -58,30 +56,30 @@ def policies(device):
 
 
 @pytest.mark.parametrize(("kind", "gpus", "seen"), [(Ranks, [], ["1", "2", "3"]), (Ranks, [4, 2, 7, 1], ["2", "7", "1"]), (Shards, [4, 2, 7, 1], ["4", "2", "7", "1"])])
-def test_each_learner_sees_its_own_gpu_alone(kind, gpus, seen, made, tmp_path):
+def test_each_learner_sees_its_own_gpu_alone(kind, gpus, seen, children, tmp_path):
     sharding = "none" if kind is Ranks else "fsdp2"
     config = configured("model.device=cuda", "learner.ranks=4", "learner.leaves=4", f"learner.gpus={gpus}", f"learner.sharding={sharding}")
-    own = kind(config, tmp_path / "learners")
-    own.serve(iter(policies("cuda")))
-    own._start()
-    assert [child.environment["CUDA_VISIBLE_DEVICES"] for child in made] == seen
-    for child in made:
+    ranks = kind(config, tmp_path / "learners")
+    ranks.serve(iter(policies("cuda")))
+    ranks._start()
+    assert [child.environment["CUDA_VISIBLE_DEVICES"] for child in children] == seen
+    for child in children:
         theirs = resolve(child.settings["config"])
         assert theirs.model.device == "cuda" and theirs.learner.gpus == () and theirs.learner.ranks == 4
     if kind is Shards:
-        assert {child.environment["NCCL_SOCKET_IFNAME"] for child in made} == {child.environment["GLOO_SOCKET_IFNAME"] for child in made}
-        assert made[0].environment["GLOO_SOCKET_IFNAME"].startswith("lo")
+        assert {child.environment["NCCL_SOCKET_IFNAME"] for child in children} == {child.environment["GLOO_SOCKET_IFNAME"] for child in children}
+        assert children[0].environment["GLOO_SOCKET_IFNAME"].startswith("lo")
 
 
-def test_learners_on_the_cpu_are_told_nothing_of_gpus(made, tmp_path):
+def test_learners_on_the_cpu_are_told_nothing_of_gpus(children, tmp_path):
     config = configured("learner.ranks=2", "learner.leaves=2")
-    own = Ranks(config, tmp_path / "learners")
-    own.serve(policies("cpu"))
-    own._start()
-    assert "CUDA_VISIBLE_DEVICES" not in made[0].environment and made[0].settings["config"] == config.model_dump(mode="json")
+    ranks = Ranks(config, tmp_path / "learners")
+    ranks.serve(policies("cpu"))
+    ranks._start()
+    assert "CUDA_VISIBLE_DEVICES" not in children[0].environment and children[0].settings["config"] == config.model_dump(mode="json")
 
 
-def test_gpus_that_are_not_there_are_refused_before_anything_starts(made, monkeypatch, tmp_path):
+def test_gpus_that_are_not_there_are_refused_before_anything_starts(children, monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     config = configured("model.device=cuda", "learner.ranks=4", "learner.leaves=4")
     with pytest.raises(ConfigError, match=r"learner.ranks=4 takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1"):
@@ -91,19 +89,19 @@ def test_gpus_that_are_not_there_are_refused_before_anything_starts(made, monkey
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     with pytest.raises(ConfigError, match=r"takes GPU 0, and torch sees 0 on this machine, counted from 0. Write"):
         check_gpus_exist([0], "scale.gpus")
-    assert not made
+    assert not children
 
 
-def test_gpus_are_shared_out_among_workers_in_order_and_each_sees_one(made):
+def test_gpus_are_shared_out_among_workers_in_order_and_each_sees_one(children):
     config = configured("model.device=cuda", "scale.fleet=processes", "scale.workers=5", "scale.gpus=[3,1]")
     fleet = fleet_of(config)
     for worker in (0, 1, 2, 3, 4, 1):  # one that is started again has the same
         fleet.start(worker)
-    assert [child.environment["CUDA_VISIBLE_DEVICES"] for child in made] == ["3", "1", "3", "1", "3", "1"]
-    theirs = resolve({**made[0].settings, "threads": 1})
+    assert [child.environment["CUDA_VISIBLE_DEVICES"] for child in children] == ["3", "1", "3", "1", "3", "1"]
+    theirs = resolve({**children[0].settings, "threads": 1})
     assert theirs.model.device == "cuda" and theirs.scale.share_gpus
     ProcessFleet({}, 1).start(0)
-    assert made[-1].environment is None, "without GPUs it sees what this process sees"
+    assert children[-1].environment is None, "without GPUs it sees what this process sees"
 
 
 def test_a_process_that_sees_some_gpus_gives_those_on(monkeypatch):
@@ -116,25 +114,29 @@ def test_a_process_that_sees_some_gpus_gives_those_on(monkeypatch):
 def test_models_of_workers_whose_replies_vllm_draws_are_in_the_machines_memory():
     vllm = "sampler={name: vllm, device: cuda, replicas: 4, gpus: [4, 5]}"
     config = configured("model.device=cuda", vllm, "scale.fleet=ray", "scale.workers=2", "scale.address=auto", "scale.gpus_per_worker=2")
-    said = config.model_dump(mode="json")
-    theirs = resolve({**for_worker(said, 2), "threads": 1})
+    written = config.model_dump(mode="json")
+    theirs = resolve({**for_worker(written, 2), "threads": 1})
     assert resolve(for_worker(configured("model.device=cuda", "scale.fleet=ray", "scale.workers=2", "scale.gpus=[1]", "scale.gpus_per_worker=0.5").model_dump(mode="json"), 0.5)).model.device == "cuda"
     assert theirs.model.device == "cpu" and theirs.sampler.options == {"device": "cuda", "replicas": 2, "gpus": [0, 1]}
-    assert for_worker(said, 0.25)["sampler"]["replicas"] == 1 and for_worker(said, 0) == said
-    assert config.model_dump(mode="json") == said and said["sampler"]["replicas"] == 4, "nothing of the run's own is changed"
+    assert for_worker(written, 0.25)["sampler"]["replicas"] == 1 and for_worker(written, 0) == written
+    assert config.model_dump(mode="json") == written and written["sampler"]["replicas"] == 4, "nothing of the run's own is changed"
+    config = configured("sampler={name: vllm, device: cuda, gpus: [0]}", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,2]")
+    # a worker that sees a GPU would put a model there
+    assert config.model.device == "auto" and for_worker(config.model_dump(mode="json"), 1)["model"]["device"] == "cpu"
+    assert for_worker(config.model_dump(mode="json"), 0)["model"]["device"] == "auto"
 
 
 def test_every_policy_of_a_learner_is_on_its_gpu():
     config = configured("policies={a: {}, b: {model: {device: cuda}}}", "roles={first: a, second: b}", "learner.ranks=2", "learner.leaves=2", "policies.a.model.device=cpu")
     theirs = resolve(for_learner(config.model_dump(mode="json")))
-    assert [own.model.device for own in theirs.by_policy.values()] == ["cpu", "cuda"]
+    assert [policy.model.device for policy in theirs.by_policy.values()] == ["cpu", "cuda"]
 
 
 def test_a_run_goes_on_with_other_gpus():
     assert all(_may_change(key) for key in (*FREE_IF_THERE, "scale.gpus", "scale.gpus_per_worker", "learner.ranks"))
-    one, other = configured("model.device=cuda", "learner.gpus=[3]"), configured("model.device=cuda")
-    assert binding_settings(one) == binding_settings(other) and _free(one.model_dump(mode="json"))["learner"]["gpus"] == [3]
-    assert "gpus" not in _free(other.model_dump(mode="json"))["learner"]
+    placed, plain = configured("model.device=cuda", "learner.gpus=[3]"), configured("model.device=cuda")
+    assert binding_settings(placed) == binding_settings(plain) and _free(placed.model_dump(mode="json"))["learner"]["gpus"] == [3]
+    assert "gpus" not in _free(plain.model_dump(mode="json"))["learner"]
 
 
 def test_gpus_that_are_left_out_again_are_one_change_however_often_a_run_goes_on(tmp_path, monkeypatch):
@@ -149,11 +151,3 @@ def test_gpus_that_are_left_out_again_are_one_change_however_often_a_run_goes_on
         noted.append(len((tmp_path / "changes.jsonl").read_text().splitlines()))
     assert [noted[1] - noted[0], noted[3] - noted[2], noted[5] - noted[4]] == [5, 5, 5]
     assert (noted[2], noted[4], noted[6]) == (noted[1], noted[3], noted[5])
-
-
-def test_models_of_workers_are_left_to_vllm_wherever_there_is_a_gpu():
-    """A worker that sees a GPU would put a model there that is wherever there is room."""
-    vllm = "sampler={name: vllm, device: cuda, gpus: [0]}"
-    config = configured(vllm, "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,2]")
-    assert config.model.device == "auto" and for_worker(config.model_dump(mode="json"), 1)["model"]["device"] == "cpu"
-    assert for_worker(config.model_dump(mode="json"), 0)["model"]["device"] == "auto"

@@ -3,7 +3,7 @@
 import pytest
 
 from sparring.config import resolve
-from sparring.config.recipe import apply_overrides, layers, load_recipe, recipe_names
+from sparring.config.recipe import apply_overrides, load_recipe, recipe_names
 from sparring.engine import plan
 from sparring.engine.local import LocalEngine
 from sparring.models.memory import GIB
@@ -37,13 +37,13 @@ def test_the_tiny_model_has_a_plan_of_memory_too():
 
 def test_the_figure_of_a_plan_is_that_of_all_processes():
     scale = ("scale.fleet=processes", "scale.workers=3", "learner.ranks=2", "learner.leaves=2")
-    memory, found = memory_of(*scale), plan.describe(configured("kuhn-tiny", *scale))
+    memory, description = memory_of(*scale), plan.describe(configured("kuhn-tiny", *scale))
     training, learner, worker = (sum(memory[name].parts.values()) for name in ("training process", "learner", "worker"))
-    assert found["memory_gib"] == round((training + learner + 3 * worker) / GIB, 1)
-    assert found["memory_gib_by_process"] == {
+    assert description["memory_gib"] == round((training + learner + 3 * worker) / GIB, 1)
+    assert description["memory_gib_by_process"] == {
         "training process": round(training / GIB, 2), "learner": round(learner / GIB, 2), "worker, each of 3": round(worker / GIB, 2)
     }  # fmt: skip
-    assert found["needs"].startswith(f"about {found['memory_gib']:.1f} GiB")
+    assert description["needs"].startswith(f"about {description['memory_gib']:.1f} GiB")
 
 
 def test_a_further_learner_keeps_no_keys_and_values_and_a_worker_learns_nothing():
@@ -60,7 +60,6 @@ PAPERS = [name for name in recipe_names() if name.endswith("-paper")]
 @pytest.mark.parametrize("layer", LAYERS)
 @pytest.mark.parametrize("recipe", PAPERS)
 def test_every_paper_recipe_fits_gpus_of_80_gb_with_both_layers(recipe, layer):
-    """The first GPU has the training process, whose weights are whole, and the first learner."""
     config = configured(recipe, f"with={layer}")
     memory = plan.process_memory(config)
     assert memory["learner"].processes == 4
@@ -71,10 +70,6 @@ def test_every_paper_recipe_fits_gpus_of_80_gb_with_both_layers(recipe, layer):
     published = configured(recipe)
     same = {"environments", "rollout", "credit", "losses", "rewards", "steps", "renderer", "name", "summary", "seed"}
     assert all(getattr(config, key) == getattr(published, key) for key in same), "a layer changes machines alone"
-
-
-def test_there_are_paper_recipes_and_both_layers():
-    assert len(PAPERS) == 12 and set(layers()) == {*LAYERS}
 
 
 def test_a_learner_holds_its_share_and_the_training_process_the_whole():
@@ -99,8 +94,8 @@ def test_replicas_of_vllm_hold_the_keys_and_values_and_on_a_cpu_the_weights_twic
     workers = ("scale.fleet=processes", "scale.workers=3")
     worker = memory_of("sampler={name: vllm, replicas: 2}", *workers, recipe="mars/kuhn-smol")["worker"]
     assert worker.parts["replica of vLLM"] == 2 * replica.each, "each worker has its own"
-    given = memory_of("model.device=cuda", "sampler={name: vllm, device: cuda, replicas: 2, gpus: [4]}", *workers, "scale.gpus=[1,2,3]", recipe="mars/kuhn-smol")["worker"]
-    assert given.parts["replica of vLLM"] == on_gpu.each, "one for its GPU"
+    placed = memory_of("model.device=cuda", "sampler={name: vllm, device: cuda, replicas: 2, gpus: [4]}", *workers, "scale.gpus=[1,2,3]", recipe="mars/kuhn-smol")["worker"]
+    assert placed.parts["replica of vLLM"] == on_gpu.each, "one for its GPU"
 
 
 def test_workers_of_a_cluster_take_nothing_of_this_machine():
@@ -117,7 +112,7 @@ def test_a_process_model_is_counted():
     plain, trained, reference = (plan.memory_to_train(config, 1000) for config in configs)
     assert (trained - plain, reference - plain) == (4 * 4000, 4000)
     plans = [plan.describe(config) for config in configs]
-    assert [found.get("updates_of_process_model") for found in plans] == [None, 450, None]
+    assert [description.get("updates_of_process_model") for description in plans] == [None, 450, None]
 
 
 def test_master_weights_are_counted_where_weights_have_16_bits():

@@ -12,10 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.config import of_any, resolve
-from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.config.recipe import apply_overrides, to_yaml
 from sparring.config.yaml_text import parse_yaml
 from sparring.core.errors import CheckpointError, ConfigError, ModelError, UnknownNameError
-from sparring.core.records import LEARNER, PUBLISHED, PlayerRef, ref, snapshot
+from sparring.core.records import LEARNER, PUBLISHED, snapshot
 from sparring.core.rng import Stream
 from sparring.engine.exported_policy import export
 from sparring.engine.local import LocalEngine
@@ -66,9 +66,6 @@ def spec(run, *, seats=(LEARNER, LEARNER), trained=(True, True)):
     )
 
 
-# -- the configuration
-
-
 def test_a_policy_says_what_it_has_of_its_own_and_the_run_says_the_rest():
     config = resolve(TWO)
     leader, helper = config.by_policy["leader"], config.by_policy["helper"]
@@ -81,7 +78,6 @@ def test_a_policy_says_what_it_has_of_its_own_and_the_run_says_the_rest():
 
 
 def test_the_resolved_configuration_is_read_back_equal_whatever_the_run_says_later():
-    """A policy that was completed stays as it is: a key of the run that is changed afterwards is not its own any more."""
     config = resolve(TWO)
     written = parse_yaml(to_yaml(config), "x")
     assert resolve(written) == config
@@ -91,37 +87,35 @@ def test_the_resolved_configuration_is_read_back_equal_whatever_the_run_says_lat
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"policies": {"leader": {"frozn": True}}}, r"key of policies.leader 'frozn'. Did you mean 'frozen'"),
-        ({"policies": {"leader": {"model": {"hiden_size": 8}}}}, "key of policies.leader.model 'hiden_size'"),
         ({"policies": {"leader": {"rollout": {"games_per_step": 8}}}}, "key of policies.leader.rollout 'games_per_step'"),
         ({"policies": {"leader": {"credit": "mers"}}, "roles": {}}, "policies.leader: Unknown advantage estimator 'mers'"),
         ({"policies": {"leader": {"losses": [{"name": "value_loss"}]}}, "roles": {}}, "policies.leader: losses: nothing trains the policy"),
         ({"policies": {"a/b": {}}}, "'a/b' is not a file name"),
         ({"policies": 3}, "policies: Input should be a valid dictionary, got 3"),
-        ({"policies": {"leader": 3}}, "policies.leader"),
         ({"policies": {"leader": {"frozen": True}}, "roles": {}}, "every policy is frozen"),
         ({"roles": {"sender": "leder"}}, "gives the role 'sender' to 'leder', which is not a policy of this run; there are leader, helper"),
         ({"policies": {}}, "there are none; write them below `policies`"),
     ],
 )
-def test_a_wrong_configuration_is_refused_with_one_line(changes, said):
-    with pytest.raises(ConfigError, match=said) as caught:
+def test_a_wrong_configuration_is_refused_with_one_line(changes, message):
+    with pytest.raises(ConfigError, match=message) as caught:
         resolve({**TWO, **changes})
     assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
-    ("roles", "said"),
+    ("roles", "message"),
     [
         ({"sender": "leader"}, r"the role 'receiver' of 'signalling' has no policy. Its roles are sender, receiver; write roles: \{receiver: leader\}"),
         ({"sender": "leader", "receiver": "leader"}, "policies.helper: it plays no role; write one of sender, receiver"),
         ({"sender": "leader", "receiver": "helper", "recever": "helper"}, "role in `roles` 'recever'. Did you mean 'receiver'"),
     ],
 )
-def test_roles_and_policies_fit_each_other(roles, said):
-    with pytest.raises(ConfigError, match=said):
+def test_roles_and_policies_fit_each_other(roles, message):
+    with pytest.raises(ConfigError, match=message):
         engine(TWO, roles=roles)
 
 
@@ -135,12 +129,9 @@ def test_where_names_of_roles_clash_an_environment_says_its_own():
 
 @given(st.text(), st.sets(st.text(min_size=1)))
 def test_a_metric_loses_its_policy_and_nothing_else(metric, policies):
-    found = of_any(metric, policies)
-    assert metric.endswith(found)
-    assert found == metric or (metric.removesuffix(found).removesuffix("/") in policies and found)
-
-
-# -- playing and learning
+    name = of_any(metric, policies)
+    assert metric.endswith(name)
+    assert name == metric or (metric.removesuffix(name).removesuffix("/") in policies and name)
 
 
 def test_each_policy_learns_from_the_turns_of_its_own_seats():
@@ -170,7 +161,6 @@ def test_a_step_updates_all_and_says_whose_figures_are_whose():
 
 
 def test_one_policy_by_its_name_is_the_run_without_names(saved):
-    """A reduction: ``policies: {main: }`` in every role plays, learns and saves as a run that names none."""
     plain, named = engine(BASE), engine({**BASE, "policies": {"main": None}, "roles": {"sender": "main", "receiver": "main"}})
     outcomes = [rounds(run, 2) for run in (plain, named)]
     assert outcomes[0].metrics == outcomes[1].metrics
@@ -181,7 +171,6 @@ def test_one_policy_by_its_name_is_the_run_without_names(saved):
 
 
 def test_what_a_policy_is_does_not_depend_on_the_others():
-    """Each draws its weights from a stream of its own name."""
     run, other = engine(TWO), engine(TWO, policies={"helper": TWO["policies"]["helper"], "leader": {"model": {"hidden_size": 32}}})
     assert torch.equal(weights(run.policies["helper"]), weights(other.policies["helper"]))
     twins = engine(TWO, policies={"leader": None, "helper": None})
@@ -202,14 +191,10 @@ def test_a_frozen_policy_plays_and_never_changes(saved):
 
 
 def test_a_side_in_which_nobody_learns_is_not_the_learner_s():
-    """Every play of a zero-sum game against snapshots has a seat that is trained, where one role's policy is frozen."""
     kuhn = {"environments": [{"name": "kuhn_poker"}], "roles": {"first": "leader", "second": "helper"}}
     run = engine({**FROZEN, **kuhn}, matchmaker={"name": "mixed", "past": 0.0, "bots": {"random": 1.0}})
     outcome = rounds(run)
     assert {(episode.agents, episode.trained) for episode in outcome.episodes} == {(("learner-leader", "bot-random"), (True, False))}
-
-
-# -- the league
 
 
 def test_a_snapshot_is_of_every_policy_and_leaves_as_a_whole():
@@ -237,9 +222,6 @@ def test_the_payoff_book_takes_all_policies_of_a_run_for_one_player():
     assert {(row.player, row.opponent, row.seat) for row in book.rows} == {(LEARNER, LEARNER, 0), (LEARNER, LEARNER, 1)}
 
 
-# -- outside of training
-
-
 def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says():
     run = engine(TWO)
     game = run.environments[0][0]
@@ -248,8 +230,8 @@ def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says
     states = enumerate_info_states(game)
     rows = {name: query_policy(agent, states)[0] for name, agent in single.items()}
     for number, (query, row) in enumerate(zip(states.queries, query_policy(team, states)[0], strict=True)):
-        own = rows["leader" if query.seat == 0 else "helper"][number]
-        assert np.allclose(row, own, atol=1e-6)
+        expected = rows["leader" if query.seat == 0 else "helper"][number]
+        assert np.allclose(row, expected, atol=1e-6)
     episodes = play_teams([spec(run, seats=("policy", "policy"), trained=(False, False))], {"policy": team})
     assert episodes[0].agents == ("policy", "policy") and {turn.agent for turn in episodes[0].turns} == {"policy"}
     report = play_matches(game, team, RandomAgent("random"), games_per_seat=2, stream=Stream.from_seed(0))
@@ -270,7 +252,6 @@ def test_export_asks_which_policy_and_shows_the_prompt_of_its_seat(tmp_path):
 
 
 def test_a_frozen_policy_may_be_a_model_of_another_run_with_another_tokenizer(tmp_path, saved):
-    """Of a folder: what is played with is what is there, and a folder that has changed is noticed."""
     first = engine(BASE, environments=[{"name": "signalling", "options": {"rounds": 0, "types": 3, "signals": 3}}])
     export(first, tmp_path / "model", step=1)
     config = {**TWO, "policies": {"leader": None, "helper": {"frozen": True, "model": {"name": str(tmp_path / "model")}}}}
@@ -293,7 +274,7 @@ def test_the_plan_counts_every_model():
     plan, alone = (describe(resolve(config)) for config in (TWO, BASE))
     models = plan["model"]["policies"]
     assert models["helper"]["parameters"] == alone["model"]["parameters"] < models["leader"]["parameters"]
-    assert plan["model"]["parameters"] == sum(own["parameters"] for own in models.values())
+    assert plan["model"]["parameters"] == sum(model["parameters"] for model in models.values())
     assert plan["policies"]["helper"]["credit"] == "rae"
     each = [process_memory(config)["training process"].parts for config in resolve(TWO).by_policy.values()]
     both = process_memory(resolve(TWO))["training process"].parts
@@ -304,15 +285,12 @@ def test_the_plan_counts_every_model():
     assert parts["model"]["policies"]["helper"]["frozen"] and "needs" in parts
 
 
-# -- saving
-
-
 def test_what_is_saved_is_restored_for_each_policy_and_goes_on_alike(tmp_path, saved):
     setting = {"learner": {"learning_rate": 0.01, "average": 0.9}, "league": {"every": 1}}
     run, twin = engine(TWO, **setting), engine(TWO, **setting)
-    for one in (run, twin):
-        state = rounds(one, 2).state
-        one.take_member(snapshot(2))
+    for each in (run, twin):
+        state = rounds(each, 2).state
+        each.take_member(snapshot(2))
     folder = tmp_path / "saved"
     folder.mkdir()
     run.save(folder)
@@ -321,8 +299,8 @@ def test_what_is_saved_is_restored_for_each_policy_and_goes_on_alike(tmp_path, s
     names = [f"{name}-{what}.safetensors" for name in TWO["policies"] for what in ("model", "optimizer", "average")]
     assert set(saved(fresh)) == {"engine.json", *names, "past-leader-000002.safetensors", "past-helper-000002.safetensors"}
     assert saved(fresh) == saved(run)
-    for one in (fresh, twin):
-        rounds(one, 1, state)
+    for each in (fresh, twin):
+        rounds(each, 1, state)
     assert saved(fresh) == saved(twin)
 
 
@@ -339,22 +317,7 @@ def test_the_checkpoint_of_another_set_of_policies_is_refused(tmp_path):
         engine(TWO).restore(folder)
 
 
-def test_a_reference_of_a_policy_goes_through_a_record():
-    assert ref("past-helper-000002") == PlayerRef("snapshot", "helper", 2)
-
-
-# -- recipes
-
-
-def test_both_policies_of_signalling_are_trained_or_one_of_them():
-    config = resolve(load_recipe("signalling-tiny"))
-    assert not any(map(config.is_frozen, config.policies)) and len({own.model.hidden_size for own in config.policies.values()}) == 2
-    one = resolve(apply_overrides(load_recipe("signalling-tiny"), ["policies.helper.frozen=true"]))
-    assert [own for own in one.policies if one.is_frozen(own)] == ["helper"]
-
-
 def test_a_policy_whose_seats_were_never_due_learns_nothing_and_the_run_goes_on():
-    """A leader who says nothing legal forfeits at once, so that the helper is never asked."""
     forfeit = [{"name": "signalling", "options": {"rounds": 0}, "illegal": {"rule": "forfeit"}}]
     run = engine({**TWO, "policies": {"leader": {"frozen": True}, "helper": None}}, environments=forfeit)
     before = weights(run.policies["helper"]).clone()
@@ -367,9 +330,6 @@ def test_a_policy_whose_seats_were_never_due_learns_nothing_and_the_run_goes_on(
     moved = weights(run.policies["helper"]).clone()
     assert run.learn(batch, credit, step=0, progress=0.0) == {} and torch.equal(weights(run.policies["helper"]), moved)
     assert len(before) == len(moved)
-
-
-# -- adapters over one base
 
 
 def chat(folder, **policies):
@@ -409,7 +369,6 @@ def test_a_model_that_is_trained_whole_shares_nothing(chat_folder):
 
 
 def test_adapters_beside_others_say_what_they_say_alone(chat_folder):
-    """The reduction: of a seed, the policy ``main`` scores actions as it does in a run that has it alone."""
     alone, beside = chat(chat_folder, main={}, helper={"frozen": True}), chat(chat_folder, main={}, helper={})
     states = enumerate_info_states(alone.environments[0][0])
     for run in (alone, beside):
@@ -420,8 +379,7 @@ def test_adapters_beside_others_say_what_they_say_alone(chat_folder):
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
 
 
-# -- members of a league that are adapters over one base: their turns are one batch, and the bytes are those of one by one --
-
+# members of a league that are adapters over one base: their turns are one batch, and the bytes are those of one by one
 CONFIG = {
     "threads": 1, "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}], "model": {"lora": {"rank": 2}},
     "renderer": {"name": "chat"}, "rollout": {"max_new_tokens": 4},
@@ -448,20 +406,20 @@ def specs(run, players, count=12):
     ]  # fmt: skip
 
 
-def replies(found):
-    return [episode.turns for episode in found.episodes]
+def replies(outcome):
+    return [episode.turns for episode in outcome.episodes]
 
 
 @pytest.fixture
 def calls(monkeypatch):
-    found, whole = [], prefix_cache.BaseWeights.join
+    sizes, whole = [], prefix_cache.BaseWeights.join
 
     def join(self, members):
-        found.append(sorted(len(member.adapters) for member in members))
+        sizes.append(sorted(len(member.adapters) for member in members))
         return whole(self, members)
 
     monkeypatch.setattr(prefix_cache.BaseWeights, "join", join)
-    return found
+    return sizes
 
 
 def test_the_bytes_of_plays_are_those_of_members_one_by_one(chat_folder, calls, monkeypatch):
@@ -492,8 +450,6 @@ def test_models_that_are_trained_whole_are_asked_alone(chat_folder, calls):
     run.play(specs(run, [snapshot(1)], 4))
     assert not calls
 
-
-# -- adapters are only loaded onto the weights that they were trained on --
 
 def engine_frozen(folder, **model):
     return LocalEngine(

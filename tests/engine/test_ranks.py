@@ -19,7 +19,6 @@ from transformers import AutoTokenizer, MistralConfig, MistralForCausalLM
 
 from sparring.api import train
 from sparring.config import resolve
-from sparring.config.plugins.registry import bind
 from sparring.core.child_process import ChildProcess
 from sparring.core.errors import ConfigError, DivergedError, RunError
 from sparring.core.records import snapshot
@@ -29,12 +28,12 @@ from sparring.engine.ranks import messages as rank_messages
 from sparring.engine.ranks.data_parallel import Ranks
 from sparring.engine.ranks.messages import LearnMessage, in_a_thread
 from sparring.engine.run_processes import learning
-from sparring.league.seating import starts
 from sparring.learn.gradient_step import Means, leaves
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.memory import GIB
 from sparring.run.config_checks import SAVED, binding_settings, describe_edits
+from tests.engine.builders import episodes_of
 from tests.sockets import listening
 
 KUHN = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "threads": 1, "seed": 3}
@@ -44,21 +43,17 @@ SMALL = {"rollout": {"games_per_step": 24}, "model": {"hidden_size": 16, "layers
 @pytest.fixture
 def learners(tmp_path):
     """Return what makes an engine, the batch of a step, and two learners of it; they are ended at the end."""
-    made = []
+    started = []
 
     def make(**changes):
         config = resolve({**KUHN, **SMALL, "learner": {"leaves": 4, "ranks": 2}, **changes})
         engine = LocalEngine(config)
         engine.ranks = Ranks(config, tmp_path / "learners")
-        made.append(engine.ranks)
-        matchmaker = bind("league.matchmakers", "mirror")
-        specs = starts(0, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.0)
-        batch = engine.batch(engine.play(specs).episodes, progress=0.0)
-        advantages = np.linspace(-1, 1, len(batch.turns.reward))
-        return engine, batch, Credit(advantages=advantages)
+        started.append(engine.ranks)
+        return engine, *batch_of(engine)
 
     yield make
-    for ranks in made:
+    for ranks in started:
         ranks.close()
 
 
@@ -67,8 +62,8 @@ def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loop
     engine, batch, credit = learners()
     alone = LocalEngine(engine.config)
     for step in (1, 2):
-        found = engine.learn(batch, credit, step=step, progress=0.1)
-        assert found == alone.learn(batch, credit, step=step, progress=0.1)
+        metrics = engine.learn(batch, credit, step=step, progress=0.1)
+        assert metrics == alone.learn(batch, credit, step=step, progress=0.1)
     ours, theirs = engine.model.tensors(), alone.model.tensors()
     assert all(ours[name].equal(theirs[name]) for name in theirs)
     if sys.platform == "linux":
@@ -201,8 +196,8 @@ def test_what_waits_for_learners_ends_when_one_has_ended(monkeypatch):
 
 
 def test_what_torch_says_of_a_lost_learner_is_told_without_its_file_and_advice():
-    said = str(rank_messages.LostError("[/a/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:63140. This is typically caused by a crash.\nMore."))
-    assert said.startswith("A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. The run goes on")
+    message = str(rank_messages.LostError("[/a/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:63140. This is typically caused by a crash.\nMore."))
+    assert message.startswith("A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. The run goes on")
     assert rank_messages.LostError("learner 2 has ended").why == "learner 2 has ended"
 
 
@@ -220,10 +215,10 @@ def test_what_is_learnt_from_and_what_is_counted_travel_to_the_bit(learners):
     arrays = {"advantages": np.array([0.1, -1e300, 5e-324]), "value_targets": np.array([np.pi])}
     data = LearnMessage("main", 7, 1 / 3, arrays, list(batch.episodes)).to_bytes()
     head, _, rest = data.partition(b"\n")
-    found = LearnMessage.from_bytes(json.loads(head)["learn"], rest)
-    assert (found.policy, found.step, found.progress) == ("main", 7, 1 / 3)
-    assert all(found.arrays[name].tobytes() == arrays[name].tobytes() for name in arrays)
-    assert found.episodes == list(batch.episodes)
+    read = LearnMessage.from_bytes(json.loads(head)["learn"], rest)
+    assert (read.policy, read.step, read.progress) == ("main", 7, 1 / 3)
+    assert all(read.arrays[name].tobytes() == arrays[name].tobytes() for name in arrays)
+    assert read.episodes == list(batch.episodes)
     means = Means()
     means.add({"loss": 0.1}, 1 / 3)
     means.maximum("most", 2.5)
@@ -231,18 +226,18 @@ def test_what_is_learnt_from_and_what_is_counted_travel_to_the_bit(learners):
     assert Means.from_bytes(means.to_bytes()).result() == means.result()
 
 
-@pytest.mark.parametrize(("learner", "said"), [({"ranks": 2}, r"ranks=2 is more than leaves=1.*leaves: 2"), ({"ranks": 3, "leaves": 4}, r"ranks=3 is not a power of 2; write 2 or 4")])
-def test_learners_without_leaves_are_refused(learner, said):
-    with pytest.raises(ConfigError, match=said):
+@pytest.mark.parametrize(("learner", "message"), [({"ranks": 2}, r"ranks=2 is more than leaves=1.*leaves: 2"), ({"ranks": 3, "leaves": 4}, r"ranks=3 is not a power of 2; write 2 or 4")])
+def test_learners_without_leaves_are_refused(learner, message):
+    with pytest.raises(ConfigError, match=message):
         resolve({**KUHN, "learner": learner})
 
 
 SEATS = {"environments": [{"name": "kuhn_poker", "roles": {"player_0": "a", "player_1": "b"}}], "learner": {"leaves": 4, "ranks": 2}}
 
 
-@pytest.mark.parametrize(("learner", "said"), [({"leaves": 1}, r"policies.a.learner: ranks=2 is more than leaves=1"), ({"ranks": 4}, r"Unknown key of policies.a.learner 'ranks'")])
-def test_learners_are_of_the_run_and_each_policy_has_leaves_for_all(learner, said):
-    with pytest.raises(ConfigError, match=said):
+@pytest.mark.parametrize(("learner", "message"), [({"leaves": 1}, r"policies.a.learner: ranks=2 is more than leaves=1"), ({"ranks": 4}, r"Unknown key of policies.a.learner 'ranks'")])
+def test_learners_are_of_the_run_and_each_policy_has_leaves_for_all(learner, message):
+    with pytest.raises(ConfigError, match=message):
         resolve({**SEATS, "policies": {"a": {"learner": learner}, "b": {}}})
     frozen = resolve({**SEATS, "policies": {"a": {"learner": {"leaves": 1}, "frozen": True}, "b": {"learner": {"leaves": 8}}}})
     assert (frozen.by_policy["b"].learner.leaves, frozen.by_policy["b"].learner.ranks) == (8, 2)
@@ -264,8 +259,7 @@ def test_what_killed_learners_left_goes_when_one_learns_on(tmp_path):
         assert not (tmp_path / "learners").exists()
 
 
-# -- learners whose weights are split: the bits of one, checkpoints for any number of them, and clear errors --
-
+# learners whose weights are split: the bits of one, checkpoints for any number of them, and clear errors
 SMALL_SHARDS = {"rollout": {"games_per_step": 24}, "model": {"hidden_size": 16, "layers": 2}}
 GUESSES = {"environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}  # so that who says nothing legal earns this and that
 SPLIT = {"leaves": 4, "ranks": 2, "sharding": "fsdp2"}
@@ -282,11 +276,9 @@ def engine(ranks, **changes):
     return LocalEngine(resolve({**KUHN, **SMALL_SHARDS, "learner": learner, **changes}))
 
 
-def batch_of(run_shards):
-    matchmaker = bind("league.matchmakers", "mirror")
-    specs = starts(0, games=run_shards.environments, rollout=run_shards.config.rollout, matchmaker=matchmaker, members=(), root=run_shards.root, progress=0.0)
-    found = run_shards.batch(run_shards.play(specs).episodes, progress=0.0)
-    return found, Credit(advantages=np.linspace(-1, 1, len(found.turns.reward)))
+def batch_of(engine):
+    batch = engine.batch(episodes_of(engine), progress=0.0)
+    return batch, Credit(advantages=np.linspace(-1, 1, len(batch.turns.reward)))
 
 
 @pytest.mark.slow
@@ -299,11 +291,11 @@ def test_two_learners_with_split_weights_have_the_bits_of_one(tmp_path, saved):
         for step in (1, 2, 3):
             assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(batch, credit, step=step, progress=0.1)
         assert saved(two) == saved(alone)
-        two.take_member(one := snapshot(1))
-        alone.take_member(one)
+        two.take_member(member := snapshot(1))
+        alone.take_member(member)
         for run_shards in (two, alone):
             run_shards.learn(batch, credit, step=4, progress=0.1)
-            run_shards.restart(one)
+            run_shards.restart(member)
             run_shards.learn(batch, credit, step=5, progress=0.1)
         assert saved(two) == saved(alone)
         assert not two.learner.optimizer.state and alone.learner.optimizer.state
@@ -317,8 +309,8 @@ def test_two_learners_with_split_weights_have_the_bits_of_one(tmp_path, saved):
         if sys.platform == "linux":
             pids = [child.process.pid for child in two.ranks._children]
             assert listening([os.getpid(), *pids]) == {"0100007F"}
-            for own in (b"GLOO_SOCKET_IFNAME=lo\0", b"MALLOC_MMAP_THRESHOLD_=1048576\0"):
-                assert all(own in Path(f"/proc/{pid}/environ").read_bytes() for pid in pids)
+            for variable in (b"GLOO_SOCKET_IFNAME=lo\0", b"MALLOC_MMAP_THRESHOLD_=1048576\0"):
+                assert all(variable in Path(f"/proc/{pid}/environ").read_bytes() for pid in pids)
         assert not torch.distributed.is_initialized()  # the default group is the caller's
     assert not (tmp_path / "learners").exists()
 
@@ -326,7 +318,6 @@ def test_two_learners_with_split_weights_have_the_bits_of_one(tmp_path, saved):
 @pytest.mark.slow
 @pytest.mark.parametrize("how", ["none", "leaf", "pass"])
 def test_turns_that_carry_no_loss_are_left_out_by_several_learners_as_by_one(forked, how, tmp_path, saved):
-    """Also where a learner's leaves are all masked, and where only one turn is left."""
     alone = engine(1)
     split = {} if how == "none" else {"gradient_sync": how}
     two = engine(2, learner={"sharding": "none" if how == "none" else "fsdp2", **split})
@@ -382,7 +373,6 @@ def test_leaves_of_several_passes_have_the_bits_of_one_learner_unless_each_pass_
 @pytest.mark.slow
 @pytest.mark.parametrize("critic", [False, True], ids=["policy", "critic"])
 def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(forked, critic, chat_folder, tmp_path, saved):
-    """And go on from a checkpoint with another number of learners; a critic's head has 32 bits beside them."""
     model = {"name": str(chat_folder), "dtype": "bfloat16"}
     shares = {"leaves": 2, "master_weights": True, "minibatches": 1, "learning_rate": 1e-4}
     changes = {**CHAT, **({"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]} if critic else {})}
@@ -394,7 +384,7 @@ def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(forked, cr
         for step in (1, 2, 3):
             assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(batch, credit, step=step, progress=0.1)
         assert saved(two) == saved(alone)
-        kept = moments(two, tmp_path / "kept")
+        stored = moments(two, tmp_path / "kept")
         again = engine(1, model=model, learner=shares, **changes)
         for run_shards in (two, again):
             run_shards.restore(tmp_path / "kept")
@@ -402,8 +392,8 @@ def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(forked, cr
             run_shards.learn(batch, credit, step=4, progress=0.1)
         assert saved(two) == saved(again) == saved(alone)
     names = [name for name in before if before[name].dtype == torch.bfloat16]
-    masters = {key: value for key, value in kept.items() if key.endswith("master")}
-    assert len(masters) == len(names) and {value.dtype for value in kept.values()} == {torch.float32}
+    masters = {key: value for key, value in stored.items() if key.endswith("master")}
+    assert len(masters) == len(names) and {value.dtype for value in stored.values()} == {torch.float32}
 
 
 def run_shards(folder, ranks, resume=False, **changes):
@@ -434,8 +424,8 @@ def test_a_run_with_split_weights_leaves_the_bytes_of_one_learner(forked, tmp_pa
 def test_a_run_goes_on_with_any_number_of_learners_split_or_not(forked, tmp_path):
     whole = run_shards(tmp_path / "whole", 1, steps=5, warmup={"updates": 0})
     for step, (ranks, sharding) in enumerate([(2, "fsdp2"), (4, "fsdp2"), (1, "none"), (2, "none"), (1, "fsdp2")], 1):
-        found = run_shards(tmp_path / "parted", ranks, resume=step > 1, steps=step, warmup={"updates": 0}, learner={"sharding": sharding})
-    assert all(found[name] == whole[name] for name in whole if name != "metrics")  # evaluated at other steps
+        parts = run_shards(tmp_path / "parted", ranks, resume=step > 1, steps=step, warmup={"updates": 0}, learner={"sharding": sharding})
+    assert all(parts[name] == whole[name] for name in whole if name != "metrics")  # evaluated at other steps
     assert "learner.sharding" in (tmp_path / "parted" / "changes.jsonl").read_text()
 
 
@@ -472,23 +462,21 @@ def test_one_learner_splits_nothing(tmp_path):
         assert alone.ranks is None and alone.policies["main"].moments is None
 
 
-REFUSED = {
-    "adapters": ({"model": {"name": "smollm2-135m", "lora": {"rank": 2}}}, r"learner.sharding=fsdp2.*adapters.*leave learner.sharding at none, or write model.lora: null"),
-    "process": ({"credit": {"name": "oprl"}}, r"credit 'oprl' trains a reward model.*leave learner.sharding at none"),
-}
+REFUSED = [
+    ({"model": {"name": "smollm2-135m", "lora": {"rank": 2}}}, r"learner.sharding=fsdp2.*adapters.*leave learner.sharding at none, or write model.lora: null"),
+    ({"credit": {"name": "oprl"}}, r"credit 'oprl' trains a reward model.*leave learner.sharding at none"),
+]
 
 
-@pytest.mark.parametrize("name", REFUSED)
-def test_what_is_not_split_is_refused_with_what_to_write(name):
-    changes, said = REFUSED[name]
-    with pytest.raises(ConfigError, match=said):
+@pytest.mark.parametrize(("changes", "message"), REFUSED, ids=["adapters", "process"])
+def test_what_is_not_split_is_refused_with_what_to_write(changes, message):
+    with pytest.raises(ConfigError, match=message):
         resolve({**KUHN, **changes, "learner": SPLIT})
     resolve({**KUHN, **changes, "learner": {"leaves": 4, "ranks": 2}})
 
 
 @pytest.mark.slow
 def test_a_learner_that_ends_is_noticed_though_another_is_awaited(tmp_path):
-    """As with nccl, where the other one does not see it."""
     two = engine(2)
     batch, credit = batch_of(two)
     with learning(two, tmp_path):
@@ -503,18 +491,18 @@ def test_a_learner_that_ends_is_noticed_though_another_is_awaited(tmp_path):
 
 
 def test_a_plan_says_what_each_learner_takes():
-    tiny, found = {"hidden_size": 1024, "layers": 12, "heads": 16}, {}
+    tiny, learners = {"hidden_size": 1024, "layers": 12, "heads": 16}, {}
     for ranks in (2, 8):
         config = resolve({**KUHN, "model": tiny, "learner": {"leaves": 8, "ranks": ranks, "sharding": "fsdp2", "micro_tokens": 512}})
         memory = process_memory(config)
-        training, found[ranks] = memory["training process"].parts, memory["learner"]
+        training, learners[ranks] = memory["training process"].parts, memory["learner"]
         assert training["training"] == training["activations_and_logits"] == 0
-        assert found[ranks].processes == ranks and found[ranks].each > GIB / 2 + 4 * training["weights"] / ranks
+        assert learners[ranks].processes == ranks and learners[ranks].each > GIB / 2 + 4 * training["weights"] / ranks
         assert describe(config)["learners"] == {"ranks": ranks, "leaves": 8, "sharding": "fsdp2"}
     whole = resolve({**KUHN, "model": tiny, "learner": {"leaves": 8, "ranks": 2, "micro_tokens": 512}})
     memory = process_memory(whole)
     training = memory["training process"]
     assert training.parts["training"] == pytest.approx(3 * training.parts["weights"], rel=0.05)
-    assert found[8].each < found[2].each < memory["learner"].each
-    one = resolve({**whole.model_dump(mode="json"), "learner": {"sharding": "fsdp2", "micro_tokens": 512}})
-    assert process_memory(one) == {"training process": training}, "one learner splits nothing"
+    assert learners[8].each < learners[2].each < memory["learner"].each
+    single = resolve({**whole.model_dump(mode="json"), "learner": {"sharding": "fsdp2", "micro_tokens": 512}})
+    assert process_memory(single) == {"training process": training}, "one learner splits nothing"

@@ -4,9 +4,6 @@ import random
 import sys
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sparring.engine.workers.unit_scheduler import (
     AbandonRun,
@@ -30,20 +27,9 @@ def there(workers, **options):
     return scheduler
 
 
-# -- events and commands by hand
-
-
 def test_all_workers_are_started_at_the_first_event_whatever_it_is():
     assert UnitScheduler(2).tick(5.0) == [StartWorker(0), StartWorker(1)]
     assert UnitScheduler(2).issued([0], 5.0) == [StartWorker(0), StartWorker(1)]
-
-
-def test_a_worker_that_joins_gets_the_first_unit():
-    scheduler = UnitScheduler(2)
-    scheduler.issued([0, 1, 2], 0.0)
-    assert scheduler.joined(1, 1.0) == [SendUnits(1, (0,))]
-    assert scheduler.joined(0, 2.0) == [SendUnits(0, (1,))]
-    assert (scheduler.playing(0), scheduler.playing(1), scheduler.ready) == ((1,), (0,), 2)
 
 
 def test_what_waits_goes_in_messages_of_a_part_of_half_of_it():
@@ -52,14 +38,6 @@ def test_what_waits_goes_in_messages_of_a_part_of_half_of_it():
     assert scheduler.issued(range(12), 0.0) == [SendUnits(0, (0, 1, 2)), SendUnits(1, (3, 4, 5))]
     assert scheduler.answered(1, (3, 4, 5), 1.0) == [SendUnits(1, (6, 7))]
     assert scheduler.answered(0, (0, 1, 2), 1.0) == [SendUnits(0, (8,))]
-
-
-def test_a_message_holds_units_of_one_issue_and_the_older_ones_first():
-    scheduler = there(1)
-    assert scheduler.issued(range(2), 0.0) == [SendUnits(0, (0,))]
-    scheduler.issued(range(2, 6), 0.0)
-    assert scheduler.answered(0, (0,), 0.01) == [SendUnits(0, (1,))]
-    assert scheduler.answered(0, (1,), 0.02) == [SendUnits(0, (2, 3))]
 
 
 def test_a_message_holds_about_a_second_of_play_once_it_is_known_what_a_unit_takes():
@@ -86,21 +64,8 @@ def test_what_a_lost_worker_played_goes_to_the_next_one_alone_and_before_the_oth
     assert scheduler.answered(1, (0,), 0.03) == [SendUnits(1, (1,))]
     assert (scheduler.counts.lost_workers, scheduler.counts.resent_units) == (1, 4)
     for unit in (1, 2, 3):
-        found = scheduler.answered(1, (unit,), 0.04)
-    assert found == [SendUnits(1, (7, 8, 9))]  # 9 wait
-
-
-def test_a_unit_that_has_ended_a_worker_is_not_sent_behind_others():
-    scheduler = there(2)
-    scheduler.issued([0], 0.0)
-    scheduler.issued(range(1, 9), 0.0)  # worker 1 plays 1 and 2
-    assert scheduler.playing(1) == (1, 2)
-    scheduler.lost(1, 0.01)
-    assert scheduler.answered(0, (0,), 0.02)[-1] == SendUnits(0, (1,))
-    scheduler.answered(0, (1,), 0.03)
-    assert scheduler.playing(0) == (2,)
-    scheduler.answered(0, (2,), 0.03)
-    assert scheduler.playing(0) == (3, 4)
+        commands = scheduler.answered(1, (unit,), 0.04)
+    assert commands == [SendUnits(1, (7, 8, 9))]  # 9 wait
 
 
 def test_a_unit_that_was_sent_alone_and_ended_five_workers_is_given_up():
@@ -111,31 +76,24 @@ def test_a_unit_that_was_sent_alone_and_ended_five_workers_is_given_up():
     assert scheduler.lost(4, 0.2) == [AbandonRun("it has ended 5 workers", 7)]
 
 
-def test_a_unit_that_ended_workers_and_was_answered_late_is_forgotten():
-    scheduler = there(3)
-    scheduler.issued([7], 0.0)
-    scheduler.lost(0, 1.0)
-    scheduler.lost(1, 2.0)
-    scheduler.answered(0, (7,), 2.1)  # by the first, which had said it before it died
-    assert not any(isinstance(one, AbandonRun) for one in scheduler.lost(2, 2.2))
-    assert scheduler.counts.resent_units == 2
-
-
 def restarts(scheduler, worker, now, times):
-    """Lose a worker as soon as it is started, so often; return the seconds until each start."""
-    found = []
+    waits = []
     for _ in range(times):
         scheduler.lost(worker, now)
         began = now
         while not any(command == StartWorker(worker) for command in scheduler.tick(now)):
             assert scheduler.wait(now) > 0
             now += scheduler.wait(now)
-        found.append(now - began)
-    return found
+        waits.append(now - began)
+    return waits
 
 
 def test_a_worker_is_started_again_after_half_a_second_and_twice_as_long_up_to_thirty():
     assert restarts(there(2), 0, 100.0, 9) == pytest.approx([0.5, 1, 2, 4, 8, 16, 30, 30, 30])
+    assert restarts(there(1, restarts=10**6), 0, 100.0, 1100)[-1] == pytest.approx(30)
+    scheduler = there(1, restarts=1)  # in an hour
+    restarts(scheduler, 0, 10.0, 1)
+    assert restarts(scheduler, 0, 10.0 + 3601, 1) == pytest.approx([1.0])
 
 
 def test_an_answer_makes_the_next_restart_quick_again():
@@ -145,11 +103,6 @@ def test_an_answer_makes_the_next_restart_quick_again():
     scheduler.issued([0], 120.0)
     scheduler.answered(0, (0,), 121.0)
     assert restarts(scheduler, 0, 130.0, 1) == pytest.approx([0.5])
-
-
-def test_thousands_of_losses_in_a_row_still_wait_thirty_seconds():
-    scheduler = there(1, restarts=10**6)
-    assert restarts(scheduler, 0, 100.0, 1100)[-1] == pytest.approx(30)
 
 
 def test_a_worker_is_started_again_though_it_was_to_be_looked_at_meanwhile():
@@ -171,12 +124,6 @@ def test_a_worker_that_is_lost_more_often_than_it_may_is_not_started_again_and_n
     assert isinstance(command, AbandonRun)
     assert command.unit is None
     assert "more than 1 times in an hour (scale.restarts)" in command.why
-
-
-def test_losses_count_for_an_hour():
-    scheduler = there(1, restarts=1)
-    restarts(scheduler, 0, 10.0, 1)
-    assert restarts(scheduler, 0, 10.0 + 3601, 1) == pytest.approx([1.0])
 
 
 def test_a_worker_whose_unit_takes_longer_than_it_may_is_ended():
@@ -209,9 +156,9 @@ def test_a_worker_that_hangs_from_the_start_is_found_when_others_have_shown_what
     now, ended = 0.0, None
     while ended is None and now < 4000:
         now += 1.0
-        found = scheduler.answered(1, scheduler.playing(1), now) if scheduler.playing(1) else []
-        found = found + scheduler.tick(now)
-        ended = next((one for one in found if isinstance(one, EndWorker)), None)
+        commands = scheduler.answered(1, scheduler.playing(1), now) if scheduler.playing(1) else []
+        commands = commands + scheduler.tick(now)
+        ended = next((command for command in commands if isinstance(command, EndWorker)), None)
     assert ended is not None
     assert now == 60
 
@@ -247,70 +194,6 @@ def test_the_last_worker_of_an_elastic_fleet_that_is_lost_after_an_hour_leaves_t
     assert isinstance(scheduler.tick(4600.0)[0], AbandonRun)
 
 
-def test_an_answer_that_nobody_waits_for_is_counted_and_changes_nothing():
-    scheduler = there(2)
-    scheduler.issued([0], 0.0)
-    scheduler.lost(0, 1.0)  # and worker 1 plays it
-    assert scheduler.answered(0, (0,), 1.4) == []
-    assert scheduler.counts.duplicate_units == 0
-    assert scheduler.answered(1, (0,), 1.45) == []
-    assert scheduler.counts.duplicate_units == 1
-    assert scheduler.issued([1], 3.0) == [StartWorker(0), SendUnits(1, (1,))]
-
-
-def test_a_late_answer_to_a_unit_that_waits_takes_it_back():
-    scheduler = there(1)
-    scheduler.issued([0, 1], 0.0)
-    scheduler.lost(0, 1.0)
-    scheduler.answered(0, (0,), 1.2)
-    scheduler.tick(1.5)
-    assert scheduler.joined(0, 2.0) == [SendUnits(0, (1,))]
-
-
-def test_an_answer_to_nothing_is_none():
-    scheduler = there(1)
-    assert scheduler.answered(0, (), 1.0) == []
-    assert scheduler.busy(5.0) == 0
-    assert scheduler.issued([0, 1, 2], 5.0) == [SendUnits(0, (0, 1))]
-
-
-def test_an_answer_to_other_units_does_not_free_the_worker():
-    scheduler = there(1)
-    scheduler.issued(range(3), 0.0)
-    assert scheduler.answered(0, (2,), 1.0) == []
-    assert scheduler.playing(0) == (0, 1)
-
-
-def test_what_a_worker_could_not_begin_with_waits_again_and_is_not_held_against_it():
-    scheduler = there(1)
-    scheduler.issued(range(4), 0.0)
-    assert scheduler.returned(0, 1.0) == [SendUnits(0, (0, 1))]
-    assert scheduler.counts.resent_units == 0
-    assert scheduler.lost(0, 2.0) == []
-
-
-def test_a_worker_that_returns_what_it_does_not_have_is_idle_once():
-    scheduler = there(1)
-    assert scheduler.returned(0, 1.0) == []
-    assert scheduler.issued([0, 1, 2], 2.0) == [SendUnits(0, (0, 1))]
-
-
-def test_a_worker_that_is_gone_is_not_lost_again_and_does_not_join():
-    scheduler = there(1)
-    scheduler.issued([0], 0.0)
-    scheduler.lost(0, 1.0)
-    scheduler.lost(0, 1.1)
-    assert scheduler.counts.lost_workers == 1
-    assert scheduler.joined(0, 1.2) == []
-    assert scheduler.ready == 0
-    assert scheduler.tick(1.5) == [StartWorker(0)]
-    assert scheduler.joined(0, 1.6) == [SendUnits(0, (0,))]
-    assert scheduler.joined(0, 1.7) == []
-
-
-# -- random courses
-
-
 def course(seed, events=EVENTS):
     draw = random.Random(seed)
     world = World(draw.randint(1, 4), timeout=draw.choice([None, None, 5.0]), restarts=draw.choice([0, 2, 10]), elastic=draw.random() < 0.3)
@@ -322,9 +205,8 @@ def course(seed, events=EVENTS):
 
 
 def happen(world, draw):
-    """Let something happen, mostly what may; sometimes what should not."""
     worker = draw.randrange(len(world.workers))
-    started = [one for one, state in world.workers.items() if state == STARTED]
+    started = [number for number, state in world.workers.items() if state == STARTED]
     playing = list(world.tasks)
     kind = draw.random()
     if kind < 0.14:
@@ -363,60 +245,6 @@ def test_whatever_happens_every_unit_is_learnt_once(courses):
     assert ended > 0.02 * courses
 
 
-class Courses(RuleBasedStateMachine):
-    @initialize(workers=st.integers(1, 4), timeout=st.sampled_from([None, 5.0]), restarts=st.sampled_from([0, 2, 10]), elastic=st.booleans())
-    def begin(self, **options):
-        self.world = World(**options)
-
-    def on(self):
-        return hasattr(self, "world") and not self.world.over
-
-    @rule()
-    def nothing(self):
-        """Happens when the scheduler has given up."""
-
-    @precondition(on)
-    @rule(count=st.integers(1, 20))
-    def issue(self, count):
-        self.world.issue(count)
-
-    @precondition(on)
-    @rule(worker=st.integers(0, 3), event=st.sampled_from(["join", "lose", "give_back"]))
-    def happens(self, worker, event):
-        getattr(self.world, event)(worker % len(self.world.workers))
-
-    @precondition(lambda self: self.on() and self.world.tasks)
-    @rule(worker=st.integers(0, 3))
-    def answer(self, worker):
-        playing = sorted(self.world.tasks)
-        self.world.answer(playing[worker % len(playing)])
-
-    @precondition(lambda self: self.on() and self.world.sent)
-    @rule(worker=st.integers(0, 3), which=st.integers(0, 50))
-    def answer_again(self, worker, which):
-        sent = self.world.sent
-        self.world.answer(worker % len(self.world.workers), sent[which % len(sent)][1])
-
-    @precondition(on)
-    @rule(seconds=st.sampled_from([None, 0.1, 1.0, 30.0, 700.0]))
-    def pass_time(self, seconds):
-        self.world.pass_time(seconds)
-
-    @invariant()
-    def none_is_learnt_twice(self):
-        learnt = self.world.learnt if hasattr(self, "world") else []
-        assert len(learnt) == len(set(learnt))
-
-    def teardown(self):
-        if self.on():
-            self.world.quiet()
-            assert self.world.over or sorted(self.world.learnt) == self.world.issued
-
-
-Courses.TestCase.settings = settings(max_examples=100, stateful_step_count=25)
-TestCourses = Courses.TestCase
-
-
 def test_a_long_life_leaves_nothing_behind():
     world = World(4, restarts=10**6)
     draw = random.Random(0)
@@ -437,7 +265,7 @@ def test_a_long_life_leaves_nothing_behind():
 
 def steps_of_an_answer(workers, units):
     scheduler, lines = there(workers), 0
-    playing = {one.worker: one.units for one in scheduler.issued(range(units), 0.0)}
+    playing = {command.worker: command.units for command in scheduler.issued(range(units), 0.0)}
 
     def count(frame, event, argument):
         nonlocal lines
@@ -451,8 +279,8 @@ def steps_of_an_answer(workers, units):
             worker = next(iter(playing))
             units = playing.pop(worker)
             answered += len(units)
-            found = scheduler.answered(worker, units, float(now))
-            playing |= {one.worker: one.units for one in found if isinstance(one, SendUnits)}
+            commands = scheduler.answered(worker, units, float(now))
+            playing |= {command.worker: command.units for command in commands if isinstance(command, SendUnits)}
     finally:
         sys.settrace(before)
     return lines / answered

@@ -47,37 +47,37 @@ def test_a_turn_of_several_sampled_runs_is_one_row():
 def test_legal_replies_are_compared_with_the_whole_reply(parts, like):
     """Over a change of weights a reply goes on; after a tool's answer another begins."""
     replies = LegalReplies(lambda action: (1, 2, 3))
-    found = pack([episode(turn(0, *parts, start=1))], replies).legal[0]
+    legal = pack([episode(turn(0, *parts, start=1))], replies).legal[0]
     if like is not None:
-        assert found == pack([episode(turn(0, *like, start=1))], replies).legal[0] == (((1, 1.0),), ((2, 1.0),), ((3, 1.0),))
+        assert legal == pack([episode(turn(0, *like, start=1))], replies).legal[0] == (((1, 1.0),), ((2, 1.0),), ((3, 1.0),))
     else:
-        assert found[3:] == replies.next_tokens(("a",), (5, 6, 7)) and found[3] == ((1, 1.0),)
+        assert legal[3:] == replies.next_tokens(("a",), (5, 6, 7)) and legal[3] == ((1, 1.0),)
 
 
 @given(st.lists(st.lists(st.tuples(st.integers(1, 3), st.integers(0, 3)), min_size=1, max_size=3), min_size=1, max_size=5), st.booleans())
 def test_rows_and_positions_are_those_of_a_plain_loop(turns, anew):
     """Each turn is a list of (told, said) lengths; ``anew`` opens a conversation per turn."""
-    made, at = [], 0
+    played, at = [], 0
     for index, runs in enumerate(turns):
         at = 0 if anew else at
-        kinds = [f"{kind}:{length}" for told, said in runs for kind, length in (("context", told), ("sampled", said))]
-        made.append(turn(index, *kinds, conversation=index if anew else 0, start=at))
-        at += sum(told + said for told, said in runs)
-    data = pack([episode(*made)])
+        kinds = [f"{kind}:{length}" for num_context, num_sampled in runs for kind, length in (("context", num_context), ("sampled", num_sampled))]
+        played.append(turn(index, *kinds, conversation=index if anew else 0, start=at))
+        at += sum(num_context + num_sampled for num_context, num_sampled in runs)
+    data = pack([episode(*played)])
     assert len(data.ask) == len(turns)
     expected, rows, position = [], [], 0
     for row, runs in enumerate(turns):
         position = 0 if anew else position
-        for told, said in runs:
-            position += told
-            expected += range(position, position + said)
-            rows += [row] * said
-            position += said
+        for num_context, num_sampled in runs:
+            position += num_context
+            expected += range(position, position + num_sampled)
+            rows += [row] * num_sampled
+            position += num_sampled
     assert data.position_of.tolist() == expected and data.turn_of.tolist() == rows
     for row, (_, at) in enumerate(data.ask.tolist()):
-        told = turns[row][0][0]
-        begin = 0 if anew else sum(told + said for runs in turns[:row] for told, said in runs)
-        assert at == begin + told - 1
+        num_context = turns[row][0][0]
+        begin = 0 if anew else sum(num_context + num_sampled for runs in turns[:row] for num_context, num_sampled in runs)
+        assert at == begin + num_context - 1
 
 
 def test_a_trained_turn_without_tokens_is_refused():

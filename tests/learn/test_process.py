@@ -13,13 +13,13 @@ from sparring.config import resolve
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.league.seating import starts
 from sparring.learn.reward_model import gradient, mean_scores
 from sparring.methods.credit.rloo import rloo
 from sparring.play.turn_table import ordered_turns
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from sparring.run.warmup import warm_up
+from tests.engine.builders import episodes_of, weights
 from tests.hugging_face import hugging_face
 
 BASE = {
@@ -36,22 +36,8 @@ def engine(**changes):
     return LocalEngine(resolve({**BASE, **changes}))
 
 
-def batch(run, step=0):
-    matchmaker = run.config.matchmaker.bind("league.matchmakers")
-    rollout = run.config.rollout
-    specs = starts(step, games=run.environments, rollout=rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
-    return run.play(specs).episodes
-
-
-def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
-
-
 def rows_of(trajectory, old):
     return types.SimpleNamespace(trajectory=np.array(trajectory), old_logprob=np.array(old))
-
-
-# -- the loss
 
 
 def test_a_pair_by_hand():
@@ -73,11 +59,11 @@ def test_the_gradient_is_that_of_the_loss_and_the_order_of_pairs_is_irrelevant(s
     scores = 0.3 * (free - torch.tensor(turns.old_logprob))
     means = torch.stack([scores[torch.tensor(turns.trajectory == number)].mean() for number in range(5)])
     (expected,) = torch.autograd.grad(-torch.nn.functional.logsigmoid(means[better] - means[worse]).mean(), free)
-    found = mean_scores(free.detach().numpy(), turns, 0.3)
-    assert found == pytest.approx(means.detach().numpy())
+    mean = mean_scores(free.detach().numpy(), turns, 0.3)
+    assert mean == pytest.approx(means.detach().numpy())
     order = list(order)
     for a, b in ((better, worse), (better[order], worse[order])):
-        assert gradient(found[a] - found[b], a, b, turns, 0.3) == pytest.approx(expected.numpy(), abs=1e-12)
+        assert gradient(mean[a] - mean[b], a, b, turns, 0.3) == pytest.approx(expected.numpy(), abs=1e-12)
 
 
 def test_margins_beyond_any_exponential_are_no_error():
@@ -89,16 +75,15 @@ def test_margins_beyond_any_exponential_are_no_error():
 
 @pytest.mark.parametrize("pairs", ["one_to_one", "all"])
 def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
-    """One forward of the network itself per seat and game, and the pairs by two loops."""
     micro = {"learning_rate": 0.0, "micro_tokens": 60, "gradient_norm": 1e9}
     run = engine(learner=micro, process={"pairs": pairs}, credit={"name": "oprl", "beta": 0.7})
     with torch.no_grad():
         for parameter in run.policies["main"].process.model.parameters():
             parameter.mul_(1.1)  # else all Q are 0
-    episodes = batch(run)
-    asked = run.batch(episodes, progress=0.0)  # at a step size of 0: no weight moves
-    data, turns = asked.pack, asked.turns
-    spoken, told = {}, {}
+    episodes = episodes_of(run)
+    batch = run.batch(episodes, progress=0.0)  # at a step size of 0: no weight moves
+    data, turns = batch.pack, batch.turns
+    spoken, scores_of = {}, {}
     for row, (episode, turn) in enumerate(ordered_turns(episodes)):
         ids, score = spoken.setdefault((episode.episode_id, turn.seat), []), 0.0
         for segment in turn.segments:
@@ -107,39 +92,35 @@ def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
                     logits = hugging_face(run.policies["main"].process.model.network)(torch.tensor([ids])).logits[0, -1]
                     score = score + logits.log_softmax(-1)[token]
                 ids.append(token)
-        told.setdefault(turns.trajectory[row], []).append(0.7 * (score - turns.old_logprob[row]))
+        scores_of.setdefault(turns.trajectory[row], []).append(0.7 * (score - turns.old_logprob[row]))
     key = {number: (turns.group[row], turns.role[row]) for row, number in reversed(list(enumerate(turns.trajectory.tolist())))}
-    paid = {number: round(turns.reward[turns.trajectory == number].sum(), 9) for number in key}
+    returns = {number: round(turns.reward[turns.trajectory == number].sum(), 9) for number in key}
     if pairs == "all":
-        chosen = [(a, b) for a in key for b in key if key[a] == key[b] and paid[a] > paid[b]]
+        chosen = [(a, b) for a in key for b in key if key[a] == key[b] and returns[a] > returns[b]]
     else:
         chosen = []
         for start in set(key.values()):
-            own = sorted((number for number in key if key[number] == start), key=lambda number: (paid[number], number))
-            chosen += [(own[-1 - k], own[k]) for k in range(len(own) // 2) if paid[own[-1 - k]] > paid[own[k]]]
-    means = {number: sum(scores) / len(scores) for number, scores in told.items()}
+            members = sorted((number for number in key if key[number] == start), key=lambda number: (returns[number], number))
+            chosen += [(members[-1 - k], members[k]) for k in range(len(members) // 2) if returns[members[-1 - k]] > returns[members[k]]]
+    means = {number: sum(scores) / len(scores) for number, scores in scores_of.items()}
     loss = sum(-torch.nn.functional.logsigmoid(means[a] - means[b]) for a, b in chosen) / len(chosen)
     expected = torch.autograd.grad(loss, run.policies["main"].process.model.parameters())
-    found = []
-    run.policies["main"].process._apply = lambda: found.extend(p.grad.clone() for p in run.policies["main"].process.model.parameters()) or 0.0
+    gradients = []
+    run.policies["main"].process._apply = lambda: gradients.extend(p.grad.clone() for p in run.policies["main"].process.model.parameters()) or 0.0
     metrics = run.policies["main"].process.fit(data, turns, progress=0.0)
     assert metrics["process/pairs"] == len(chosen)
     assert metrics["process/loss"] == pytest.approx(loss.item(), rel=1e-5)
     assert metrics["process/accuracy"] == pytest.approx(np.mean([float(means[a] > means[b]) for a, b in chosen]), abs=0.1)
-    for mine, plain in zip(found, expected, strict=True):
+    for mine, plain in zip(gradients, expected, strict=True):
         torch.testing.assert_close(mine, plain, rtol=1e-3, atol=1e-6)
 
 
-# -- beside the policy
-
-
 def test_it_starts_as_the_policy_and_then_the_estimator_is_the_plain_one():
-    """Also after a warm-up; with a step size of 0 it stays so, and every step reward is 0 to the bit."""
     run = engine(process={"learning_rate": 0.0})
-    run.imitate(batch(run))
+    run.imitate(episodes_of(run))
     assert torch.equal(weights(run.policies["main"].process.model), weights(run.model))
-    found = run.batch(batch(run), progress=0.0)
-    turns, metrics = found.turns, found.metrics
+    outcome = run.batch(episodes_of(run), progress=0.0)
+    turns, metrics = outcome.turns, outcome.metrics
     assert metrics["process/pairs"] > 0
     assert (metrics["process/loss"], metrics["process/accuracy"]) == (pytest.approx(math.log(2)), 0.5)
     assert np.array_equal(turns.process_logprob, turns.old_logprob)
@@ -148,35 +129,30 @@ def test_it_starts_as_the_policy_and_then_the_estimator_is_the_plain_one():
 
 def test_training_it_leaves_the_policy_alone_and_raises_what_won():
     run = engine()
-    episodes = batch(run)
+    episodes = episodes_of(run)
     before = weights(run.model).clone()
     for _ in range(5):
-        found = run.batch(episodes, progress=0.0)
-    metrics = found.metrics
+        outcome = run.batch(episodes, progress=0.0)
+    metrics = outcome.metrics
     assert torch.equal(weights(run.model), before)
     assert metrics["process/accuracy"] > 0.6
     assert metrics["process/loss"] < math.log(2)
-    assert not np.array_equal(found.turns.process_logprob, found.turns.old_logprob)
+    assert not np.array_equal(outcome.turns.process_logprob, outcome.turns.old_logprob)
 
 
 def test_nothing_to_compare_changes_nothing():
-    """Groups of one have no pair; that is counted, and neither weights nor optimiser move."""
     run = engine(rollout={"games_per_step": 8, "group_size": 1})
     before = weights(run.policies["main"].process.model).clone()
-    found = run.batch(batch(run), progress=0.0)
-    after = found.turns
+    outcome = run.batch(episodes_of(run), progress=0.0)
+    after = outcome.turns
     groups = len(set(zip(after.group, after.role, strict=True)))
-    assert found.metrics == {"process/pairs": 0.0, "process/unpaired_groups": float(groups)}
+    assert outcome.metrics == {"process/pairs": 0.0, "process/unpaired_groups": float(groups)}
     assert torch.equal(weights(run.policies["main"].process.model), before)
     assert not run.policies["main"].process.optimizer.state
     assert np.array_equal(after.process_logprob, after.old_logprob)
     assert not bind("credit", "oprl")(after, {}).advantages.any()
-
-
-def test_no_games_are_no_error():
-    run = engine()
-    found = run.batch([], progress=0.0)
-    assert (len(found.turns.process_logprob), found.metrics["process/pairs"]) == (0, 0.0)
+    outcome = run.batch([], progress=0.0)
+    assert (len(outcome.turns.process_logprob), outcome.metrics["process/pairs"]) == (0, 0.0)
 
 
 def test_updates_and_step_size_are_its_own():
@@ -186,7 +162,7 @@ def test_updates_and_step_size_are_its_own():
         "plain": {}, "same": {"learning_rate": 0.01}, "twice": {"updates": 2}, "slow": {"learning_rate": 0.001}, "schedule": {"learning_rate": schedule},
     }.items():
         run = engine(process=process)
-        episodes = batch(run)
+        episodes = episodes_of(run)
         before = weights(run.policies["main"].process.model).clone()
         run.batch(episodes, progress=0.5)
         moved[name] = (weights(run.policies["main"].process.model) - before).norm().item()
@@ -199,9 +175,9 @@ def test_updates_and_step_size_are_its_own():
 def test_who_needs_none_has_none(saved):
     assert engine(credit={"name": "oprl", "preset": "policy"}).policies["main"].process is None
     run = engine(credit={"name": "rloo"})
-    found = run.batch(batch(run), progress=0.0)
+    outcome = run.batch(episodes_of(run), progress=0.0)
     assert run.policies["main"].process is None
-    assert (found.turns.process_logprob, found.metrics) == (None, {})
+    assert (outcome.turns.process_logprob, outcome.metrics) == (None, {})
     assert "process.safetensors" not in saved(run)
 
 
@@ -211,9 +187,6 @@ def test_an_estimator_without_a_beta_is_told_so():
         patch.setattr(plugin, "NEEDS", {"process_logprob"}, raising=False)
         with pytest.raises(ConfigError, match="'rloo' NEEDS 'process_logprob' but has no option beta"):
             engine(credit={"name": "rloo"})
-
-
-# -- adapters
 
 
 def test_with_adapters_it_is_a_second_set_on_the_same_base_and_a_checkpoint_brings_it_back(chat_folder, tmp_path):
@@ -238,21 +211,17 @@ def test_with_adapters_it_is_a_second_set_on_the_same_base_and_a_checkpoint_brin
     assert torch.equal(weights(again.policies["main"].process.model), weights(run.policies["main"].process.model))
 
 
-# -- learning
-
-
 def test_of_a_chain_it_learns_which_step_decides():
-    """The policy plays at random and stays as it is; the pairs of won and lost walks are all that tells the steps apart."""
     run = engine(**CHAIN, process={"updates": 2, "learning_rate": 0.003}, credit={"name": "oprl", "beta": 1.0})
     warm_up(run.config, run)
     for step in range(8):
-        episodes = batch(run, step)
-        found = run.batch(episodes, progress=0.0)
-    turns, metrics = found.turns, found.metrics
+        episodes = episodes_of(run, step)
+        outcome = run.batch(episodes, progress=0.0)
+    turns, metrics = outcome.turns, outcome.metrics
     won = np.array([episode.returns[0] > 0 for episode in episodes])[turns.trajectory]
     reward = turns.process_logprob - turns.old_logprob
-    told = np.array([[reward[which & (turns.turn_index == step)].mean() for step in range(4)] for which in (won, ~won)])
-    assert (told[0].argmax(), told[1].argmin()) == (1, 1), told  # the needle is step 2
-    gap = told[0] - told[1]
-    assert gap[1] > 3 * np.abs(gap[[0, 2, 3]]).max(), told
+    rewards_by_step = np.array([[reward[which & (turns.turn_index == step)].mean() for step in range(4)] for which in (won, ~won)])
+    assert (rewards_by_step[0].argmax(), rewards_by_step[1].argmin()) == (1, 1), rewards_by_step  # the needle is step 2
+    gap = rewards_by_step[0] - rewards_by_step[1]
+    assert gap[1] > 3 * np.abs(gap[[0, 2, 3]]).max(), rewards_by_step
     assert metrics["process/accuracy"] > 0.8

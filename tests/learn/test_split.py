@@ -15,8 +15,6 @@ POWERS = st.sampled_from([2, 4, 8])
 
 
 class Data:
-    """What ``leaves`` and ``chunks`` read of a pack: sequences of one token."""
-
     def __init__(self, count):
         self.sequences = [(index,) for index in range(count)]
         self.distinct = np.arange(count)
@@ -42,32 +40,32 @@ class Rows:
 
 
 def of_one(gradients):
-    own = torch.nn.Parameter(torch.zeros_like(gradients[0]))
-    tree = GradientTree([own], len(gradients))
+    parameter = torch.nn.Parameter(torch.zeros_like(gradients[0]))
+    tree = GradientTree([parameter], len(gradients))
     for (leaf,) in tree.leaves(Data(len(gradients)), np.arange(len(gradients))):
-        own.grad = gradients[leaf].clone()
+        parameter.grad = gradients[leaf].clone()
         tree.add()
     tree.finish()
-    return own.grad
+    return parameter.grad
 
 
 def of_several(gradients, ranks, monkeypatch):
     data, others = Data(len(gradients)), [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
-    found = []
-    for rank, one in enumerate(others):
-        tree = SplitGradientTree([], len(gradients), one, (100, 1))
+    parts = []
+    for rank, share in enumerate(others):
+        tree = SplitGradientTree([], len(gradients), share, (100, 1))
         beside = [SplitGradientTree([], len(gradients), other, (100, 1)).leaves(data, np.arange(len(gradients))) for other in others]
         rows = gradients[0].view(ranks, -1)[rank]
         tree._taken = lambda: summed  # noqa: B023, called in the loop
         for _ in tree.leaves(data, np.arange(len(gradients))):
-            theirs = torch.cat([gradients[int(next(one)[0])].view(ranks, -1)[rank] for one in beside])
-            monkeypatch.setattr(torch.distributed, "all_to_all_single", lambda out, given, group, theirs=theirs: out.copy_(theirs))
+            theirs = torch.cat([gradients[int(next(share)[0])].view(ranks, -1)[rank] for share in beside])
+            monkeypatch.setattr(torch.distributed, "all_to_all_single", lambda out, inputs, group, theirs=theirs: out.copy_(theirs))
             summed = torch.empty_like(rows)
             TreeReduceScatter()(summed, theirs.clone(), None, None)
             tree.add()
         ((_, total),) = tree._sums
-        found.append(total)
-    return torch.cat(found)
+        parts.append(total)
+    return torch.cat(parts)
 
 
 @given(seed=st.integers(0, 999), ranks=POWERS, more=st.sampled_from([1, 2, 4]))
@@ -80,15 +78,15 @@ def test_the_tree_over_learners_and_leaves_has_the_bits_of_one_learner(seed, ran
 
 @given(seed=st.integers(0, 99), ranks=POWERS)
 def test_gradients_of_16_bits_are_added_in_float32_and_rounded_once(seed, ranks):
-    given = torch.randn(ranks, 8, generator=torch.Generator().manual_seed(seed)).bfloat16()
-    found = torch.empty(8, dtype=torch.bfloat16)
+    inputs = torch.randn(ranks, 8, generator=torch.Generator().manual_seed(seed)).bfloat16()
+    result = torch.empty(8, dtype=torch.bfloat16)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(torch.distributed, "all_to_all_single", lambda out, given, group: out.copy_(given))
-        TreeReduceScatter()(found, given.flatten(), None, None)
-    sums = list(given.float())
+        patch.setattr(torch.distributed, "all_to_all_single", lambda out, inputs, group: out.copy_(inputs))
+        TreeReduceScatter()(result, inputs.flatten(), None, None)
+    sums = list(inputs.float())
     while len(sums) > 1:
         sums = [left + right for left, right in zip(sums[::2], sums[1::2], strict=True)]
-    assert found.equal(sums[0].bfloat16())
+    assert result.equal(sums[0].bfloat16())
 
 
 @given(rows=st.integers(1, 9), ranks=POWERS)
@@ -96,23 +94,23 @@ def test_each_learner_takes_its_rows_of_a_file_and_together_they_have_all(rows, 
     whole = torch.arange(3.0 * rows).view(rows, 3)
     pieces = whole.chunk(ranks)  # as fully_shard cuts them
     for rank in range(ranks):
-        own = torch.zeros_like(pieces[rank] if rank < len(pieces) else whole[:0])
-        _take(Local(own), Rows(whole), rank, ranks)
-        assert own.equal(pieces[rank] if rank < len(pieces) else whole[:0])
+        target = torch.zeros_like(pieces[rank] if rank < len(pieces) else whole[:0])
+        _take(Local(target), Rows(whole), rank, ranks)
+        assert target.equal(pieces[rank] if rank < len(pieces) else whole[:0])
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 4])
 def test_every_learner_makes_as_many_passes_as_the_one_with_most(ranks):
     data = Data(23)
     others = [type("One", (), {"rank": rank, "ranks": ranks}) for rank in range(ranks)]
-    trees = [SplitGradientTree([], 4, one, (3, 8)) for one in others]
+    trees = [SplitGradientTree([], 4, share, (3, 8)) for share in others]
     walks = [tree.leaves(data, np.arange(23)) for tree in trees]
     seen = []
     for place in range(4 // ranks):
-        own = [next(walk) for walk in walks]
+        parts = [next(walk) for walk in walks]
         most = {tree.passes(data) for tree in trees}
-        assert most == {max(-(-len(leaf) // 3) for leaf in own)}
-        seen += [leaf.tolist() for leaf in own]
+        assert most == {max(-(-len(leaf) // 3) for leaf in parts)}
+        seen += [leaf.tolist() for leaf in parts]
         assert len(seen) == (place + 1) * ranks
     assert seen == [leaf.tolist() for leaf in leaves(data, np.arange(23), 4)]
     assert [len(tree.mine(data, np.arange(23))) for tree in trees] == [23, *[0] * (ranks - 1)]
@@ -130,7 +128,7 @@ def test_a_file_written_tensor_by_tensor_has_the_bytes_of_the_library(shapes, tm
     safetensors.torch.save_file(tensors, folder / "library")
     order = []
     calls = {name: lambda name=name: order.append(name) or tensors[name] for name in tensors}
-    known = {name: (one.dtype, tuple(one.shape)) for name, one in tensors.items()}
+    known = {name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in tensors.items()}
     save_streamed(calls, known, folder / "ours", "The weight")
     assert (folder / "ours").read_bytes() == (folder / "library").read_bytes()
     written, order[:] = list(order), []

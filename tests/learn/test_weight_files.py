@@ -18,6 +18,7 @@ from sparring.learn.weight_files import (
 )
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
+from tests.engine.builders import weights
 
 BASE = {"steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}}
 ALL = {
@@ -30,18 +31,14 @@ def engine(**changes):
     return LocalEngine(resolve({**BASE, **changes}))
 
 
-def weights(model):
-    return torch.cat([p.detach().flatten() for p in model.parameters()])
-
-
 def test_it_is_a_copy_that_follows_when_it_is_told_to():
     """An average of decay 0.75 goes a quarter of the way: from 0 to 1 that is 0.25, then 0.4375."""
     model = engine().model
     copied = Snapshot.of(model, "average")
     with torch.no_grad():
-        for own, new in zip(copied.model.parameters(), model.parameters(), strict=True):
-            own.zero_()
-            new.fill_(1.0)
+        for copy, current in zip(copied.model.parameters(), model.parameters(), strict=True):
+            copy.zero_()
+            current.fill_(1.0)
     assert not weights(copied.model).any()
     for expected in (0.25, 0.4375):
         copied.follow(model, 0.75)
@@ -66,25 +63,15 @@ def test_what_is_saved_is_restored_and_nothing_else(tmp_path):
         Snapshot.of(engine(model={"hidden_size": 16, "layers": 1, "heads": 1}).model, "past").restore(path, 7)
 
 
-def test_one_that_the_earlier_file_holds_is_linked(tmp_path):
-    copied = Snapshot.of(engine().model, "past")
-    first, second, third = (tmp_path / name for name in "abc")
-    copied.save(first)
-    copied.save(second, first)
-    copied.save(third, tmp_path / "gone")
-    assert second.samefile(first) and not third.samefile(first) and third.read_bytes() == first.read_bytes()
-
-
 def test_the_plan_counts_what_the_engine_holds():
-    """The bytes of all snapshots of a run, when its league is full, are those that its plan has for them."""
     config = resolve({**BASE, **ALL})
     run = LocalEngine(config)
     for step in (1, 2):
         run.take_member(snapshot(step))
-    held = run.policies["main"].snapshots
-    assert {s.purpose for s in held} == set(COPIES) == set(planned(config))
+    snapshots = run.policies["main"].snapshots
+    assert {s.purpose for s in snapshots} == set(COPIES) == set(planned(config))
     trained = sum(p.numel() * 4 for p in run.model.parameters())
-    size = sum(COPIES[one.purpose] * sum(w.numel() * w.element_size() for w in one.model.tensors().values()) for one in held)
+    size = sum(COPIES[copy.purpose] * sum(w.numel() * w.element_size() for w in copy.model.tensors().values()) for copy in snapshots)
     assert size == planned_copies(config) * trained == (2 + 1 + 1 + 4) * trained
     parameters = trained // 4
     assert plan.memory_to_train(config, parameters) == trained * 3 + size
@@ -127,7 +114,6 @@ def test_the_decay_warms_up_to_what_is_asked_for():
 
 
 def test_an_average_has_the_version_of_its_policy_also_when_restored(tmp_path):
-    """Several minibatches an update, a restart, a warm-up step: both count alike, and a checkpoint takes them up."""
     run = engine(**AVERAGED)
     for step in range(2):
         learn(run, step)

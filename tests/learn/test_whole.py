@@ -16,13 +16,13 @@ from sparring.config.plugins.registry import BoundPlugin, Plugin
 from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.engine.local import LocalEngine
-from sparring.league.seating import starts
 from sparring.learn.learner import LOG_RATIO_LIMIT, Learner, ReverseTurns, minibatches
 from sparring.learn.pack import LegalReplies, WeightedLoss, pack
 from sparring.methods.credit.base import start_groups, trajectory_returns
 from sparring.methods.losses.base import LossTerm, agent_weights, reduce
 from sparring.play.turn_table import turn_table
 from sparring.run.warmup import warm_up
+from tests.engine.builders import episodes_of, weights
 
 
 @pytest.fixture(scope="module")
@@ -31,9 +31,7 @@ def played():
         resolve( {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 48, "group_size": 4}, "threads": 1, "warmup": {"updates": 20}} ),
     )
     warm_up(run.config, run)
-    matchmaker = run.config.matchmaker.bind("league.matchmakers")
-    specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
-    episodes = run.play(specs).episodes
+    episodes = episodes_of(run)
     return run, pack(episodes, LegalReplies(run.policies["main"].renderer.reply)), turn_table(episodes)
 
 
@@ -62,6 +60,7 @@ def test_the_whole_minibatch_is_seen_from_every_forward_pass(played, config):
         assert torch.equal(whole.old_logprobs[index], batch.old_logprobs)
         assert torch.allclose(whole.entropy[index], batch.entropy, atol=1e-6)
         assert torch.allclose(whole.reference_logprobs[index], batch.reference_logprobs, atol=1e-6)
+        assert not whole.logprobs.requires_grad
         seen.append(whole)
         return LossTerm(values=batch.logprobs)
 
@@ -104,22 +103,6 @@ def test_a_minibatch_is_read_no_more_often_than_it_must(played, monkeypatch, nee
     assert sum(count for _, count in read) - mine == tokens * of_reference
 
 
-def test_the_view_of_one_pass_is_that_of_several(played):
-    """And what is compared has no gradients."""
-    seen = {}
-
-    def probe(batch):
-        seen.setdefault(len(batch.logprobs), batch.whole)
-        return LossTerm(values=batch.logprobs)
-
-    for config in ({}, {"micro_tokens": 40}):
-        update(learner_with(played[0], probe, ("whole", "entropy", "reference_logprobs"), **config), played)
-    one, several = seen[len(played[1].turn_of)], next(view for count, view in seen.items() if count < len(played[1].turn_of))
-    for name in ("logprobs", "entropy", "reference_logprobs", "advantages", "old_logprobs", "uniform", "prompt", "outcome"):
-        assert torch.allclose(getattr(one, name), getattr(several, name), atol=1e-6)
-        assert not getattr(one, name).requires_grad
-
-
 def test_a_sum_does_not_depend_on_how_the_minibatch_is_cut(played):
     def probe(batch):
         return LossTerm(values=batch.logprobs * batch.advantages, level="sum")
@@ -137,16 +120,15 @@ def test_a_sum_does_not_depend_on_how_the_minibatch_is_cut(played):
 
 @pytest.mark.parametrize("config", [{}, {"micro_tokens": 40}, {"leaves": 4}, {"leaves": 2, "micro_tokens": 60}, {"minibatches": 3}])
 def test_the_agent_mean_of_each_minibatch_does_not_depend_on_how_it_is_cut(played, config):
-    """A third seat that speaks in some plays alone: here conversations of some plays are left out."""
     run, data, _ = played
     data = data.only(~((data.episode[np.repeat(np.arange(len(data.tokens)), data.tokens)] % 3 == 0) & (data.turn_of % 2 == 0)))
     advantages = np.linspace(-1, 1, len(data.turn_of))
 
     def gradients(probe, **options):
-        learner, found = learner_with(run, probe, gradient_norm=1e9, **config, **options), []
-        learner._apply = lambda: found.append(torch.cat([p.grad.flatten() for p in learner.model.parameters()])) or 0.0
+        learner, norms = learner_with(run, probe, gradient_norm=1e9, **config, **options), []
+        learner._apply = lambda: norms.append(torch.cat([p.grad.flatten() for p in learner.model.parameters()])) or 0.0
         learner.update(data, advantages, None, turns=played[2], progress=0.0, stream=Stream.from_seed(0))
-        return found
+        return norms
 
     of_token = np.repeat(np.arange(len(data.tokens)), data.tokens)
 
@@ -191,13 +173,11 @@ def test_the_reverse_order_updates_the_last_turns_first(played):
 
     learner = learner_with(run, probe, order="reverse_turns", epochs=2)
     update(learner, played, np.ones(len(data.turn_of)))
-    assert [set(own) for own in seen] == [{1}, {0}, {1}, {0}]
+    assert [set(indices) for indices in seen] == [{1}, {0}, {1}, {0}]
     assert {int(state["step"]) for state in learner.optimizer.state.values()} == {4}
 
 
 def test_seeupo_s_first_update_is_that_of_the_plain_gradient_on_the_last_turns(played):
-    """Ratios are one there; after it the turns before see the ratios of their games' later turns as weights."""
-
     def learner(name, preset=None):
         bound = [WeightedLoss(bound=registry.bind("losses", name, preset=preset), weight=parse(1.0))]
         return Learner(played[0].model.clone(), LearnerConfig(order="reverse_turns"), bound, temperature=1.0)
@@ -237,8 +217,8 @@ def test_tokens_of_a_turn_weigh_by_hand_what_the_reduction_over_the_turn_gives(r
     table = types.SimpleNamespace(turn_index=np.array([0, 0, 1, 2]), trajectory=np.array([0, 1, 1, 1]))
     order = ReverseTurns(table, turn_of, sequence, reduction, np.array([0, 1]))
     weights = weights_of(order.advantages(np.ones(8), index), sequence, reduction, np.array([0, 1]))
-    own = table.turn_index[turn_of] == index
-    assert weights == pytest.approx(np.where(own, np.where(sequence == 0, short, long), 0.0))
+    in_turn = table.turn_index[turn_of] == index
+    assert weights == pytest.approx(np.where(in_turn, np.where(sequence == 0, short, long), 0.0))
 
 
 def weights_of(advantages, sequence, reduction, episode):
@@ -253,28 +233,26 @@ def weights_of(advantages, sequence, reduction, episode):
 def test_an_update_is_the_reduction_over_the_turns_own_tokens(seed, reduction):
     generator = np.random.Generator(np.random.Philox(seed))
     sizes = [generator.integers(1, 4, generator.integers(1, 5)) for _ in range(4)]  # tokens of each turn of each sequence
-    sequence = np.repeat(np.arange(4), [own.sum() for own in sizes])
-    index = np.concatenate([np.repeat(np.arange(len(own)), own) for own in sizes])
+    sequence = np.repeat(np.arange(4), [in_turn.sum() for in_turn in sizes])
+    index = np.concatenate([np.repeat(np.arange(len(in_turn)), in_turn) for in_turn in sizes])
     episode = np.array([5, 2, 2, 2])
     table = types.SimpleNamespace(turn_index=index, trajectory=sequence)
     order = ReverseTurns(table, np.arange(len(index)), sequence, reduction, episode)
     for turn in order.indices:
-        own = index == turn
-        found = weights_of(order.advantages(np.ones(len(index)), turn), sequence, reduction, episode)
-        there, alone = np.unique(sequence[own], return_inverse=True)
-        expected = weights_of(np.ones(own.sum()), alone, reduction, episode[there])
+        in_turn = index == turn
+        weights = weights_of(order.advantages(np.ones(len(index)), turn), sequence, reduction, episode)
+        there, alone = np.unique(sequence[in_turn], return_inverse=True)
+        expected = weights_of(np.ones(in_turn.sum()), alone, reduction, episode[there])
         if reduction == "constant":  # the constant stands for tokens per sequence, of all sequences
             expected = expected * (alone.max() + 1) / 4
-        assert found[own] == pytest.approx(expected)
-        assert not found[~own].any()
+        assert weights[in_turn] == pytest.approx(expected)
+        assert not weights[~in_turn].any()
 
 
 def test_one_turn_games_are_trained_as_they_always_are():
     config = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "threads": 1, "model": {"hidden_size": 16, "heads": 2}}
     run = LocalEngine(resolve(config))
-    matchmaker = run.config.matchmaker.bind("league.matchmakers")
-    specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
-    episodes = run.play(specs).episodes
+    episodes = episodes_of(run)
     for episode in episodes:  # cut every game after each seat's first turn
         object.__setattr__(episode, "turns", tuple(turn for turn in episode.turns if turn.turn_index == 0))
     data, turns = pack(episodes), turn_table(episodes)
@@ -282,7 +260,7 @@ def test_one_turn_games_are_trained_as_they_always_are():
     def trained(order):
         learner = learner_with(run, lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), order=order)
         update(learner, (run, data, turns))
-        return torch.cat([p.detach().flatten() for p in learner.model.parameters()])
+        return weights(learner.model)
 
     assert torch.allclose(trained("together"), trained("reverse_turns"), atol=1e-7)
 
@@ -342,7 +320,7 @@ def test_the_reverse_order_does_not_ask_for_minibatches(played):
     def trained(**config):
         learner = learner_with(played[0], lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), **config)
         update(learner, played)
-        return torch.cat([p.detach().flatten() for p in learner.model.parameters()])
+        return weights(learner.model)
 
     plain = trained(order="reverse_turns")
     assert torch.equal(plain, trained(order="reverse_turns", minibatches=3))

@@ -10,18 +10,19 @@ from sparring.cli import app
 from sparring.config import resolve
 from sparring.core.errors import ConfigError, GameError, MissingError
 from tests.engine.fleet.simulated import simulated_workers
+from tests.run.builders import KillSignal
 
 VPR = {"name": "vpr", "baseline": "candidates", "process": "regret"}
 
 
 def config(**changes):
-    given = {
+    return {
         "name": "candidates", "threads": 1, "steps": 4,
         "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "cfr", "iterations": 50}}],
         "rollout": {"games_per_step": 16, "candidates": {"count": 3}}, "rewards": [{"name": "regret"}], "credit": VPR, "reorder_outcomes": True,
         "warmup": {"updates": 2, "games": 16}, "evaluation": {"every": 4, "opponents": []}, "checkpoint": {"every": 2}, "store": {"every": 1},
+        **changes,
     }
-    return {**given, **changes}
 
 
 def run(path, **changes):
@@ -33,12 +34,12 @@ def figures(path):
 
 
 def test_all_replies_are_trained_and_recorded(tmp_path):
-    found = run(tmp_path / "run")
+    trained = run(tmp_path / "run")
     last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
     assert last["logprob_difference_max"] < 1e-4
     assert last["candidates/gain"] > 0 and last["candidates/unjudged"] == 0
-    rows = found.table("episodes").to_pandas().merge(found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
-    assert len(rows) == len(found.table("episodes"))  # every reply of every seat, as both are trained
+    rows = trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    assert len(rows) == len(trained.table("episodes"))  # every reply of every seat, as both are trained
     assert rows.selected.all()
     sums = rows.groupby(["step", "episode_id", "state_group"]).agg({"committed": "sum", "advantage": "sum", "candidate": "count"})
     assert (sums.committed == 1).all() and (sums.candidate == 3).all() and (abs(sums.advantage) < 1e-5).all()
@@ -46,25 +47,10 @@ def test_all_replies_are_trained_and_recorded(tmp_path):
 
 
 def test_an_estimator_that_follows_the_play_is_given_what_was_played(tmp_path):
-    found = run(tmp_path / "run", credit={"name": "mars"}, steps=1)
-    rows = found.table("episodes").to_pandas().merge(found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    trained = run(tmp_path / "run", credit={"name": "mars"}, steps=1)
+    rows = trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     assert (rows.selected == rows.committed).all()
     assert rows.advantage[~rows.committed].isna().all()
-
-
-def test_a_run_that_was_stopped_ends_with_the_same_bytes(tmp_path):
-    replayed = {"replay": {"name": "r3"}}
-    run(tmp_path / "whole", **replayed)
-    run(tmp_path / "halves", steps=4, **replayed)
-    last = tmp_path / "halves" / "checkpoints"
-    for folder in sorted(last.glob("step_*"))[1:]:
-        for file in folder.iterdir():
-            file.unlink()
-        folder.rmdir()
-    (last / "latest").unlink(missing_ok=True)
-    sparring.train(config(**replayed), run=tmp_path / "halves", resume=True)
-    for name in ("metrics.jsonl", "checkpoints/step_000004/model.safetensors"):
-        assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 @pytest.mark.parametrize("in_flight", [2, 16])
@@ -75,46 +61,24 @@ def test_the_number_in_flight_changes_nothing(tmp_path, in_flight):
     assert figures(tmp_path / "a") == figures(tmp_path / "b")
 
 
-@pytest.mark.parametrize(
-    ("changes", "error", "said"),
-    [
-        ({"rollout": {"candidates": {"count": 1}}}, MissingError, "rollout.candidates.count: 4"),
-        ({"rewards": [], "credit": {"name": "mars"}}, MissingError, "judges a turn by itself"),
-        ({"rewards": [{"name": "potential"}], "credit": {"name": "vpr", "baseline": "candidates", "process": "potential"}}, ConfigError, "reads more than one turn"),
-        (
-            {"environments": [{"name": "kuhn_poker"}], "rewards": [{"name": "length"}], "credit": {"name": "mars"}, "rollout": {"candidates": {"count": 2, "by": "oracle"}}},
-            MissingError,
-            "the oracle is to judge",
-        ),
-        ({"rollout": {"candidates": {"count": 2, "commit": "worst"}}}, ConfigError, "rollout.candidates.commit"),
-        ({"rollout": {"candidates": {"count": 0}}}, ConfigError, "rollout.candidates.count"),
-        ({"rollout": {"candidates": {"count": 5000}}}, ConfigError, "rollout.candidates.count"),
-        ({"rollout": {"games_per_step": 4000, "candidates": {"count": 1000}}}, ConfigError, "lower it, or rollout.in_flight"),
-    ],
-)
-def test_what_does_not_fit_is_refused_before_anything_runs(changes, error, said):
-    with pytest.raises(error, match=said):
-        resolve(config(**changes))
-
-
 def test_sums_of_rewards_and_fines_judge_where_no_oracle_does(tmp_path):
-    found = run(
+    trained = run(
         tmp_path / "run", environments=[{"name": "kuhn_poker", "illegal": {"rule": "random", "penalty": 0.5}}],
         rewards=[{"name": "format_bonus", "bonus": 1.0, "penalty": 1.0, "weight": 0.5}],
         credit={"name": "vpr", "baseline": "candidates", "process": "format_bonus"}, steps=1,
     )
-    for _, episode in found.episodes():
+    for _, episode in trained.episodes():
         for turn in episode.turns:
-            for one in (turn, *turn.candidates):
-                assert one.score == pytest.approx(0.5 * (1.0 if one.event == "ok" else -1.0) - 0.5 * (one.event != "ok"))
+            for reply in (turn, *turn.candidates):
+                assert reply.score == pytest.approx(0.5 * (1.0 if reply.event == "ok" else -1.0) - 0.5 * (reply.event != "ok"))
 
 
 def test_candidates_are_shown(tmp_path):
     run(tmp_path / "run", steps=1)
     text = CliRunner().invoke(app, ["show", str(tmp_path / "run"), "--ids"]).output
-    told = text.count("    told ")
-    assert told and text.count("not played, candidate") == 2 * told
-    assert text.count("    score ") == 3 * told
+    prompts = text.count("    told ")
+    assert prompts and text.count("not played, candidate") == 2 * prompts
+    assert text.count("    score ") == 3 * prompts
 
 
 RELEASED = {"name": "vpr", "preset": "as_released", "process": "regret", "skip_above": 1.0}
@@ -125,19 +89,19 @@ def weights(path, step):
 
 
 def test_as_released_only_prompts_whose_replies_differ_are_trained(tmp_path):
-    found = run(tmp_path / "run", credit=RELEASED)
+    trained = run(tmp_path / "run", credit=RELEASED)
     last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
     assert last["credit/equal_share"] == pytest.approx(last["candidates/equal_share"])
     assert last["credit/skipped_update"] == 0 and last["logprob_difference_max"] < 1e-4
-    rows = found.table("episodes").to_pandas().merge(found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    rows = trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     groups = rows.groupby(["step", "episode_id", "state_group"])
     equal = groups.score.transform("nunique") == 1
     assert (rows.advantage[equal] == 0).all() and (rows.selected == ~equal).all()
-    own = rows[~equal & (rows.step == last["step"])]
-    tokens = own.advantage.repeat(own.entropies.map(len))
+    unequal = rows[~equal & (rows.step == last["step"])]
+    tokens = unequal.advantage.repeat(unequal.entropies.map(len))
     assert last["advantage_std"] == pytest.approx(tokens.std(ddof=0), rel=1e-5)  # of what carries loss
-    for _, own in rows[~equal].groupby("step"):
-        assert own.advantage.mean() == pytest.approx(0, abs=1e-6) and own.advantage.std(ddof=0) == pytest.approx(1, abs=1e-5)
+    for _, unequal in rows[~equal].groupby("step"):
+        assert unequal.advantage.mean() == pytest.approx(0, abs=1e-6) and unequal.advantage.std(ddof=0) == pytest.approx(1, abs=1e-5)
 
 
 def test_a_step_above_the_share_of_equal_groups_changes_no_weight_and_says_so(tmp_path):
@@ -161,28 +125,23 @@ def test_an_oracle_that_abstains_is_counted_and_nothing_is_learnt(tmp_path):
     assert 0 < line["candidates/unjudged"] < 1 and line["credit/skipped_update"] == 0
 
 
-class Killed(BaseException):
-    """Ends a run as a kill does: nothing catches it."""
-
-
 @pytest.mark.parametrize("at", [85, 125])
 def test_a_run_killed_in_the_middle_of_a_state_group_ends_with_the_same_bytes(tmp_path, monkeypatch, at):
-    """The kill comes when the replies to some prompts are there and judged, and none is committed yet."""
     from sparring.play.episode import EpisodeInPlay
 
     run(tmp_path / "whole", credit=RELEASED)
-    commit, left = EpisodeInPlay.commit, {"plays": at}
+    commit, remaining = EpisodeInPlay.commit, {"plays": at}
 
     def killed(self, scores=(), **more):
         if scores:
-            left["plays"] -= 1
-            if left["plays"] < 0:
-                raise Killed
+            remaining["plays"] -= 1
+            if remaining["plays"] < 0:
+                raise KillSignal
         return commit(self, scores, **more)
 
     with monkeypatch.context() as patch:
         patch.setattr(EpisodeInPlay, "commit", killed)
-        with pytest.raises(Killed):
+        with pytest.raises(KillSignal):
             run(tmp_path / "halves", credit=RELEASED)
     sparring.train(config(credit=RELEASED), run=tmp_path / "halves", resume=True)
     for name in ("metrics.jsonl", "checkpoints/step_000004/model.safetensors", "checkpoints/step_000004/optimizer.safetensors"):
@@ -190,9 +149,9 @@ def test_a_run_killed_in_the_middle_of_a_state_group_ends_with_the_same_bytes(tm
 
 
 def test_at_grpo_compares_the_replies_to_one_prompt_by_team_and_own_reward(tmp_path):
-    own = [{"name": "regret"}, {"name": "format_bonus", "bonus": 0.1, "penalty": 0.1}]
-    found = run(tmp_path / "run", rewards=own, credit={"name": "at_grpo", "candidates": True, "team": "regret", "local": "format_bonus"}, steps=1)
-    rows = found.table("episodes").to_pandas().merge(found.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    rewards = [{"name": "regret"}, {"name": "format_bonus", "bonus": 0.1, "penalty": 0.1}]
+    trained = run(tmp_path / "run", rewards=rewards, credit={"name": "at_grpo", "candidates": True, "team": "regret", "local": "format_bonus"}, steps=1)
+    rows = trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
     sums = rows.groupby(["step", "episode_id", "state_group"]).advantage.sum()
     assert rows.selected.all() and abs(sums).max() < 1e-5 and (rows.advantage != 0).any()
 
@@ -205,8 +164,7 @@ def test_vine_ppo_learns_and_counts_what_it_samples(tmp_path):
         assert all(turn.playout is not None and turn.playout_before is not None for turn in episode.turns)
 
 
-# -- candidates beside everything else that changes what is played, recorded or trained: pairs of options --
-
+# candidates beside everything else that changes what is played, recorded or trained: pairs of options
 KUHN = {"name": "kuhn_poker", "illegal": {"rule": "retry", "retries": 1, "penalty": 0.2}, "oracle": {"name": "cfr", "iterations": 50}}
 SMALL = {"hidden_size": 8, "heads": 1, "layers": 1}
 ROLLOUT = {"games_per_step": 16, "group_size": 4, "candidates": {"count": 3}}
@@ -265,20 +223,19 @@ def test_candidates_beside(pair, tmp_path):
     assert sum(len(turn.candidates) + 1 for episode in back for turn in episode.turns) == len(episodes)
 
 
-# -- runs that learn from preferences between the replies to one prompt --
-
+# runs that learn from preferences between the replies to one prompt
 LOSS = {"name": "turn_dpo", "beta": 1.0}
 
 
 def config_dpo(**changes):
-    given = {
+    return {
         "name": "turn_dpo", "threads": 1, "steps": 15,
         "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "cfr", "iterations": 50}}],
         "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}}, "rewards": [{"name": "regret"}],
         "credit": {"name": "candidate_value"}, "losses": [LOSS], "reorder_outcomes": True, "warmup": {"updates": 20, "games": 32},
         "learner": {"minibatches": 2, "learning_rate": 0.005}, "evaluation": {"every": 15, "opponents": []},
+        **changes,
     }
-    return {**given, **changes}
 
 
 def scores(path):
@@ -300,26 +257,20 @@ def test_what_was_judged_better_becomes_likelier(tmp_path, labels, reference, we
 @pytest.mark.parametrize("reference", ["start", "step"])
 def test_one_pass_and_several_learn_the_same_beside_a_kl_penalty(tmp_path, reference, changes):
     losses = [{**LOSS, "labels": "soft", "reference": reference}, {"name": "kl_penalty", "estimator": "k2"}]
-    found = []
+    figures = []
     for tokens in (8192, 40):
         learner = {"minibatches": 2, "learning_rate": 0.005, "micro_tokens": tokens, **changes}
         path = tmp_path / str(tokens)
         short = {"steps": 1, "warmup": {"updates": 5, "games": 16}, "evaluation": {"exact": False, "opponents": []}}
         sparring.train(config_dpo(losses=losses, learner=learner, **short), run=path)
-        found.append(scores(path)[0])
-    one, several = found
-    assert one["kl_penalty/kl"] > 0 and one["turn_dpo/pairs"] > 10
+        figures.append(scores(path)[0])
+    whole, several = figures
+    assert whole["kl_penalty/kl"] > 0 and whole["turn_dpo/pairs"] > 10
     for name in ("loss", "gradient_norm", "turn_dpo/margin"):
-        assert one[name] == pytest.approx(several[name], rel=1e-3, abs=1e-5), name
+        assert whole[name] == pytest.approx(several[name], rel=1e-3, abs=1e-5), name
 
 
-def test_there_must_be_several_replies():
-    with pytest.raises(MissingError, match=r"compares the candidates of a prompt here.*rollout\.candidates\.count: 4"):
-        resolve(config_dpo(rollout={"games_per_step": 64}))
-
-
-# -- runs that know something beside their weights and learn from what it says of candidates --
-
+# runs that know something beside their weights and learn from what it says of candidates
 BASE = {
     "name": "knowing", "threads": 1, "steps": 3, "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
     "model": {"context": 16}, "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}},
@@ -345,13 +296,13 @@ def test_what_it_says_of_the_replies_is_recorded_and_learnt_from(tmp_path):
 
 
 def test_plays_of_workers_are_judged_as_those_of_one_process(tmp_path):
-    found = []
+    figures = []
     for name, scale in (("here", {}), ("two", {"fleet": "processes", "workers": 2})):
         with simulated_workers():
             sparring.train(config_knowledge(scale=scale), run=tmp_path / name)
         rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        found.append([(row["loss"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
-    assert found[0] == found[1]
+        figures.append([(row["loss"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
+    assert figures[0] == figures[1]
 
 
 def test_with_a_lag_too(tmp_path):
@@ -363,18 +314,17 @@ def test_with_a_lag_too(tmp_path):
 
 
 def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(tmp_path):
-    """With as many clusters as patterns every reply is judged, whoever is named; the seer is not to call its villager a wolf."""
     game = {"name": "werewolf", "options": {"players": 3, "tie": "none", "rounds": 1, "abstain": False, "say": ["result"], "order": "simultaneous"}}
     knowledge = {"name": "latent_space", "actions": True, "cfr_steps": 60}
-    asked = config_knowledge(
+    configuration = config_knowledge(
         environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}], knowledge=knowledge, model={"context": 64},
         rollout={**BASE["rollout"], "max_new_tokens": 4}, steps=1, warmup={"updates": 10, "games": 32}, evaluation={"every": 9, "exact": False},
     )
-    run = sparring.train(asked, run=tmp_path / "run")
+    run = sparring.train(configuration, run=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
     known = json.loads((folder / "state.json").read_text())["knowledge"]["space"]["kinds"]
     assert sorted(known) == ["seer speaks", "villager speaks", "wolf speaks"]
-    assert all(sorted(own["sentences"]) == ["seer @ good", "seer @ wolf", "silence"] for own in known.values())
+    assert all(sorted(kind["sentences"]) == ["seer @ good", "seer @ wolf", "silence"] for kind in known.values())
     replies = run.table("episodes").to_pandas()
     chosen = replies[replies.groupby(["episode_id", "seat", "turn_index"]).candidate.transform("count") == 3]
     assert len(chosen) > 64 * 5 * 3 and chosen.score.notna().all()
@@ -382,45 +332,55 @@ def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(t
 
 @pytest.mark.parametrize("options", [{}, {"gists": False, "depth": 2, "embedding": "ngrams size=64"}])
 def test_a_game_without_a_tree_is_judged_by_sampled_plays_the_same_in_every_run(tmp_path, options):
-    """Ties by lot are chance after the start, which the solver of the whole tree refuses."""
     game = {"name": "werewolf", "options": {"players": 4, "tie": "random", "rounds": 1, "say": ["result"]}}
-    asked = config_knowledge(
+    configuration = config_knowledge(
         environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
         knowledge={"name": "latent_space", "actions": True, "every": 1, "solver": "sampled", "cfr_steps": 8, **options},
         model={"context": 96, "hidden_size": 16, "layers": 1}, rollout={**BASE["rollout"], "games_per_step": 16, "max_new_tokens": 4}, steps=2,
         warmup={"updates": 2, "games": 16}, evaluation={"every": 9, "exact": False},
     )
-    found = []
+    figures = []
     for name in ("one", "other"):
-        sparring.train(asked, run=tmp_path / name)
+        sparring.train(configuration, run=tmp_path / name)
         rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        found.append([(row["loss"], row["knowledge/judged"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
-    assert found[0] == found[1] and len(found[0]) == 2  # a step in which nothing is judged has no loss
-    assert all(0 < judged < 1 for _, judged, _ in found[0])
+        figures.append([(row["loss"], row["knowledge/judged"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
+    assert figures[0] == figures[1] and len(figures[0]) == 2  # a step in which nothing is judged has no loss
+    assert all(0 < judged < 1 for _, judged, _ in figures[0])
     folders = sorted((tmp_path / "one" / "checkpoints").iterdir())
     space = json.loads((folders[-1] / "state.json").read_text())["knowledge"]["space"]
     assert {len(centre) for kind in space["kinds"].values() for centre in kind["centres"]} == ({64} if options else {256})
     assert {key.split()[0] for key in space["strategies"]["werewolf"]} == ({"0", "1", "2", "3"} if options else {"wolf", "seer", "villager"})
-    whole = {**asked, "knowledge": {**asked["knowledge"], "solver": "whole"}}
+    whole = {**configuration, "knowledge": {**configuration["knowledge"], "solver": "whole"}}
     with pytest.raises(GameError, match="write solver: sampled"):
         sparring.train(whole, run=tmp_path / "whole")
-
-
-@pytest.mark.parametrize(
-    ("changes", "error", "match"),
-    [
-        ({"rollout": {"games_per_step": 64}, "credit": {"name": "rae"}}, MissingError, r"candidates: \{count: 3, commit: random\}"),
-        ({"rollout": {"games_per_step": 64, "candidates": {"count": 3}}}, MissingError, r"candidates: \{count: 3, commit: random\}"),
-        ({"replay": {"name": "r3"}}, ConfigError, "replay 'r3' learns from older ones; leave replay out"),
-        ({"knowledge": {"name": "latent_spaces"}}, ConfigError, "Did you mean 'latent_space'"),
-        ({"knowledge": {"name": "latent_space", "prefer": "regret"}}, ConfigError, "prefer"),
-    ],
-)
-def test_knowledge_that_does_not_fit_is_refused_before_anything_runs(changes, error, match):
-    with pytest.raises(error, match=match):
-        resolve(config_knowledge(**changes))
 
 
 def test_the_resolved_configuration_is_as_before_without_knowledge():
     assert "knowledge" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()
     assert "player" not in resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump()["warmup"]
+
+
+NONE = {"rollout": {"games_per_step": 64}}
+COMMIT = r"candidates: \{count: 3, commit: random\}"
+REFUSED = [
+    (config(rollout={"candidates": {"count": 1}}), MissingError, "rollout.candidates.count: 4"),
+    (config(rewards=[], credit={"name": "mars"}), MissingError, "judges a turn by itself"),
+    (config(rewards=[{"name": "potential"}], credit={**VPR, "process": "potential"}), ConfigError, "reads more than one turn"),
+    (
+        config(environments=[{"name": "kuhn_poker"}], rewards=[{"name": "length"}], credit={"name": "mars"}, rollout={"candidates": {"count": 2, "by": "oracle"}}),
+        MissingError,
+        "the oracle is to judge",
+    ),
+    (config(rollout={"candidates": {"count": 5000}}), ConfigError, "rollout.candidates.count"),
+    (config(rollout={"games_per_step": 4000, "candidates": {"count": 1000}}), ConfigError, "lower it, or rollout.in_flight"),
+    (config_dpo(**NONE), MissingError, r"compares the candidates of a prompt, and.*rollout\.candidates\.count: 4"),
+    (config_knowledge(**NONE, credit={"name": "rae"}), MissingError, COMMIT),
+    (config_knowledge(rollout={"games_per_step": 64, "candidates": {"count": 3}}), MissingError, COMMIT),
+    (config_knowledge(replay={"name": "r3"}), ConfigError, "replay 'r3' learns from older ones; leave replay out"),
+]
+
+
+@pytest.mark.parametrize(("configuration", "error", "message"), REFUSED)
+def test_what_does_not_fit_is_refused_before_anything_runs(configuration, error, message):
+    with pytest.raises(error, match=message):
+        resolve(configuration)

@@ -11,12 +11,9 @@ import pytest
 from sparring.core import files
 from sparring.core.errors import CheckpointError, RunError
 from sparring.run import checkpoint
+from tests.run.builders import KillSignal, raise_at_call
 
 OLD, NEW = {"a.bin": b"old", "b.bin": b"o" * 100}, {"a.bin": b"new", "b.bin": b"n" * 100}
-
-
-class Killed(BaseException):
-    """What a kill looks like from inside: nothing catches it."""
 
 
 def writing(step, contents):
@@ -32,58 +29,32 @@ def write(folder, step, contents):
 
 
 def read(folder):
-    found = checkpoint.load_latest(folder)
-    return found.step, {name: (found.path / name).read_bytes() for name in OLD}, found.state
-
-
-def test_what_is_saved_is_read(tmp_path):
-    assert checkpoint.load_latest(tmp_path) is None
-    write(tmp_path, 3, OLD)
-    assert read(tmp_path) == (3, OLD, {"step": 3})
+    latest = checkpoint.load_latest(folder)
+    return latest.step, {name: (latest.path / name).read_bytes() for name in OLD}, latest.state
 
 
 def test_only_the_newest_are_kept(tmp_path):
+    assert checkpoint.load_latest(tmp_path) is None
     for step in (1, 2, 3, 4):
         write(tmp_path, step, NEW)
     assert checkpoint.steps(tmp_path) == [3, 4]
 
 
-def killing(monkeypatch, at, error=Killed):
-    """Raise at call number ``at`` of anything that touches the disk; return the counter."""
-    calls = [0]
-
-    def patched(function):
-        def call(*args, **kwargs):
-            calls[0] += 1
-            if calls[0] == at:
-                raise error
-            return function(*args, **kwargs)
-
-        return call
-
-    for name in ("replace", "rename", "fsync", "mkdir"):
-        monkeypatch.setattr(os, name, patched(getattr(os, name)))
-    monkeypatch.setattr(files, "open", patched(open), raising=False)
-    return calls
-
-
 @pytest.mark.parametrize("same_step", [False, True])
-def test_a_kill_at_any_write_leaves_the_old_or_the_new(tmp_path, monkeypatch, same_step):
-    at, finished = 0, False
-    while not finished:
+@pytest.mark.parametrize("error", [KillSignal(), OSError(errno.ENOSPC, "fails"), OSError(errno.EIO, "fails")], ids=["kill", "full", "fault"])
+def test_a_kill_or_a_failure_at_any_write_leaves_the_old_or_the_new(tmp_path, monkeypatch, same_step, error):
+    at, calls = 0, [0]
+    while calls[0] >= at:
         at += 1
         folder = tmp_path / str(at)
         folder.mkdir()
         write(folder, 5, OLD)
-        with monkeypatch.context() as patch:
-            killing(patch, at)
-            try:
-                write(folder, 5 if same_step else 6, NEW)
-                finished = True
-            except Killed:
-                pass
+        with monkeypatch.context() as patch, contextlib.suppress(KillSignal, RunError):
+            calls = raise_at_call(patch, at, error)
+            write(folder, 5 if same_step else 6, NEW)
         assert read(folder)[1] in (OLD, NEW)
-        write(folder, 7, NEW)
+        if isinstance(error, KillSignal):
+            write(folder, 7, NEW)
         assert not list((folder / "checkpoints").glob(".tmp-*"))
     assert at > 8  # there were that many places to be killed at
 
@@ -115,7 +86,6 @@ def dies_saving(folder, step, at):
 
 @pytest.mark.parametrize("step", [5, 6])
 def test_after_a_kill_no_half_checkpoint_stays_for_ever(tmp_path, step):
-    """A kill in the last removal of a run: going on has nothing to save, but ends with the files of a run that was not killed."""
     at = 0
     while True:
         at += 1
@@ -143,24 +113,6 @@ def test_tidying_leaves_later_damaged_checkpoints_alone(tmp_path):
     assert checkpoint.steps(tmp_path) == [2, 3]
     checkpoint.tidy(tmp_path, None, keep=1)
     assert checkpoint.steps(tmp_path) == [2, 3]
-
-
-@pytest.mark.parametrize("same_step", [False, True])
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO])
-def test_a_write_that_fails_leaves_the_old_or_the_new(tmp_path, monkeypatch, same_step, code):
-    at, calls = 0, [0]
-    while calls[0] >= at:
-        at += 1
-        folder = tmp_path / str(at)
-        folder.mkdir()
-        write(folder, 5, OLD)
-        with monkeypatch.context() as patch:
-            calls = killing(patch, at, OSError(code, "fails"))
-            with contextlib.suppress(RunError):
-                write(folder, 5 if same_step else 6, NEW)
-        assert read(folder)[1] in (OLD, NEW)
-        assert not list((folder / "checkpoints").glob(".tmp-*"))
-    assert at > 8
 
 
 def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing(tmp_path):
@@ -195,7 +147,6 @@ def test_damaged_later_checkpoints_never_push_out_the_good_one(tmp_path, keep):
 
 
 def test_reading_disturbs_no_save_that_is_going_on(tmp_path, monkeypatch):
-    """`sparring evaluate` may read a run folder while its trainer is in the middle of a save."""
     write(tmp_path, 1, OLD)
     rename = os.rename
 
@@ -218,9 +169,9 @@ def test_damage_is_noticed_and_the_one_before_is_used(tmp_path, name, damage):
         path.unlink()
     else:
         path.write_bytes(data[: len(data) // 2] if damage == "truncate" else bytes([data[0] ^ 1]) + data[1:])
-    found = checkpoint.load_latest(tmp_path)
-    assert found.step == 1
-    assert "step_000002 is damaged" in found.notes[0]
+    latest = checkpoint.load_latest(tmp_path)
+    assert latest.step == 1
+    assert "step_000002 is damaged" in latest.notes[0]
 
 
 def test_when_all_are_damaged_it_is_an_error(tmp_path):
@@ -271,17 +222,13 @@ def test_a_folder_that_cannot_be_written_is_said(tmp_path, monkeypatch):
 
 
 def test_an_atomic_write_is_the_old_or_the_new_contents(tmp_path, monkeypatch):
-    path, at, finished = tmp_path / "file", 0, False
-    while not finished:
+    path, at, calls = tmp_path / "file", 0, [0]
+    while calls[0] >= at:
         at += 1
         path.write_bytes(b"old")
-        with monkeypatch.context() as patch:
-            killing(patch, at)
-            try:
-                files.write_bytes_atomic(path, b"new")
-                finished = True
-            except Killed:
-                pass
+        with monkeypatch.context() as patch, contextlib.suppress(KillSignal):
+            calls = raise_at_call(patch, at)
+            files.write_bytes_atomic(path, b"new")
         assert path.read_bytes() in (b"old", b"new")
     assert path.read_bytes() == b"new"
 

@@ -68,8 +68,6 @@ def test_what_may_change_is_written_down_and_stays_in_force(trained):
 
 
 def test_a_change_is_noted_once_however_often_it_is_killed(trained, monkeypatch):
-    """Whether the kill came before or after config.yaml was written."""
-
     def killed(*args, **kwargs):
         raise KeyboardInterrupt
 
@@ -124,8 +122,7 @@ def test_an_edit_of_what_may_change_counts_as_a_change(trained):
     assert noted(trained)[1:] == [{"step": 2, "key": "steps", "old": 2, "new": 3}]
 
 
-# -- what would be ignored is refused before a run starts, with the line to write --
-
+# what would be ignored is refused before a run starts, with the line to write
 TWO = "policies={main: {}, other: {model: {lora: {rank: 4}}}}", "roles={first: main, second: other}"
 
 
@@ -159,18 +156,12 @@ def test_what_would_be_ignored_is_refused_before_anything_is_written(changes, me
     assert isinstance(planned.exception, ConfigError)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        ["credit.name=grpo", "rollout.group_size=8"], ["credit.name=reinforce_plus_plus"], ["credit.name=marti"],
-        ["learner.reduction=constant", "learner.reduction_constant=8"],
-    ],
-)
-def test_what_has_an_effect_is_not_refused(changes):
-    check_effect(configured(*changes))
-
-
-def test_seats_of_one_role_are_compared_with_each_other(monkeypatch):
+def test_what_has_an_effect_is_not_refused(monkeypatch):
+    check_effect(configured("credit.name=grpo", "rollout.group_size=8"))
+    check_effect(configured("learner.reduction=constant", "learner.reduction_constant=8"))
+    for name in ("reinforce_plus_plus", "marti"):
+        check_effect(configured(f"credit.name={name}"))
+    # seats of one role are compared with each other
     monkeypatch.setattr(config_checks, "configured_game", lambda section: SimpleNamespace(roles=("worker", "worker", "lead")))
     check_effect(configured("credit.name=grpo"))
 
@@ -184,22 +175,22 @@ def test_no_recipe_has_settings_that_are_ignored():
 def choices(kind):
     if kind is bool:
         return [False, True]
-    found = [value for value in get_args(kind) if isinstance(value, str)]
-    return found + [value for part in get_args(kind) if not isinstance(part, str) for value in choices(part)]
+    names = [value for value in get_args(kind) if isinstance(value, str)]
+    return names + [value for part in get_args(kind) if not isinstance(part, str) for value in choices(part)]
 
 
 def variants(name):
     plugin = registry.load("credit", name)
     hints = get_type_hints(plugin.function)
-    found = [registry.bind("credit", name, preset=preset) for preset in (None, *plugin.presets)]
+    estimates = [registry.bind("credit", name, preset=preset) for preset in (None, *plugin.presets)]
     for option, parameter in plugin.options.items():
         for value in choices(hints[option]):
             if value != parameter.default:
                 try:
-                    found.append(registry.bind("credit", name, {option: value}))
+                    estimates.append(registry.bind("credit", name, {option: value}))
                 except ConfigError:  # needs another option beside it
                     continue
-    return [one for one in found if "candidates" not in registry.required_services(one)]
+    return [estimate for estimate in estimates if "candidates" not in registry.required_services(estimate)]
 
 
 def table_for(turns, estimate):

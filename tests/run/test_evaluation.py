@@ -5,7 +5,6 @@ import re
 import pytest
 
 from sparring.config import resolve
-from sparring.core.errors import UnknownNameError
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.measure.exploitability import nash_conv
@@ -25,16 +24,16 @@ def engine(*games, **evaluation):
             "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "evaluation": {"opponents": [{"name": "random", "games_per_seat": 20}], **evaluation},
         }
     )
-    made = LocalEngine(config)
-    known = [game for game, _ in made.environments]
-    return made, Evaluator(known, config.evaluation, configured_oracles(config.environments, known), SeenInitialStates(config, known))
+    engine = LocalEngine(config)
+    known = [game for game, _ in engine.environments]
+    return engine, Evaluator(known, config.evaluation, configured_oracles(config.environments, known), SeenInitialStates(config, known))
 
 
 def test_the_figures_of_a_game_are_those_of_enumeration_and_matches():
-    made, evaluator = engine("kuhn_poker")
-    metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
-    game = made.environments[0][0]
-    report = nash_conv(game, enumerate_info_states(game), made.agent("policy"))
+    run, evaluator = engine("kuhn_poker")
+    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
+    game = run.environments[0][0]
+    report = nash_conv(game, enumerate_info_states(game), run.agent("policy"))
     assert metrics["nash_conv/kuhn_poker"] == report.nash_conv == pytest.approx(sum(report.gains))
     assert metrics["exploitability/kuhn_poker/first"] == report.gains[0]
     assert metrics["exploitability/kuhn_poker/second"] == report.gains[1]
@@ -51,35 +50,25 @@ def test_the_figures_of_a_game_are_those_of_enumeration_and_matches():
 
 
 def test_games_are_drawn_from_the_stream_alone():
-    (made, evaluator), (_, again) = engine("kuhn_poker", exact=False), engine("kuhn_poker", exact=False)
-    policy, stream = made.agent("policy"), Stream.from_seed(3)
+    (run, evaluator), (_, again) = engine("kuhn_poker", exact=False), engine("kuhn_poker", exact=False)
+    policy, stream = run.agent("policy"), Stream.from_seed(3)
     first = evaluator.measure(policy, stream)
     assert evaluator.measure(policy, stream) == again.measure(policy, stream) == first
     assert evaluator.measure(policy, Stream.from_seed(4)) != first
 
 
 def test_what_cannot_be_enumerated_is_noted_and_only_played():
-    made, evaluator = engine("kuhn_poker", "tic_tac_toe", max_states=100)
+    run, evaluator = engine("kuhn_poker", "tic_tac_toe", max_states=100)
     assert len(evaluator.notes) == 1 and "tic_tac_toe" in evaluator.notes[0]
-    metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
+    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
     assert "nash_conv/kuhn_poker" in metrics and "nash_conv/tic_tac_toe" not in metrics
     assert "match/tic_tac_toe/random/X/win" in metrics
 
 
 def test_without_exact_figures_and_opponents_nothing_is_measured():
-    made, evaluator = engine("kuhn_poker", exact=False, opponents=[])
-    assert evaluator.measure(made.agent("policy"), Stream.from_seed(0)) == {}
+    run, evaluator = engine("kuhn_poker", exact=False, opponents=[])
+    assert evaluator.measure(run.agent("policy"), Stream.from_seed(0)) == {}
     assert evaluator.notes == []
-
-
-def test_a_game_of_one_purpose_has_its_gap():
-    made, evaluator = engine("tiny_hanabi", opponents=[])
-    assert evaluator.measure(made.agent("policy"), Stream.from_seed(0))["optimality_gap/tiny_hanabi"] > 0
-
-
-def test_an_unknown_opponent_is_refused_before_anything_runs():
-    with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
-        engine("kuhn_poker", opponents=[{"name": "randm"}])
 
 
 TTT = {"name": "tic_tac_toe", "oracle": {"name": "minimax"}}
@@ -87,8 +76,8 @@ SUDOKU = {"name": "sudoku", "options": {"blanks": 3}, "illegal": {"rule": "rando
 
 
 def test_games_with_an_oracle_have_regret_held_out_ones_too():
-    made, evaluator = engine({**TTT, "weight": 0}, "kuhn_poker", exact=False)
-    metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
+    run, evaluator = engine({**TTT, "weight": 0}, "kuhn_poker", exact=False)
+    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
     for role in ("X", "O"):
         prefix = f"match/tic_tac_toe/random/{role}"
         for part, top in (("regret", 2.0), ("optimal", 1.0)):
@@ -100,8 +89,8 @@ def test_games_with_an_oracle_have_regret_held_out_ones_too():
 
 
 def test_games_of_one_seat_have_success_in_place_of_wins():
-    made, evaluator = engine(SUDOKU, exact=False)
-    metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
+    run, evaluator = engine(SUDOKU, exact=False)
+    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
     prefix = "match/sudoku/random/solver"
     low, mean, high = (metrics[f"{prefix}/success{end}"] for end in ("_low", "", "_high"))
     assert 0 <= low <= mean <= high <= 1
@@ -112,27 +101,27 @@ def test_measuring_hears_the_oracle_without_its_faults():
     faulty = {**TTT, "oracle": {"name": "noisy", "oracle": "minimax", "flip": 0.5}}
     figures = []
     for game in (TTT, faulty):
-        made, evaluator = engine(game, exact=False)
-        figures.append(evaluator.measure(made.agent("policy"), Stream.from_seed(0)))
+        run, evaluator = engine(game, exact=False)
+        figures.append(evaluator.measure(run.agent("policy"), Stream.from_seed(0)))
     assert figures[0] == figures[1]
 
 
 def test_what_was_not_judged_has_no_figure():
-    made, evaluator = engine({**TTT, "oracle": {"name": "minimax", "max_states": 1}}, exact=False)
-    metrics = evaluator.measure(made.agent("policy"), Stream.from_seed(0))
+    run, evaluator = engine({**TTT, "oracle": {"name": "minimax", "max_states": 1}}, exact=False)
+    metrics = evaluator.measure(run.agent("policy"), Stream.from_seed(0))
     assert metrics["match/tic_tac_toe/random/X/judged"] == 0.0
     assert "match/tic_tac_toe/random/X/regret" not in metrics and "match/tic_tac_toe/random/X/optimal" not in metrics
 
 
 def test_matches_are_of_unseen_puzzles_and_those_of_training_stand_beside_them():
     few = {"name": "sudoku", "options": {"blanks": 1, "puzzles": 3}, "illegal": {"rule": "random"}}
-    made, evaluator = engine(few, exact=False)
+    run, evaluator = engine(few, exact=False)
     played = []
-    agent = made.agent("policy")
+    agent = run.agent("policy")
     submit = agent.submit
     agent.submit = lambda turns: played.extend(turn.state.spiel.table.start for turn in turns) or submit(turns)
     metrics = evaluator.measure(agent, Stream.from_seed(0))
-    game = made.environments[0][0]
+    game = run.environments[0][0]
     seen = [start for start in played if start in game.starts()]
     assert len(seen) == len(played) - len(seen) == 20
     for part in ("success", "return", "illegal"):

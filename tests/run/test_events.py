@@ -11,7 +11,6 @@ from sparring.config import PluginConfig, resolve
 from sparring.config.plugins import registry
 from sparring.config.plugins.plugin import of_base
 from sparring.core.errors import ConfigError, HungError, RunError, UnknownNameError
-from sparring.engine.local import LocalEngine
 from sparring.run import events
 from sparring.run.events import (
     HEALTH,
@@ -22,9 +21,8 @@ from sparring.run.events import (
     check_packages,
     read_lines,
 )
-from sparring.run.folder import RunFolder
-from sparring.run.loop import train
 from sparring.run.sinks.base import RunStart
+from tests.run.builders import train_in
 
 
 def written(folder):
@@ -39,38 +37,6 @@ def test_lines_are_exact_and_sorted(tmp_path):
     lines = written(tmp_path).read_text().splitlines()
     assert lines[0] == '{"a": 1.0, "b": 0.3333333333333333, "step": 1}'
     assert [line["seconds"] for line in read_lines(tmp_path / TIMING)] == [0.5] * 3
-
-
-def test_a_torn_last_line_is_left_out_and_cut_off(tmp_path):
-    path = written(tmp_path)
-    path.write_bytes(path.read_bytes()[:-7])
-    assert [line["step"] for line in read_lines(path)] == [1, 2]
-    writer = MetricsWriter(tmp_path)
-    writer.truncate_after(2)
-    writer.write(3, {"a": 5.0}, {})
-    writer.close()
-    assert [line["step"] for line in read_lines(path)] == [1, 2, 3]
-    assert writer.latest() == {"a": 5.0, "b": 2 / 3}
-
-
-def test_later_steps_are_cut_off(tmp_path):
-    path = written(tmp_path)
-    whole = path.read_text().splitlines(keepends=True)
-    writer = MetricsWriter(tmp_path)
-    writer.truncate_after(1)
-    writer.close()
-    assert path.read_text() == whole[0]
-    writer = MetricsWriter(tmp_path)
-    writer.truncate_after(0)
-    writer.close()
-    assert path.read_text() == ""
-
-
-def test_what_is_no_number_becomes_null(tmp_path):
-    writer = MetricsWriter(tmp_path)
-    writer.write(1, {"a": math.nan, "b": math.inf}, {})
-    writer.close()
-    assert json.loads((tmp_path / METRICS).read_text()) == {"a": None, "b": None, "step": 1}
 
 
 def test_a_full_disk_is_said_and_the_run_can_go_on(tmp_path, monkeypatch):
@@ -89,6 +55,15 @@ def test_a_full_disk_is_said_and_the_run_can_go_on(tmp_path, monkeypatch):
     writer.write(2, {"a": 2.0}, {"b": 2.0})
     writer.close()
     assert [line["a"] for line in read_lines(tmp_path / METRICS)] == [1.0, 2.0]
+
+
+def test_what_is_no_number_becomes_null_and_the_newest_value_of_each_name_is_known(tmp_path):
+    writer = MetricsWriter(tmp_path)
+    writer.write(1, {"a": math.nan, "b": math.inf, "c": 2 / 3}, {})
+    writer.write(2, {"b": 5.0}, {})
+    assert json.loads((tmp_path / METRICS).read_text().splitlines()[0]) == {"a": None, "b": None, "c": 2 / 3, "step": 1}
+    assert math.isnan(writer.latest()["a"]) and writer.latest() | {"a": 0.0} == {"a": 0.0, "b": 5.0, "c": 2 / 3}
+    writer.close()
 
 
 @pytest.mark.parametrize("cut", range(1, 60))
@@ -125,13 +100,6 @@ def test_a_line_of_another_shape_is_left_out(tmp_path, line):
     assert [line["step"] for line in read_lines(path)] == [1, 2, 3]
 
 
-def test_the_last_value_of_what_was_no_number_is_no_number_after_reading(tmp_path):
-    writer = MetricsWriter(tmp_path)
-    writer.write(1, {"a": math.nan, "b": 1.0}, {})
-    assert math.isnan(writer.latest()["a"])
-    writer.close()
-
-
 def test_events_of_health_rules_are_cut_off_like_figures_and_need_none(tmp_path, caplog):
     writer = MetricsWriter(tmp_path)
     for step, metrics in ((2, ["a", "b"]), (5, ["a"])):
@@ -146,12 +114,10 @@ def test_events_of_health_rules_are_cut_off_like_figures_and_need_none(tmp_path,
     assert not caplog.records
 
 
-# --  --
-
 KUHN = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 4}, "threads": 1, "evaluation": {"opponents": [], "exact": False}}
 
 
-class Fragile:
+class FragileSink:
     def __init__(self, *faults):
         self.faults, self.taken, self.closed = list(faults), [], False
 
@@ -169,16 +135,16 @@ class Fragile:
 
 @pytest.fixture
 def sinks(monkeypatch):
-    def of(*made):
-        waiting = list(made)
+    def of(*fragile):
+        waiting = list(fragile)
         monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: (lambda plugin: lambda start: waiting.pop(0)) if name == "adapted" else of_base(slot, name))
-        return Sinks([PluginConfig(name="tensorboard")] * len(made), RunStart(folder=None))
+        return Sinks([PluginConfig(name="tensorboard")] * len(fragile), RunStart(folder=None))
 
     return of
 
 
 def test_sinks_get_finite_figures_and_a_failing_one_takes_nothing_from_the_others(sinks, caplog):
-    bad, good = Fragile(OSError(errno.ENOSPC, "No space left on device")), Fragile()
+    bad, good = FragileSink(OSError(errno.ENOSPC, "No space left on device")), FragileSink()
     both = sinks(bad, good)
     assert both.write(1, {"a": 1, "b": math.nan, "c": math.inf}) == 1
     assert both.write(2, {"a": 2.0}) == 0
@@ -190,39 +156,30 @@ def test_sinks_get_finite_figures_and_a_failing_one_takes_nothing_from_the_other
 
 
 def test_a_sink_that_fails_on_rests_longer_and_longer_and_is_counted(sinks, caplog):
-    bad = Fragile(*[RuntimeError("no")] * 5)
-    one = sinks(bad)
-    tried = [len(bad.faults) for _ in range(30) if one.write(1, {}) == 1]
+    bad = FragileSink(*[RuntimeError("no")] * 5)
+    opened = sinks(bad)
+    tried = [len(bad.faults) for _ in range(30) if opened.write(1, {}) == 1]
     assert tried[:3] == [4, 3, 2] and tried[3:6] == [2, 2, 1] and tried[6:11] == [1, 1, 1, 1, 0]
     assert len(tried) == 3 + 3 + 5 + 8 and len(bad.taken) == 30 - len(tried)  # it mends itself, and is asked again
     assert len(caplog.records) == 1
 
 
 def test_a_failure_now_and_then_is_no_reason_to_leave_it(sinks):
-    bad = Fragile(*[RuntimeError("no"), RuntimeError("no"), None] * 3)
-    one = sinks(bad)
-    assert [one.write(step, {}) for step in range(1, 10)] == [1, 1, 0] * 3
+    bad = FragileSink(*[RuntimeError("no"), RuntimeError("no"), None] * 3)
+    opened = sinks(bad)
+    assert [opened.write(step, {}) for step in range(1, 10)] == [1, 1, 0] * 3
 
 
 def test_what_cannot_be_closed_is_said(sinks, caplog):
-    sinks(Fragile(RuntimeError("no"))).close()
+    sinks(FragileSink(RuntimeError("no"))).close()
     assert "could not be closed" in caplog.text
 
 
 def test_a_sink_that_hangs_is_left_alone_at_once(sinks, caplog):
-    bad = Fragile(HungError("It hangs."))
-    one = sinks(bad)
-    assert [one.write(step, {}) for step in (1, 2)] == [1, 1] and bad.taken == []
+    bad = FragileSink(HungError("It hangs."))
+    opened = sinks(bad)
+    assert [opened.write(step, {}) for step in (1, 2)] == [1, 1] and bad.taken == []
     assert "not used again" in caplog.text
-
-
-def test_failures_are_counted_in_timing_and_nowhere_else(sinks, tmp_path):
-    writer = MetricsWriter(tmp_path, sinks(Fragile(None, RuntimeError("no"))))
-    for step in (1, 2, 3):
-        writer.write(step, {"a": 1.0}, {"b": 1.0})
-    writer.close()
-    assert [line.get("failed_sinks") for line in read_lines(tmp_path / TIMING)] == [None, 1.0, None]
-    assert "failed" not in (tmp_path / "metrics.jsonl").read_text()
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
@@ -232,11 +189,11 @@ def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
 
 
 def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
-    first, made = Fragile(), []
+    first, plugins = FragileSink(), []
 
     def entry(plugin):
-        made.append(plugin)
-        return (lambda start: first) if len(made) == 1 else (lambda start: 1 / 0)
+        plugins.append(plugin)
+        return (lambda start: first) if len(plugins) == 1 else (lambda start: 1 / 0)
 
     monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: entry if name == "adapted" else of_base(slot, name))
     with pytest.raises(Exception, match="ZeroDivisionError"):
@@ -262,10 +219,7 @@ def test_the_default_is_tensorboard_and_a_text_says_a_sink():
 
 
 def run(path, sinks, steps=2, resume=False):
-    config = resolve({**KUHN, "steps": steps, "logging": {"sinks": sinks}})
-    folder = RunFolder.open(path) if resume else RunFolder.create(path, json.dumps(config.model_dump(mode="json")))
-    with folder:
-        return train(config, LocalEngine(config), folder, resume=resume)
+    return train_in(path, resolve({**KUHN, "steps": steps, "logging": {"sinks": sinks}}), resume=resume)
 
 
 def test_a_run_is_the_same_whatever_its_sinks_do_and_may_change_them_when_it_goes_on(tmp_path, monkeypatch, caplog):
@@ -293,7 +247,7 @@ def test_every_sink_has_its_package_and_extra_named_alike():
     extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
     for name in registry.built_in("run.sinks"):
         package = getattr(registry.load("run.sinks", name).module, "PACKAGE", None)
-        assert package is None or any(one.startswith(package) for one in extras[package])
+        assert package is None or any(requirement.startswith(package) for requirement in extras[package])
 
 
 @pytest.fixture(autouse=True)

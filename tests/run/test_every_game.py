@@ -68,8 +68,8 @@ def test_every_estimator_runs_in_the_loop(name):
     game = "tiny_hanabi" if name == "shapley" else "leduc_poker"  # what both seats of a zero-sum game earn together is 0
     for preset in (None, *registry.load("credit", name).presets):
         more = {**changes, "rollout": {**changes["rollout"], **asked_of(name, preset)}}
-        own = {**PROCESS.get(name, {}), **({"process": "format_bonus", "skip_above": 1.0} if (name, preset) == ("vpr", "as_released") else {})}
-        outcome = rounds(played_for(name, preset) or game, {}, measured=False, credit={"name": name, "preset": preset, **own}, **more)
+        options = {**PROCESS.get(name, {}), **({"process": "format_bonus", "skip_above": 1.0} if (name, preset) == ("vpr", "as_released") else {})}
+        outcome = rounds(played_for(name, preset) or game, {}, measured=False, credit={"name": name, "preset": preset, **options}, **more)
         assert outcome.metrics["gradient_norm"] > 0
 
 

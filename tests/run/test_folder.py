@@ -18,11 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 import safetensors.torch
 import torch
-import yaml
 from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.config import resolve
 from sparring.core.errors import CheckpointError, LockedError, RunError, SparringError
 from sparring.core.files import check_plain
 from sparring.run import checkpoint
@@ -30,13 +28,9 @@ from sparring.run.config_checks import check_same
 from sparring.run.events import read_figures, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.state import RunState
+from tests.run.builders import DISK_CALLS, KillSignal, raise_at_call
 
 CONFIG = "name: x\nsteps: 3\nseed: 0\n"
-
-
-def test_a_new_run(tmp_path):
-    folder = RunFolder.create(tmp_path / "deep" / "run", CONFIG)
-    assert RunFolder.open(folder.path).config() == {"name": "x", "steps": 3, "seed": 0}
 
 
 def test_a_missing_run_says_how_to_make_one(tmp_path):
@@ -76,7 +70,6 @@ def test_an_existing_run_is_overwritten_only_when_asked(tmp_path):
 
 
 def old_run(path, seed=0):
-    """Make the files of a run that somebody has trained; return their contents."""
     RunFolder.create(path, f"name: x\nsteps: 3\nseed: {seed}\n")
     for name in ("metrics.jsonl", "a.txt", "z.txt", "checkpoints/step_000001/state.json", "episodes/part-000001.parquet"):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -85,21 +78,16 @@ def old_run(path, seed=0):
 
 
 def contents(path):
-    """Return the files of a run by name, but for the lock."""
-    found = {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
-    return {name: data for name, data in found.items() if not name.startswith(".lock")}
-
-
-def test_asking_for_an_overwrite_changes_nothing_yet(tmp_path):
-    before = old_run(tmp_path)
-    RunFolder.create(tmp_path, "seed: 1\n", overwrite=True)
-    assert contents(tmp_path) == before
+    files = {file.relative_to(path).as_posix(): file.read_bytes() for file in sorted(path.rglob("*")) if file.is_file()}
+    return {name: data for name, data in files.items() if not name.startswith(".lock")}
 
 
 @pytest.mark.parametrize("error", [None, RunError("the new configuration cannot be trained")])
 def test_a_replacement_that_saves_nothing_leaves_the_old_run(tmp_path, caplog, error):
     before = old_run(tmp_path)
-    with contextlib.suppress(RunError), RunFolder.create(tmp_path, "seed: 1\n", overwrite=True):
+    folder = RunFolder.create(tmp_path, "seed: 1\n", overwrite=True)
+    assert contents(tmp_path) == before, "it is replaced when the new run begins"
+    with contextlib.suppress(RunError), folder:
         (tmp_path / "metrics.jsonl").write_text("new")
         if error is not None:
             raise error
@@ -126,36 +114,15 @@ def test_a_reader_does_not_disturb_a_replacement_that_goes_on(tmp_path):
         assert (tmp_path / ".replaced" / "a.txt").is_file()
 
 
-def test_a_start_that_fails_leaves_no_run(tmp_path):
+def test_a_start_that_fails_leaves_no_run_and_one_that_fails_after_a_step_keeps_its_figures(tmp_path):
     with contextlib.suppress(RunError), RunFolder.create(tmp_path / "run", CONFIG):
         raise RunError("no such model")
-    RunFolder.create(tmp_path / "run", CONFIG)
-
-
-def test_a_run_that_fails_after_a_step_keeps_its_figures(tmp_path):
     with contextlib.suppress(RunError), RunFolder.create(tmp_path / "run", CONFIG):
         (tmp_path / "run" / "metrics.jsonl").write_text("{}")
         raise RunError("the disk is full")
     assert (tmp_path / "run" / "metrics.jsonl").exists()
     with pytest.raises(RunError, match="already holds a run"):
         RunFolder.create(tmp_path / "run", CONFIG)
-
-
-def test_a_run_goes_on_only_as_itself(tmp_path):
-    folder = RunFolder.create(tmp_path, CONFIG)
-    check_same(folder, {"name": "y", "steps": 30, "seed": 0})
-    with pytest.raises(RunError, match=r"seed differs \(0, now 1\)"):
-        check_same(folder, {"name": "x", "steps": 3, "seed": 1})
-
-
-def test_keys_that_have_come_since_count_as_their_defaults(tmp_path):
-    now = resolve({"environments": [{"name": "kuhn_poker"}]}).model_dump(mode="json")
-    before = {key: value for key, value in now.items() if key != "process"}
-    before["rollout"] = {key: value for key, value in now["rollout"].items() if key != "plan"}
-    folder = RunFolder.create(tmp_path, yaml.safe_dump(before))
-    check_same(folder, now)
-    with pytest.raises(RunError, match=r"process.updates differs \(1, now 2\)"):
-        check_same(folder, {**now, "process": {**now["process"], "updates": 2}})
 
 
 def test_every_key_that_differs_is_named_with_both_values(tmp_path):
@@ -170,36 +137,14 @@ def test_every_key_that_differs_is_named_with_both_values(tmp_path):
     assert "clip" not in message and "seed" not in message and len(message) < 500
 
 
-class Killed(BaseException):
-    """What a kill looks like from inside."""
-
-
-def killing(monkeypatch, at):
-    """Raise Killed at call number ``at`` of anything that changes the disk; return the counter."""
-    calls = [0]
-
-    def patched(function):
-        def call(*args, **kwargs):
-            calls[0] += 1
-            if calls[0] == at:
-                raise Killed
-            return function(*args, **kwargs)
-
-        return call
-
-    for name in ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir"):
-        monkeypatch.setattr(os, name, patched(getattr(os, name)))
-    return calls
-
-
 def test_a_kill_while_a_new_run_is_made_asks_for_nothing_but_the_same_command(tmp_path, monkeypatch):
     at, calls = 0, [0]
     while calls[0] >= at:
         at += 1
         path = tmp_path / str(at)
         with monkeypatch.context() as patch:
-            calls = killing(patch, at)
-            with contextlib.suppress(Killed):
+            calls = raise_at_call(patch, at, names=(*DISK_CALLS, "unlink", "rmdir"))
+            with contextlib.suppress(KillSignal):
                 RunFolder.create(path, CONFIG)
         if not (path / "config.yaml").exists():
             with pytest.raises(RunError, match=r"without --resume|train one with"):
@@ -242,9 +187,9 @@ except RunError as error:
     for child in children:
         child.stdin.write("\n")
         child.stdin.flush()
-    said = [child.communicate()[0].strip() for child in children]
-    assert said.count("True") == 1, said
-    assert all("already holds a run" in text or "Another process" in text for text in said if text != "True"), said
+    outputs = [child.communicate()[0].strip() for child in children]
+    assert outputs.count("True") == 1, outputs
+    assert all("already holds a run" in text or "Another process" in text for text in outputs if text != "True"), outputs
 
 
 def test_the_holder_is_unknown_while_it_has_not_written_its_name(tmp_path):
@@ -302,8 +247,7 @@ def test_a_second_process_is_kept_out(tmp_path):
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "in\n"
 
 
-# -- run folders of strangers: whatever is in them, nothing outside of them is written, nothing waits, and errors are ours --
-
+# run folders of strangers: whatever is in them, nothing outside of them is written, nothing waits, and errors are ours
 SETTINGS = ["steps=2", "threads=1", "rollout.games_per_step=8", "rollout.group_size=4", "model.hidden_size=16", "model.layers=1"]
 SETTINGS += ["checkpoint.every=2", "checkpoint.keep=1", "store.every=1", "league.every=2", "replay={name: prioritised_replay}", "warmup.updates=0"]
 SETTINGS += ["evaluation={every: 2, exact: false}", "learner.average=0.9"]
@@ -317,16 +261,16 @@ def call(*arguments):
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory):
-    path = tmp_path_factory.mktemp("own") / "run"
+def trained_run(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "run"
     outcome = call("train", "kuhn-tiny", *SETTINGS, "--run", path)
     assert outcome.exit_code == 0, outcome.output
     return path
 
 
 @pytest.fixture
-def run(own, tmp_path):
-    shutil.copytree(own, tmp_path / "home" / "run")
+def run(trained_run, tmp_path):
+    shutil.copytree(trained_run, tmp_path / "home" / "run")
     (tmp_path / "mine.txt").write_text("mine\n")
     return tmp_path / "home" / "run"
 
@@ -352,9 +296,6 @@ VERBS = {
     "play": lambda run: call("play", run),
     "export": lambda run: call("export", run, run / "exported"),
 }
-
-
-# -- names that lead out
 
 
 @pytest.mark.parametrize("name", ["../../../x-1", "/tmp/x-1", "past-1/../../x-1", "past-1\n", "", "x"])
@@ -405,9 +346,6 @@ def test_a_link_within_the_folder_and_a_link_to_it_are_fine(run):
     assert VERBS["evaluate"](run.parent / "link").exit_code == 0
 
 
-# -- what would be waited for
-
-
 @pytest.mark.parametrize("name", [f"{LAST}/manifest.json", f"{LAST}/model.safetensors", "metrics.jsonl", "episodes/part-000009.parquet", "extra"])
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
 def test_a_pipe_is_refused_before_it_is_opened(run, name, kind, monkeypatch):
@@ -447,9 +385,6 @@ def test_of_a_part_the_first_turns_are_looked_at(run, monkeypatch):
     monkeypatch.setattr("sparring.play.store.episodes_in", lambda table: unpacked.append(len(table)) or iter(()))
     assert VERBS["report"](run).exit_code == 0
     assert set(unpacked) == {3}
-
-
-# -- what would be a traceback
 
 
 def append(name, line):

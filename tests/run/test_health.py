@@ -7,7 +7,7 @@ import pytest
 
 from sparring.config import HealthConfig, HealthRule, resolve
 from sparring.config.recipe import to_yaml
-from sparring.core.errors import ConfigError, UnknownNameError
+from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
 from sparring.run import checkpoint, events
 from sparring.run.config_checks import check_same
@@ -22,6 +22,7 @@ from sparring.run.events import (
 )
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
+from tests.run import builders
 
 CONFIG = {
     "steps": 6, "threads": 1, "environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8}, "model": {"hidden_size": 8, "layers": 1, "heads": 1},
@@ -35,12 +36,13 @@ def monitor(*rules, steps=100, lines=(), **options):
 
 
 def acts(watched, values, metric="x"):
-    """Return the steps at which a monitor acts on these values of a metric; None leaves the metric out."""
     rows = [{} if value is None else {metric: value} for value in values]
     return [step for step, row in enumerate(rows, 1) if watched.observe(step, row)]
 
 
-# -- rules
+START, BEST = {"metric": "x", "times_start": True}, {"metric": "x", "times_best": True}
+SEED_3 = [0.668, 0.64, 0.368, 0.218, 0.153, 0.191, 0.291, 0.461, 0.486, 0.493, 0.496, 0.497]  # a Kuhn run that lost an action
+GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,20 @@ def acts(watched, values, metric="x"):
         ({"above": 1, "after_step": 0.03}, [2, 2, 2, 2], [4]),  # a share of the 100 steps
         ({"above": 1}, [math.nan], [1]),
         ({"below": 1}, [math.inf], [1]),
+        ({**START, "above": 3, "for_steps": 2}, [10, 10, 10, 12, 8, 30, 31, 31], [8]),  # the start is 10, its triple is healthy
+        ({**START, "above": 3}, [90, 1, 1, 1, 1, 1, 60], [7]),  # a mean: 18.8, three of it are 56.4
+        ({**START, "above": 3}, [1, 1, None, 1, 1, 1, 4], [7]),  # five records, whenever they come
+        ({**START, "above": 3, "after_step": 2}, [100, 100, 1, 1, 1, 1, 1, 4], [8]),  # what is not looked at is no start
+        ({**START, "below": 0.5}, [2, 2, 2, 2, 2, 1, 0.9], [7]),
+        ({**START, "above": 3}, [1, 1, math.nan, 1, 1, 1, math.nan], [7]),
+        ({**BEST, "above": 2.0, "for_steps": 2}, [4, 1, 2, 2.1, 2.1], [5]),
+        ({**BEST, "above": 2.0, "for_steps": 2}, [1, 3, 2, 3, 3], [5]),
+        ({**BEST, "above": 2.0}, [1, 0.1, 0.3], [3]),  # the best moves
+        ({**BEST, "above": 2.0, "after_step": 1}, [0.1, 1, 1.5, 2.5], [4]),  # what is not looked at is no best
+        ({**BEST, "below": 0.5}, [1, 4, 1.9], [3]),
+        ({**BEST, "above": 2.0}, [math.nan, 1], [1]),
+        ({**BEST, "above": 2.0, "for_steps": 5}, SEED_3, [12]),
+        ({**BEST, "above": 2.0, "for_steps": 5}, GOOD, []),
     ],
 )
 def test_a_rule_acts_after_so_many_unhealthy_values_in_a_row(rule, values, steps):
@@ -65,34 +81,34 @@ def test_a_rule_acts_after_so_many_unhealthy_values_in_a_row(rule, values, steps
 def test_each_game_is_counted_and_told_of_on_its_own():
     watched = monitor({"metric": "seat_asymmetry/GAME", "above": 1, "for_steps": 2})
     names = []
-    for step, (one, other) in enumerate([(2, 0), (2, 2), (2, 2), (0, 0)], 1):
-        names += [(step, found.metric) for found in watched.observe(step, {"seat_asymmetry/a": one, "seat_asymmetry/b": other, "x": 9})]
+    for step, (first, second) in enumerate([(2, 0), (2, 2), (2, 2), (0, 0)], 1):
+        names += [(step, event.metric) for event in watched.observe(step, {"seat_asymmetry/a": first, "seat_asymmetry/b": second, "x": 9})]
     assert names == [(2, "seat_asymmetry/a"), (3, "seat_asymmetry/b")]
 
 
 @pytest.mark.parametrize(("stop", "action", "stops"), [(False, "warn", False), (False, "stop", True), (True, "warn", True)])
 def test_a_rule_stops_the_run_by_itself_or_by_the_switch_for_all(stop, action, stops):
-    found = monitor({"metric": "x", "above": 1, "action": action}, stop=stop).observe(1, {"x": 2})
-    assert found[0].stops is stops
-    assert stop_message(found) == (found[0].message if stops else "")
+    events = monitor({"metric": "x", "above": 1, "action": action}, stop=stop).observe(1, {"x": 2})
+    assert events[0].stops is stops
+    assert stop_message(events) == (events[0].message if stops else "")
 
 
 def test_the_message_says_what_where_and_what_to_do():
     rule = {"metric": "seat_asymmetry/GAME", "above": 1.5, "for_steps": 2}
     watched = monitor(rule)
     watched.observe(1, {"seat_asymmetry/g": 1.75})
-    (found,) = watched.observe(2, {"seat_asymmetry/g": 2.0})
-    assert found.message.startswith("seat_asymmetry/g is 2 at step 2: above 1.5 for 2 records in a row. Usual remedy: snapshots")
-    assert found.event() == {"metric": "seat_asymmetry/g", "value": 2.0, "stops": False, "message": found.message}
+    (event,) = watched.observe(2, {"seat_asymmetry/g": 2.0})
+    assert event.message.startswith("seat_asymmetry/g is 2 at step 2: above 1.5 for 2 records in a row. Usual remedy: snapshots")
+    assert event.event() == {"metric": "seat_asymmetry/g", "value": 2.0, "stops": False, "message": event.message}
     (unknown,) = monitor({"metric": "x", "below": 0}).observe(7, {"x": math.nan})
     assert unknown.message == f"x is no number at step 7. Usual remedy: {events.OTHERWISE}." and unknown.value is None
 
 
 def test_a_metric_that_never_appears_is_told_of_once_and_stops_nothing():
     watched = monitor({"metric": "seat_asymmetry/chess", "above": 1, "action": "stop"}, {"metric": "rare", "above": 1}, stop=True)
-    found = [one for step in range(1, 4 * UNRECORDED_AFTER) for one in watched.observe(step, {"rare": 0.0} if step == 3 else {"x": 0.0})]
-    assert [(one.step, one.metric, one.stops) for one in found] == [(UNRECORDED_AFTER, "seat_asymmetry/chess", False)]
-    assert "No step up to 10 has recorded seat_asymmetry/chess" in found[0].message
+    events = [event for step in range(1, 4 * UNRECORDED_AFTER) for event in watched.observe(step, {"rare": 0.0} if step == 3 else {"x": 0.0})]
+    assert [(event.step, event.metric, event.stops) for event in events] == [(UNRECORDED_AFTER, "seat_asymmetry/chess", False)]
+    assert "No step up to 10 has recorded seat_asymmetry/chess" in events[0].message
 
 
 @pytest.mark.parametrize("cut", range(8))
@@ -101,8 +117,8 @@ def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(cut):
     lines = [{"step": step, "x": value} for step, value in enumerate([2, 2, -3, 2, 2, None, 0, -2], 1)]  # None: no number
     whole, late = monitor(*rules), monitor(*rules, lines=lines[:cut])
     decisions = [(line["step"], whole.observe(line["step"], {"x": line["x"]})) for line in lines]
-    assert [late.observe(line["step"], {"x": line["x"]}) for line in lines[cut:]] == [found for _, found in decisions[cut:]]
-    assert [step for step, found in decisions if found] == [3, 6]
+    assert [late.observe(line["step"], {"x": line["x"]}) for line in lines[cut:]] == [events for _, events in decisions[cut:]]
+    assert [step for step, events in decisions if events] == [3, 6]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +132,16 @@ def test_patterns(pattern, name, fits):
     assert matches(pattern, name) is fits
 
 
-# -- the rules of every run
+USUAL = {
+    "legal_rate/g": 1.0, "unparsable_rate": 0.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0,
+    "ratio_tail": 0.0, "gradient_norm": 1.0, "reply_tokens": 10.0,
+}  # fmt: skip
+
+
+def warnings_of(rows, steps=600):
+    """Return what the rules of every run say of these figures of its steps."""
+    watched = HealthMonitor(HealthConfig(), steps)
+    return [event for step, row in enumerate(rows, 1) for event in watched.observe(step, row)]
 
 
 def mirror_collapse(step):
@@ -129,10 +154,8 @@ def mirror_collapse(step):
 
 
 def test_the_collapse_of_mirror_play_is_seen_within_twenty_steps():
-    watched, found = HealthMonitor(HealthConfig(), 600), []
-    for step in range(1, 601):
-        found += watched.observe(step, mirror_collapse(step))
-    assert [(one.step, one.metric, one.stops) for one in found] == [(310, "advantage_std", False), (320, "seat_asymmetry/tic_tac_toe", False)]
+    events = warnings_of(mirror_collapse(step) for step in range(1, 601))
+    assert [(event.step, event.metric, event.stops) for event in events] == [(310, "advantage_std", False), (320, "seat_asymmetry/tic_tac_toe", False)]
 
 
 @pytest.mark.parametrize(
@@ -143,10 +166,8 @@ def test_the_collapse_of_mirror_play_is_seen_within_twenty_steps():
     ],
 )
 def test_every_other_rule_warns_of_its_own_figure_only(metric, value, at):
-    watched, found = HealthMonitor(HealthConfig(), 600), []
-    for step in range(1, 300):
-        found += watched.observe(step, {**mirror_collapse(step), metric: value})
-    assert [(one.step, one.metric) for one in found] == [(at, metric)]
+    events = warnings_of({**mirror_collapse(step), metric: value} for step in range(1, 300))
+    assert [(event.step, event.metric) for event in events] == [(at, metric)]
 
 
 def test_every_rule_of_every_run_watches_a_figure_of_a_real_step_and_names_a_remedy(tmp_path):
@@ -158,35 +179,19 @@ def test_every_rule_of_every_run_watches_a_figure_of_a_real_step_and_names_a_rem
         assert rule.action == "warn"
 
 
-# -- configuration
-
-
 @pytest.mark.parametrize(
     ("section", "message"),
     [
         ({"rules": [{"metric": "x"}]}, "rule on 'x' needs exactly one of above and below"),
         ({"rules": [{"metric": "x", "above": 1, "below": 0}]}, "needs exactly one of above and below"),
-        ({"rules": [{"metric": "x", "above": 1, "for_steps": 0}]}, r"health\.rules\.0\.for_steps"),
-        ({"rules": [{"metric": "x", "above": 1, "after_step": -1}]}, r"health\.rules\.0\.after_step"),
         ({"rules": [{"metric": "x", "above": 1, "action": "panic"}]}, "'warn' or 'stop', got 'panic'"),
+        ({"rules": [{"metric": "x", "above": 1, "times_start": True, "times_best": True}]}, "times_start and times_best"),
         ({"rules": [{"metric": "x", "above": math.nan}]}, r"health\.rules\.0\.above"),
     ],
 )
 def test_wrong_rules_are_errors_that_say_what_to_write(section, message):
     with pytest.raises(ConfigError, match=message):
         resolve({**CONFIG, "health": section})
-
-
-@pytest.mark.parametrize(
-    ("section", "nearest"),
-    [({"rules": [{"metric": "x", "above": 1, "forsteps": 2}]}, "for_steps"), ({"stopp": True}, "stop"), ({"rules": [{"metric": "x", "abov": 1}]}, "above")],
-)
-def test_wrong_keys_name_the_nearest_right_one(section, nearest):
-    with pytest.raises(UnknownNameError, match=f"Did you mean '{nearest}'"):
-        resolve({**CONFIG, "health": section})
-
-
-# -- runs
 
 
 def run(path, *, resume=False, watch=None, **changes):
@@ -198,18 +203,18 @@ def run(path, *, resume=False, watch=None, **changes):
 
 
 def fingerprint(path):
-    kept = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
-    return (path / METRICS).read_bytes(), (path / HEALTH).read_bytes(), kept
+    figures, latest, _ = builders.fingerprint(path)
+    return figures, (path / HEALTH).read_bytes(), latest
 
 
 STOPPING = {"rules": [{**ALWAYS, "for_steps": 3, "action": "stop"}, {"metric": "advantage_std", "above": -1.0, "for_steps": 5}]}
 
 
 def test_a_stopped_run_that_goes_on_ends_as_one_that_was_never_stopped(tmp_path):
-    shown = []
-    summary = run(tmp_path / "stopped", health=STOPPING, watch=lambda report: shown.extend((report.step, text) for text in report.warnings))
+    warnings = []
+    summary = run(tmp_path / "stopped", health=STOPPING, watch=lambda report: warnings.extend((report.step, text) for text in report.warnings))
     assert (summary.steps, summary.finished, checkpoint.load_latest(tmp_path / "stopped").step) == (3, False, 3)
-    assert summary.stopped_by.startswith("legal_rate is") and shown == [(3, summary.stopped_by)]
+    assert summary.stopped_by.startswith("legal_rate is") and warnings == [(3, summary.stopped_by)]
     (event,) = read_lines(tmp_path / "stopped" / HEALTH)
     assert (event["step"], event["metric"], event["stops"]) == (3, "legal_rate", True)
     summary = run(tmp_path / "stopped", resume=True, health=STOPPING)
@@ -224,7 +229,6 @@ def test_a_stopped_run_that_goes_on_ends_as_one_that_was_never_stopped(tmp_path)
 
 @pytest.mark.parametrize("at", [2, 4])
 def test_a_kill_changes_no_decision(tmp_path, at):
-    """A run cut back to an earlier checkpoint acts at the same steps as before, and tells nothing twice."""
     rules = {"rules": [{**ALWAYS, "for_steps": 3}, {"metric": "advantage_std", "above": -1.0, "for_steps": 5}]}
     run(tmp_path / "run", health=rules, checkpoint={"every": 1, "keep": 9})
     expected = fingerprint(tmp_path / "run")
@@ -251,83 +255,22 @@ def test_a_rule_that_acts_in_the_last_step_leaves_a_finished_run(tmp_path):
     assert json.loads((tmp_path / "run" / HEALTH).read_text())["step"] == 2
 
 
-# -- bounds relative to the run's own start
-
-
 @pytest.mark.parametrize(
-    ("rule", "values", "steps"),
-    [
-        ({"above": 3, "for_steps": 2}, [10, 10, 10, 12, 8, 30, 31, 31], [8]),  # the start is 10, its triple is healthy
-        ({"above": 3}, [90, 1, 1, 1, 1, 1, 60], [7]),  # a mean: 18.8, three of it are 56.4
-        ({"above": 3}, [1, 1, None, 1, 1, 1, 4], [7]),  # five records, whenever they come
-        ({"above": 3, "after_step": 2}, [100, 100, 1, 1, 1, 1, 1, 4], [8]),  # what is not looked at is no start
-        ({"below": 0.5}, [2, 2, 2, 2, 2, 1, 0.9], [7]),
-        ({"above": 3}, [1, 1, math.nan, 1, 1, 1, math.nan], [7]),
-    ],
+    ("rule", "values", "value", "words"), [(START, [10.0] * 5, 25.0, "x is 25 at step 6: above 20"), (BEST, [5.0, 1.0, 1.5], 2.5, "x is 2.5 at step 4: above 2")]
 )
-def test_a_bound_may_be_a_multiple_of_the_start(rule, values, steps):
-    assert acts(monitor({"metric": "x", "times_start": True, **rule}), values) == steps
-
-
-def test_a_start_is_read_back_from_the_figures():
-    rule = {"metric": "x", "above": 2.0, "times_start": True}
-    lines = [{"step": step, "x": 10.0} for step in range(1, 6)]
-    (found,) = monitor(rule, lines=lines).observe(6, {"x": 25.0})
-    assert "x is 25 at step 6: above 20" in found.message and not found.stops
+def test_start_and_best_are_read_back_from_the_figures(rule, values, value, words):
+    lines = [{"step": step, "x": past} for step, past in enumerate(values, 1)]
+    (event,) = monitor({**rule, "above": 2.0}, lines=lines).observe(len(values) + 1, {"x": value})
+    assert words in event.message and not event.stops
 
 
 def test_replies_that_run_away_and_groups_that_teach_nothing_are_warned_of():
-    usual = {"legal_rate/g": 1.0, "unparsable_rate": 0.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0}
-    usual.update({"ratio_tail": 0.0, "gradient_norm": 1.0})
-    watched, plain = HealthMonitor(HealthConfig(), 100), HealthMonitor(HealthConfig(), 100)
-    found = []
-    for step in range(1, 41):
-        found += watched.observe(step, {**usual, "reply_tokens": 40.0 if step > 20 else 10.0, "group_equal_share": 1.0})
-        assert plain.observe(step, {**usual, "reply_tokens": 10.0}) == []  # no groups, and nothing said about it
-    assert [(one.metric, one.step, one.stops) for one in found] == [("group_equal_share", 20, False), ("reply_tokens", 30, False)]
-    assert "larger rollout.group_size" in found[0].message and "rollout.max_new_tokens" in found[1].message
-
-
-# -- bounds relative to the best so far
-
-SEED_3 = [0.668, 0.64, 0.368, 0.218, 0.153, 0.191, 0.291, 0.461, 0.486, 0.493, 0.496, 0.497]  # a Kuhn run that lost an action
-GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
-
-
-@pytest.mark.parametrize(
-    ("rule", "values", "steps"),
-    [
-        ({"above": 2.0, "for_steps": 2}, [4, 1, 2, 2.1, 2.1], [5]),  # the bound itself is healthy
-        ({"above": 2.0, "for_steps": 2}, [1, 3, 2, 3, 3], [5]),  # a healthy value begins the count anew
-        ({"above": 2.0}, [1, 0.1, 0.3], [3]),  # the best moves
-        ({"above": 2.0, "after_step": 1}, [0.1, 1, 1.5, 2.5], [4]),  # what is not looked at is no best
-        ({"below": 0.5}, [1, 4, 1.9], [3]),
-        ({"above": 2.0}, [math.nan, 1], [1]),
-        ({"above": 2.0}, [1, math.nan, 1], [2]),
-        ({"above": 2.0, "for_steps": 5}, SEED_3, [12]),
-        ({"above": 2.0, "for_steps": 5}, GOOD, []),
-    ],
-)
-def test_a_bound_may_be_a_multiple_of_the_best(rule, values, steps):
-    assert acts(monitor({"metric": "x", "times_best": True, **rule}), values) == steps
-
-
-def test_the_best_is_read_back_from_the_figures():
-    lines = [{"step": step, "x": value} for step, value in enumerate([5.0, 1.0, 1.5], 1)]
-    (found,) = monitor({"metric": "x", "above": 2.0, "times_best": True}, lines=lines).observe(4, {"x": 2.5})
-    assert "x is 2.5 at step 4: above 2" in found.message
-
-
-def test_start_and_best_are_not_both_compared_with():
-    with pytest.raises(ValueError, match="times_start and times_best"):
-        HealthRule(metric="x", above=1.0, times_start=True, times_best=True)
+    events = warnings_of({**USUAL, "reply_tokens": 40.0 if step > 20 else 10.0, "group_equal_share": 1.0} for step in range(1, 41))
+    assert warnings_of([USUAL] * 40) == []  # no groups, and nothing said about it
+    assert [(event.metric, event.step, event.stops) for event in events] == [("group_equal_share", 20, False), ("reply_tokens", 30, False)]
+    assert "larger rollout.group_size" in events[0].message and "rollout.max_new_tokens" in events[1].message
 
 
 def test_exploitability_that_rises_for_good_is_warned_of_by_default():
-    usual = {"legal_rate/g": 1.0, "unparsable_rate": 0.0, "truncated_rate": 0.0, "seat_asymmetry/g": 0.0, "advantage_std": 1.0, "sampled_entropy": 1.0}
-    usual.update({"ratio_tail": 0.0, "gradient_norm": 1.0, "reply_tokens": 2.0})
     for values, expected in ((SEED_3, ["nash_conv/kuhn_poker"]), (GOOD, [])):
-        watched, found = HealthMonitor(HealthConfig(), 12), []
-        for step, value in enumerate(values, 1):
-            found += watched.observe(step, {**usual, "nash_conv/kuhn_poker": value})
-        assert [one.metric for one in found] == expected
+        assert [event.metric for event in warnings_of(({**USUAL, "nash_conv/kuhn_poker": value} for value in values), 12)] == expected

@@ -5,7 +5,6 @@ A life of a run is a process of its own that calls the command line. It ends at 
 ends by SIGKILL at a random instant. What goes on is `--resume`, or the first command again when no run had begun yet.
 """
 
-import multiprocessing
 import os
 import random
 import shutil
@@ -23,19 +22,18 @@ from sparring.core import files
 from sparring.run import checkpoint, events
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
+from tests.run.builders import FORK, SMALL_RUN, arguments, exit_code_of_life
 
 RECIPE = {
-    "name": "killed", "steps": 3, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 8},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 0.4}, "league": {"every": 1, "keep": 2},
-    "credit": {"name": "rae"}, "replay": {"name": "r3"}, "losses": [{"name": "ppo_clip"}], "learner": {"average": 0.9}, "warmup": {"updates": 1, "games": 8},
+    **SMALL_RUN, "name": "killed", "steps": 3, "rollout": {"games_per_step": 8}, "matchmaker": {"name": "pfsp", "past": 0.4},
+    "league": {"every": 1, "keep": 2}, "replay": {"name": "r3"}, "losses": [{"name": "ppo_clip"}], "learner": {"average": 0.9},
     "evaluation": {"every": 2}, "checkpoint": {"every": 1, "keep": 1}, "store": {"every": 2},
 }
 KILLED = 9
 CALLS = ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir")  # of os; writes are counted as well
-FORK = multiprocessing.get_context("fork")
 
 
-class Tearing:
+class TearingFile:
     """A file whose write number ``at`` is cut in half by the end of the process."""
 
     def __init__(self, stream, ends):
@@ -77,34 +75,12 @@ def mine_the_disk(at, calls):
     for name in CALLS:
         setattr(os, name, mined(getattr(os, name)))
     for module in (files, events):
-        module.open = lambda *args, **kwargs: Tearing(open(*args, **kwargs), ends)  # noqa: SIM115
-
-
-def arguments(recipe, path):
-    if path.name.startswith("over"):
-        return ["train", str(recipe), "--run", str(path), "--overwrite"]
-    begun = (path / "config.yaml").exists()
-    return ["train", "--run", str(path), "--resume"] if begun else ["train", str(recipe), "--run", str(path)]
-
-
-def live(recipe, path, at, calls):
-    log = os.open(path.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    mine_the_disk(at, calls)
-    cli.app(arguments(recipe, path), standalone_mode=False)
+        module.open = lambda *args, **kwargs: TearingFile(open(*args, **kwargs), ends)  # noqa: SIM115
 
 
 def life(recipe, path, *, at=0, seconds=None):
-    """Train in a process until the end, until call number ``at``, or for so many seconds; return its exit code and calls."""
     calls = FORK.Value("q", 0, lock=False)  # a process that is killed would keep the lock
-    process = FORK.Process(target=live, args=(recipe, path, at, calls))
-    process.start()
-    if seconds is not None:
-        process.join(seconds)
-        process.kill()
-    process.join(120)
-    return process.exitcode, calls.value
+    return exit_code_of_life(recipe, path, mine_the_disk, at, calls, seconds=seconds), calls.value
 
 
 def finish(recipe, path):
@@ -120,9 +96,9 @@ def fingerprint(path):
         assert not list((path / folder).glob(".*"))
     latest = checkpoint.load_latest(path)
     assert latest.notes == ()
-    kept = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
+    latest_files = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
     parts = {file.name: file.read_bytes() for file in sorted((path / "episodes").iterdir())}
-    return (path / "metrics.jsonl").read_bytes(), (path / "config.yaml").read_bytes(), kept, parts
+    return (path / "metrics.jsonl").read_bytes(), (path / "config.yaml").read_bytes(), latest_files, parts
 
 
 @pytest.fixture(scope="module")
@@ -156,7 +132,6 @@ def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, pla
 
 
 def test_a_run_of_two_policies_that_is_killed_ends_as_one_that_is_not(tmp_path):
-    """Killed at a few calls over the whole run; each policy's weights, optimiser and credit are those of the run without a kill."""
     recipe = tmp_path / "two.yaml"
     policies = {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "mars"}}}
     recipe.write_text(yaml.safe_dump({**RECIPE, "policies": policies, "roles": {"first": "leader", "second": "helper"}}))
@@ -173,7 +148,6 @@ def test_a_run_of_two_policies_that_is_killed_ends_as_one_that_is_not(tmp_path):
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory, recipe):
-    """Another run, to be overwritten."""
     path = tmp_path_factory.mktemp("old") / "run"
     cli.app(["train", str(recipe), "seed=1", "--run", str(path)], standalone_mode=False)
     return path
@@ -181,7 +155,6 @@ def old(tmp_path_factory, recipe):
 
 @pytest.mark.parametrize("few", [61, pytest.param(0, marks=pytest.mark.slow)])
 def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, places, few):
-    """After a kill at any call the folder holds the old run whole, or a new one that has a checkpoint; then the end is the same."""
     calls = life(recipe, Path(shutil.copytree(old, tmp_path / "over")))[1]
     assert fingerprint(tmp_path / "over") == whole[0]
     states = set()
@@ -201,19 +174,7 @@ def test_killed_while_it_replaces_a_run(tmp_path, recipe, whole, old, places, fe
 
 
 @pytest.mark.slow
-def test_a_kill_in_the_last_removal_leaves_no_half_checkpoint(tmp_path, recipe, whole, places):
-    """The last calls of a run remove what is beyond checkpoint.keep; going on, nothing is left to train or to save."""
-    total = whole[1]
-    for at in places(total - 40, total + 1):
-        path = tmp_path / str(at)
-        assert life(recipe, path, at=at)[0] == KILLED
-        finish(recipe, path)
-        assert [entry.name for entry in (path / "checkpoints").iterdir()] == ["step_000003"], f"killed at call {at} of {total}"
-
-
-@pytest.mark.slow
 def test_killed_again_while_going_on(tmp_path, recipe, whole):
-    """Every life of a run ends some calls into it, until one of them comes to the end of the run."""
     expected, total, _ = whole
     chance = random.Random(0)
     for number in range(10):
@@ -238,7 +199,6 @@ def test_killed_at_twenty_random_instants(tmp_path, recipe, whole):
 @pytest.mark.slow
 @pytest.mark.parametrize("mark", ["config.yaml", "metrics.jsonl", "checkpoints/step_000001", "checkpoints/step_000002"])
 def test_the_installed_command_is_killed_and_goes_on(tmp_path, recipe, whole, mark):
-    """No fork, no patch: the entry point in a new interpreter, killed when a file appears."""
     path = tmp_path / "run"
     entry = [sys.executable, "-c", "from sparring.cli import main; main()"]
     options = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}

@@ -1,7 +1,6 @@
 """A league of 30 members and more is killed for real; gone on with, it ends with the bytes of one that was not."""
 
 import json
-import multiprocessing
 import os
 import random
 import signal
@@ -12,11 +11,11 @@ import pytest
 import safetensors.torch
 import yaml
 
-from sparring import cli
 from sparring.league.payoffs import Payoffs
 from sparring.learn import weight_files
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
+from tests.run.builders import exit_code_of_life
 
 RECIPE = {
     "name": "killed",
@@ -42,7 +41,6 @@ RECIPE = {
     "evaluation": {"every": 99, "exact": False},
     "checkpoint": {"every": 1, "keep": 2},
 }
-FORK = multiprocessing.get_context("fork")
 WRITTEN, LINKED = "written", "linked"
 
 
@@ -73,31 +71,15 @@ def mine_members(what, at):
     safetensors.torch.save_file, weight_files.link_or_copy = save, linked
 
 
-def live(recipe, path, what, at):
-    log = os.open(path.with_suffix(".log"), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    mine_members(what, at)
-    begun = (path / "config.yaml").exists()
-    cli.app(["train", "--run", str(path), "--resume"] if begun else ["train", str(recipe), "--run", str(path)], standalone_mode=False)
-
-
 def life(recipe, path, what="", at=0, seconds=None):
-    """Train in a process until the end, a member's file, or for so many seconds; return its exit code."""
-    process = FORK.Process(target=live, args=(recipe, path, what, at))
-    process.start()
-    if seconds is not None:
-        process.join(seconds)
-        process.kill()
-    process.join(120)
-    return process.exitcode
+    return exit_code_of_life(recipe, path, mine_members, what, at, seconds=seconds)
 
 
 def fingerprint(path):
     latest = checkpoint.load_latest(path)
     assert latest.notes == () and not list((path / "checkpoints").glob(".*"))
-    kept = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
-    return (path / "metrics.jsonl").read_bytes(), kept, (path / "league.jsonl").read_bytes()
+    files = {file.name: file.read_bytes() for file in sorted(latest.path.iterdir())}
+    return (path / "metrics.jsonl").read_bytes(), files, (path / "league.jsonl").read_bytes()
 
 
 def written(folder, **changes):
@@ -117,33 +99,23 @@ def finish(recipe, path, expected, how):
     assert fingerprint(path) == expected, how
 
 
-def test_killed_within_a_member_s_file(tmp_path):
-    """Killed in the middle of a member's file, then, going on, at the link of one: each in the third checkpoint."""
-    recipe = written(tmp_path, steps=3)
-    expected, _ = whole(recipe, tmp_path / "whole")
-    members = [name for name in expected[1] if name.startswith("past-")]
-    assert {"past-000000.safetensors", "past-third-000003.safetensors"} <= set(members) and len(members) >= 10
-    path = tmp_path / "run"
-    assert life(recipe, path, WRITTEN, 9) == -signal.SIGKILL
-    assert checkpoint.load_latest(path).step == 2 and list((path / "checkpoints").glob(".tmp-*/past-*"))
-    assert life(recipe, path, LINKED, 5) == -signal.SIGKILL
-    finish(recipe, path, expected, "killed twice")
+SIDES = {
+    "policies": {"one": {}, "two": {}}, "roles": {"first": "one", "second": "two"},
+    "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"},
+    "league": {"every": 1, "keep": 30, "start": True, "plays": 18, "answer": "nash"},
+    "evaluation": {"every": 1, "opponents": [{"name": "random", "games_per_seat": 2}]},
+}  # fmt: skip
 
 
-def test_an_answer_for_each_side_is_kept_through_kills(tmp_path):
-    """Killed in the middle of a member's file, then at a link: the figures of the pair of mixtures are those of a run that was not."""
-    sides = {
-        "policies": {"one": {}, "two": {}}, "roles": {"first": "one", "second": "two"},
-        "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"},
-        "league": {"every": 1, "keep": 30, "start": True, "plays": 18, "answer": "nash"},
-        "evaluation": {"every": 1, "opponents": [{"name": "random", "games_per_seat": 2}]},
-    }
-    recipe = written(tmp_path, steps=3, **sides)
+@pytest.mark.parametrize(("changes", "at", "figures"), [({}, 9, 1), (SIDES, 7, 3)], ids=["learners", "sides"])
+def test_killed_within_a_member_s_file_and_at_the_link_of_one(tmp_path, changes, at, figures):
+    recipe = written(tmp_path, steps=3, **changes)
     expected, _ = whole(recipe, tmp_path / "whole")
-    lines = read_lines(tmp_path / "whole" / "metrics.jsonl")
-    assert len({line["nash_conv/kuhn_poker"] for line in lines}) == 3
+    members = {name for name in expected[1] if name.startswith("past-")}
+    assert changes or ({"past-000000.safetensors", "past-third-000003.safetensors"} <= members and len(members) >= 10)
+    assert len({line.get("nash_conv/kuhn_poker") for line in read_lines(tmp_path / "whole" / "metrics.jsonl")}) == figures
     path = tmp_path / "run"
-    assert life(recipe, path, WRITTEN, 7) == -signal.SIGKILL
+    assert life(recipe, path, WRITTEN, at) == -signal.SIGKILL
     assert checkpoint.load_latest(path).step == 2 and list((path / "checkpoints").glob(".tmp-*/past-*"))
     assert life(recipe, path, LINKED, 5) == -signal.SIGKILL
     finish(recipe, path, expected, "killed twice")
@@ -151,7 +123,6 @@ def test_an_answer_for_each_side_is_kept_through_kills(tmp_path):
 
 @pytest.mark.slow
 def test_a_league_of_thirty_that_is_killed_again_and_again(tmp_path):
-    """Killed at random instants, and while members' files are written and linked, over the whole run."""
     recipe, chance = written(tmp_path), random.Random(0)
     expected, lifetime = whole(recipe, tmp_path / "whole")
     assert sum(name.startswith("past-") for name in expected[1]) >= 30

@@ -6,7 +6,6 @@ import types
 from contextlib import nullcontext
 
 import pytest
-import safetensors.numpy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -27,12 +26,11 @@ from sparring.run.pipeline import Prefetch
 from sparring.run.state import RunState
 from sparring.run.step import Methods
 from tests.engine.fleet.simulated import simulated_workers
+from tests.run.builders import SMALL_RUN, fingerprint
 
 BASE = {
-    "name": "lagging", "steps": 5, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
-    "rollout": {"games_per_step": 16, "group_size": 4}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 0.5},
-    "league": {"every": 1, "keep": 2}, "credit": {"name": "rae"}, "losses": [{"name": "ppo_clip"}], "learner": {"average": 0.9},
-    "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
+    **SMALL_RUN, "name": "lagging", "steps": 5, "rollout": {"games_per_step": 16, "group_size": 4}, "matchmaker": {"name": "pfsp", "past": 0.5},
+    "league": {"every": 1, "keep": 2}, "losses": [{"name": "ppo_clip"}], "learner": {"average": 0.9},
 }
 PROCESSES = {"fleet": "processes", "workers": 2, "unit_games": 4}
 ONE_PROCESS = {**PROCESSES, "workers": 1}
@@ -55,10 +53,6 @@ def config_of(lag=0, scale=(), **changes):
 
 
 def run(path, config, resume=False):
-    """Train, or go on; return the bytes of the last weights, the figures and the records.
-
-    Three worker processes are simulated ones.
-    """
     folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
     engine = LocalEngine(config)
     simulated = config.scale.workers == SIMULATED["workers"]
@@ -68,10 +62,8 @@ def run(path, config, resume=False):
 
 
 def bytes_of(path):
-    last = checkpoint.load_latest(path).path
-    kept = {file.name: file.read_bytes() for file in last.iterdir() if file.suffix == ".safetensors"}
-    stored = {file.name: file.read_bytes() for file in (path / "episodes").iterdir()}
-    return kept, stored, (path / "metrics.jsonl").read_bytes(), json.loads((last / "state.json").read_bytes())
+    figures, latest, records = fingerprint(path)
+    return {name: data for name, data in latest.items() if name.endswith(".safetensors")}, records, figures, json.loads(latest["state.json"])
 
 
 def stored(path):
@@ -79,11 +71,11 @@ def stored(path):
 
 
 def versions(path):
-    found = {}
+    by_step = {}
     for step, episode in stored(path):
-        own = {turn.weights_version for turn in episode.turns if turn.agent == "learner"}
-        found.setdefault(step, set()).update(own)
-    return found
+        of_learner = {turn.weights_version for turn in episode.turns if turn.agent == "learner"}
+        by_step.setdefault(step, set()).update(of_learner)
+    return by_step
 
 
 @pytest.fixture(scope="module")
@@ -102,17 +94,16 @@ def test_each_step_is_played_with_the_weights_of_lag_steps_before(whole):
 
 def test_past_selves_are_met_as_of_the_moment_that_a_step_was_opened(whole):
     path, _ = whole
-    met = {}
+    snapshots = {}
     for step, episode in stored(path):
-        met.setdefault(step, set()).update(player.step for player in episode.players if player.step is not None)
-    assert met[1] == met[2] == met[3] == set()  # opened before anything was learnt
-    assert met[4] == {1} and met[5] <= {1, 2} and met[5]
+        snapshots.setdefault(step, set()).update(player.step for player in episode.players if player.step is not None)
+    assert snapshots[1] == snapshots[2] == snapshots[3] == set()  # opened before anything was learnt
+    assert snapshots[4] == {1} and snapshots[5] <= {1, 2} and snapshots[5]
 
 
 @pytest.mark.always
 @pytest.mark.slow
 def test_lag_0_is_the_run_without_any(tmp_path):
-    """A reduction: with nothing ahead, plays go through workers or not, to the byte."""
     plain, workers = run(tmp_path / "a", config_of()), run(tmp_path / "b", config_of(0, PROCESSES))
     assert plain == workers
     assert "open" not in plain[3]
@@ -126,15 +117,15 @@ def test_workers_change_no_byte(tmp_path, variant):
     assert run(tmp_path / "workers", config_of(2, SIMULATED, **changes)) == alone
 
 
-@pytest.mark.parametrize(("after", "scale"), [(1, {}), (3, {}), (1, SIMULATED), *(pytest.param(3, one, marks=pytest.mark.slow) for one in (ONE_PROCESS, PROCESSES))])
+@pytest.mark.parametrize(("after", "scale"), [(1, {}), (3, {}), (1, SIMULATED), *(pytest.param(3, workers, marks=pytest.mark.slow) for workers in (ONE_PROCESS, PROCESSES))])
 def test_a_run_that_goes_on_plays_the_open_steps_again(tmp_path, whole, after, scale):
-    path, wanted = whole
+    path, expected = whole
     copy = tmp_path / "run"
     shutil.copytree(path, copy)
     for step in checkpoint.steps(copy):
         if step > after:
             shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
-    assert run(copy, config_of(2, scale), resume=True) == wanted
+    assert run(copy, config_of(2, scale), resume=True) == expected
 
 
 def checkpoints_of(path):
@@ -143,18 +134,17 @@ def checkpoints_of(path):
 
 @pytest.mark.slow
 def test_a_resumed_run_writes_the_same_checkpoints_where_an_update_has_several_minibatches(tmp_path):
-    """Open steps pin weights of the average by its version, which has to count as the policy's does, also after a restart."""
     config = config_of(3, steps=9, learner={"average": 0.9, "minibatches": 4}, warmup={"updates": 0}, league={"every": 0}, matchmaker={"name": "mirror"})
     path, copy = tmp_path / "whole", tmp_path / "resumed"
     run(path, config)
-    wanted = checkpoints_of(path)
+    expected = checkpoints_of(path)
     shutil.copytree(path, copy)
     for step in checkpoint.steps(copy):
         if step > 2:
             shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
     run(copy, config, resume=True)
     resumed = checkpoints_of(copy)
-    assert [name for name in wanted if resumed.get(name) != wanted[name]] == [] and resumed.keys() == wanted.keys()
+    assert [name for name in expected if resumed.get(name) != expected[name]] == [] and resumed.keys() == expected.keys()
 
 
 def test_a_checkpoint_keeps_the_weights_of_open_steps_and_no_others(whole):
@@ -162,7 +152,7 @@ def test_a_checkpoint_keeps_the_weights_of_open_steps_and_no_others(whole):
     names = {file.name for file in (path / "checkpoints" / "step_000003").glob("open-*")}
     assert {name for name in names if name.startswith("open-learner")} == {"open-learner-v000002.safetensors", "open-learner-v000003.safetensors"}
     state = json.loads((path / "checkpoints" / "step_000003" / "state.json").read_bytes())
-    assert {step: one["learnt"] for step, one in state["open"].items()} == {"3": 1, "4": 2}
+    assert {step: inputs["learnt"] for step, inputs in state["open"].items()} == {"3": 1, "4": 2}
     assert not list((path / "checkpoints" / "step_000005").glob("open-*"))
     assert not (path / "weights").exists()
 
@@ -192,8 +182,6 @@ def test_a_run_goes_on_with_other_workers_and_not_with_another_lag(whole):
     with pytest.raises(RunError, match=r"scale\.lag differs \(2, now 1\)"):
         check_same(folder, config_of(1).model_dump(mode="json"))
 
-
-# -- what learns from older plays ------------------------------------------------------------------
 
 CORRECT = {
     *("aepo_clip", "cispo", "clip_cov", "etr", "gmpo", "gspo", "hapo_clip", "kl_cov", "log_ratio_clip"),
@@ -229,11 +217,7 @@ def test_two_policies_lag_alike_on_workers(tmp_path):
     assert all(line[f"{name}/logprob_difference_max"] < 1e-4 for name in "ab")
 
 
-# -- the law "same numbers" ------------------------------------------------------------------------
-
-
 def test_differences_are_of_the_weights_that_played(whole, tmp_path):
-    """With a large step size older weights say something else; what is recorded compares equal ones."""
     lines = read_lines(whole[0] / "metrics.jsonl")
     assert all(0 <= line["logprob_difference_max"] < 1e-4 for line in lines)
     run(tmp_path / "fast", config_of(2, learner={"learning_rate": 0.3}))
@@ -242,18 +226,14 @@ def test_differences_are_of_the_weights_that_played(whole, tmp_path):
 
 
 def test_the_mean_is_over_tokens_and_by_policy():
-    found = [LogprobCheck("main", 1, 1.0, 1.0), LogprobCheck("main", 3, 1.0, 0.5), LogprobCheck("other", 1, 9.0, 9.0)]
-    assert logprob_metrics(found, "main") == {"logprob_difference_max": 1.0, "logprob_difference_mean": 0.5}
-    assert logprob_metrics(found, "nobody") == {}
-
-
-# -- which steps are open --------------------------------------------------------------------------
+    checks = [LogprobCheck("main", 1, 1.0, 1.0), LogprobCheck("main", 3, 1.0, 0.5), LogprobCheck("other", 1, 9.0, 9.0)]
+    assert logprob_metrics(checks, "main") == {"logprob_difference_max": 1.0, "logprob_difference_mean": 0.5}
+    assert logprob_metrics(checks, "nobody") == {}
 
 
 @given(lag=st.integers(0, 6), steps=st.integers(1, 12), restarts=st.sets(st.integers(0, 11)))
 @settings(max_examples=60, deadline=None)
 def test_step_s_is_opened_after_step_s_minus_lag(lag, steps, restarts):
-    """Whatever the lag, the length of the run, and where it was killed: with a fake step that says when it was opened."""
     pins = []
     engine = types.SimpleNamespace(members=(), pin=lambda keys=None: keys or pins.append(len(pins)) or (("learner", len(pins)),), release=lambda pinned: None)
     config = types.SimpleNamespace(scale=types.SimpleNamespace(lag=lag), steps=steps)
@@ -268,21 +248,9 @@ def test_step_s_is_opened_after_step_s_minus_lag(lag, steps, restarts):
         for step in range(steps):
             if step in restarts:
                 source = Prefetch(config, engine, None)
-            found = source.episodes_of(state).inputs
-            assert (found.step, found.learnt) == (step, max(0, step - lag))
+            step_inputs = source.episodes_of(state).inputs
+            assert (step_inputs.step, step_inputs.learnt) == (step, max(0, step - lag))
             state = state.after(**json.loads(json.dumps(source.state())))
             assert len(source.state().get("open", {})) == min(lag, steps - step - 1)
     finally:
         pipeline.request_plays = usual
-
-
-def test_weights_on_disk_hold_what_the_learner_had(tmp_path):
-    config = config_of(1, steps=1)
-    engine = LocalEngine(config)
-    with playing(engine, tmp_path):
-        pinned = engine.pin()
-        (own,) = (one for one in engine.workers.published.files(pinned) if one.player == "learner")
-        stored = safetensors.numpy.load_file(own.file)
-        assert all((stored[name] == tensor.numpy()).all() for name, tensor in engine.model.tensors().items())
-        engine.release(pinned)
-        assert not list((tmp_path / "weights").iterdir())

@@ -12,27 +12,20 @@ import safetensors.torch
 
 import sparring
 from sparring.config import resolve
-from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
-from sparring.core.errors import (
-    CheckpointError,
-    ConfigError,
-    ModelError,
-    PluginError,
-    UnknownNameError,
-)
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import CheckpointError, ConfigError, ModelError, PluginError
 from sparring.core.files import file_digest
 from sparring.core.records import LEARNER, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.folder import RunFolder
 from sparring.run.league_step import league_step
-from sparring.run.loop import train
 from sparring.run.payoff_plays import check_league
 from sparring.run.state import RunState
 from sparring.run.step import Methods
 from studies.self_play.algorithms import ALGORITHMS
+from tests.run.builders import train_in
 from tests.run_with_members import BASE
 
 
@@ -54,26 +47,15 @@ def league_of(setting, steps):
     return engine, state
 
 
-@pytest.mark.parametrize(("keeping", "left"), [("spread", (1, 4)), ("newest", (3, 4))])
-def test_who_stays_is_the_rule_s_choice_and_results_of_others_are_dropped(keeping, left):
+@pytest.mark.parametrize(("keeping", "members"), [("spread", (1, 4)), ("newest", (3, 4))])
+def test_who_stays_is_the_rule_s_choice_and_results_of_others_are_dropped(keeping, members):
     engine, state = league_of(config(keep=2, keeping={"name": keeping}), (1, 2, 3, 4))
-    assert engine.members == tuple(map(snapshot, left))
+    assert engine.members == tuple(map(snapshot, members))
     assert {row.opponent for row in state.payoffs.rows} == set(engine.members)
     assert state.step == 4 and state.json("credit") == {"x": 1.0}
 
 
-def test_the_book_grows_no_further_than_its_members():
-    sizes = [len(json.dumps(league_of(config(keep=2), range(1, steps + 1))[1].json("payoffs"))) for steps in (3, 6)]
-    assert sizes[0] == sizes[1]
-
-
-def test_an_unknown_rule_is_refused_with_the_nearest():
-    with pytest.raises(UnknownNameError, match="Did you mean 'spread'"):
-        config(keeping={"name": "spred"})
-
-
-# -- files of a league's members that are gone, cut short or of another model when a run goes on --
-
+# files of a league's members that are gone, cut short or of another model when a run goes on
 CONFIG = {
     "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 8},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
@@ -83,22 +65,20 @@ CONFIG = {
 EARLY, LATE = "past-counter-000001.safetensors", "past-000004.safetensors"  # in both checkpoints, and in the newest alone
 
 
-def run(path, *, resume=False, **changes):
-    config = resolve({**CONFIG, **changes})
-    with RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config)) as folder:
-        return train(config, LocalEngine(config), folder, resume=resume)
+def run(path, **options):
+    return train_in(path, resolve(CONFIG), **options)
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    path = tmp_path_factory.mktemp("made") / "run"
+def trained(tmp_path_factory):
+    path = tmp_path_factory.mktemp("trained") / "run"
     run(path)
     return path
 
 
 @pytest.fixture
-def folder(made, tmp_path):
-    return shutil.copytree(made, tmp_path / "run")
+def folder(trained, tmp_path):
+    return shutil.copytree(trained, tmp_path / "run")
 
 
 def contents(path):
@@ -110,49 +90,47 @@ def newest(path):
 
 
 def all_with(path, name):
-    return [one / name for one in (path / "checkpoints").iterdir() if (one / name).exists()]
+    return [folder / name for folder in (path / "checkpoints").iterdir() if (folder / name).exists()]
 
 
 def replaced(path, data):
-    """Put other bytes into a file of the newest checkpoint, and say so in its manifest: as if it had been saved so."""
     path.unlink()  # it is one file with that of the checkpoint before
     path.write_bytes(data)
     manifest = path.parent / checkpoint.MANIFEST
-    told = json.loads(manifest.read_text())
-    told["files"][path.name] = [len(data), file_digest(path)]
-    manifest.write_text(json.dumps(told))
+    content = json.loads(manifest.read_text())
+    content["files"][path.name] = [len(data), file_digest(path)]
+    manifest.write_text(json.dumps(content))
 
 
 @pytest.mark.parametrize("damage", ["gone", "cut"])
-def test_a_damaged_member_of_the_newest_checkpoint_costs_a_step_alone(made, folder, damage):
+def test_a_damaged_member_of_the_newest_checkpoint_costs_a_step_alone(trained, folder, damage):
     path = newest(folder) / LATE
     data = path.read_bytes()
     path.unlink()
     if damage == "cut":
         path.write_bytes(data[: len(data) // 2])
-    found = checkpoint.load_latest(folder)
-    assert found.step == 3 and LATE in found.notes[0]
-    run(folder, resume=True)
-    expected, ended = contents(newest(made)), contents(newest(folder))
-    assert ended == expected
-    assert (folder / "metrics.jsonl").read_bytes() == (made / "metrics.jsonl").read_bytes()
+    latest = checkpoint.load_latest(folder)
+    assert latest.step == 3 and LATE in latest.notes[0]
+    notes = []
+    run(folder, resume=True, watch=lambda report: notes.extend(report.notes))
+    assert "is damaged" in notes[0] and contents(newest(folder)) == contents(newest(trained))
+    assert (folder / "metrics.jsonl").read_bytes() == (trained / "metrics.jsonl").read_bytes()
 
 
-@pytest.mark.parametrize(("damage", "said"), [("gone", "is missing"), ("cut", "has changed")])
-def test_a_member_damaged_in_all_checkpoints_is_named_and_nothing_is_touched(folder, damage, said):
+@pytest.mark.parametrize(("damage", "message"), [("gone", "is missing"), ("cut", "has changed")])
+def test_a_member_damaged_in_all_checkpoints_is_named_and_nothing_is_touched(folder, damage, message):
     for path in all_with(folder, EARLY):
         data = path.read_bytes()
         path.unlink()
         if damage == "cut":
             path.write_bytes(data[: len(data) // 2])
     before = contents(folder)
-    with pytest.raises(CheckpointError, match=f"step_000004 is damaged .{EARLY} {said}"):
+    with pytest.raises(CheckpointError, match=f"step_000004 is damaged .{EARLY} {message}"):
         run(folder, resume=True)
     assert contents(folder) == before
 
 
 def test_a_member_of_another_shape_is_named_and_nothing_is_touched(folder):
-    """As of a model of another width, or a tokenizer of another size."""
     path = newest(folder) / EARLY
     tensors = safetensors.torch.load_file(path)
     name = next(key for key, value in tensors.items() if value.ndim == 2)
@@ -172,17 +150,15 @@ def test_a_member_that_is_no_file_of_weights_is_named_and_nothing_is_touched(fol
 
 
 def test_a_member_whose_file_was_never_saved_is_named(folder):
-    """The record names it, the manifest does not."""
     record = newest(folder) / "engine.json"
-    told = json.loads(record.read_text())
-    told["policies"]["counter"]["members"]["past-counter-000077"] = 77
-    replaced(record, json.dumps(told).encode())
+    content = json.loads(record.read_text())
+    content["policies"]["counter"]["members"]["past-counter-000077"] = 77
+    replaced(record, json.dumps(content).encode())
     with pytest.raises(CheckpointError, match=r"member past-counter-000077 .*past-counter-000077.safetensors: No such file"):
         run(folder, resume=True)
 
 
-# -- every row of the table of algorithms in docs/league.md that has options, or a recipe, starts as a run --
-
+# every row of the table of algorithms in docs/league.md that has options, or a recipe, starts as a run
 PAGE = Path(__file__).parents[2] / "docs" / "league.md"
 SECTION = PAGE.read_text().split("## Every algorithm of self-play")[1].split("\n## ")[0]
 TABLE = [[cell.strip() for cell in line.strip("|").split("|")] for line in SECTION.splitlines() if line.startswith("| ")][1:]
@@ -196,8 +172,8 @@ SMALL = (
 
 def config_of(how, steps=2):
     words = shlex.split(how)
-    recipe, own = (words[0], words[1:]) if "=" not in words[0] else ("kuhn-tiny", [*shlex.split(COMMON), *words])
-    data = apply_overrides(load_recipe(recipe), [*own, f"steps={steps}", *shlex.split(SMALL)])
+    recipe, options = (words[0], words[1:]) if "=" not in words[0] else ("kuhn-tiny", [*shlex.split(COMMON), *words])
+    data = apply_overrides(load_recipe(recipe), [*options, f"steps={steps}", *shlex.split(SMALL)])
     league = data.get("league", {})
     if league.get("every"):
         league["every"] = 1
@@ -208,39 +184,33 @@ def config_of(how, steps=2):
 @pytest.mark.parametrize("name", HOW)
 def test_a_row_with_options_starts_as_a_run(tmp_path, name):
     config = config_of(HOW[name])
-    engine = LocalEngine(config)
-    with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
-        assert train(config, engine, folder).finished
+    assert train_in(tmp_path / "run", config).finished
     episodes = [episode for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes()]
-    met = {player.kind for episode in episodes for player in episode.players}
+    kinds = {player.kind for episode in episodes for player in episode.players}
     expected = {"learner", "snapshot"} if config.league.every else {"learner"}
-    assert met == expected
+    assert kinds == expected
     assert all(any(episode.trained) for episode in episodes)
 
 
 @pytest.mark.parametrize(("earned", "newest"), [(9, [0, 0, 0]), (-9, [0, 1, 2])])
 def test_the_gate_s_opponent_is_the_best_policy_so_far(tmp_path, earned, newest):
-    """A candidate that earns too little takes nobody's place; one that earns enough is met from the next step on."""
     config = config_of(f"league/gate-tiny league.schedule.earned={earned} league.schedule.least=1", steps=3)
-    with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
-        train(config, LocalEngine(config), folder)
-    met = {step: set() for step in (1, 2, 3)}
+    train_in(tmp_path / "run", config)
+    opponents = {step: set() for step in (1, 2, 3)}
     for step, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes():
         assert sum(episode.trained) == 1
-        met[step] |= {player.step for player, own in zip(episode.players, episode.trained, strict=True) if not own}
-    assert [met[step] for step in (1, 2, 3)] == [{step} for step in newest]
+        opponents[step] |= {player.step for player, is_trained in zip(episode.players, episode.trained, strict=True) if not is_trained}
+    assert [opponents[step] for step in (1, 2, 3)] == [{step} for step in newest]
 
 
 def test_the_table_has_every_algorithm_once_and_says_what_is_missing():
-    """At least as many rows as the study has algorithms that are not variants of one row here."""
     names = [name for name, *_ in TABLE]
     assert len(names) == len(set(names)) and len(TABLE) >= 30
     assert all(missing for _, how, missing in TABLE if how == "no")
     assert {"NFSP", "XDO", "AlphaStar's league", "AlphaGo Zero's gate", "uniform past", "double oracle"} <= {*names} & {*ALGORITHMS}
 
 
-# -- a league that cannot work is refused before a run is begun --
-
+# a league that cannot work is refused before a run is begun
 THREE = [{"name": "kuhn_poker", "options": {"players": 3}}]
 
 
@@ -282,8 +252,8 @@ LEARNERS = {"main": {}, "exploiter": {"matchmaker": APART}}
     [({"matchmaker": APART}, "matchmaker.sides"), ( {"league": {**BASE["league"], "learners": LEARNERS}}, "league.learners.exploiter.matchmaker.sides", )],
 )
 def test_sides_apart_are_refused_at_the_start_where_there_are_not_two(tmp_path, changes, where):
-    told = f"{where}: apart is for two sides, and 'kuhn_poker' has 3; write sides: together"
-    with pytest.raises(ConfigError, match=told):
+    message = f"{where}: apart is for two sides, and 'kuhn_poker' has 3; write sides: together"
+    with pytest.raises(ConfigError, match=message):
         sparring.train({**BASE, "environments": THREE, **changes}, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     with pytest.raises(ConfigError, match="'sudoku' has 1"):
@@ -313,7 +283,6 @@ def test_members_that_never_meet_are_warned_of(caplog, solver, plays, warned):
 def test_a_solver_from_outside_that_gives_no_distribution_costs_nothing(
     tmp_path, monkeypatch, weights
 ):
-    """The step that asked is not saved; the checkpoint before it is whole, and goes on with another answer."""
     (tmp_path / "wrong_solver.py").write_text(
         "import numpy as np\nfrom sparring.league.meta_solvers.base import MetaStrategy\n\nSLOT = 'league.meta_solvers'\n\n\n"
         f"def wrong_solver(game):\n    n = len(game.payoffs[0])\n    if n < 3:\n        return MetaStrategy(sides=(np.eye(n)[0],) * 2)\n"
@@ -325,5 +294,5 @@ def test_a_solver_from_outside_that_gives_no_distribution_costs_nothing(
     setting = {**BASE, "league": league, "evaluation": {"exact": False, "every": 1}, "checkpoint": {"every": 1}}
     with pytest.raises(PluginError, match=r"wrong_solver.*(sum to 1|weight per member).*step 2 of 2.*step 1"):
         sparring.train(setting, run=tmp_path / "run")
-    kept = sparring.load_run(tmp_path / "run")
-    assert kept.step == 1 and len(kept.answer("uniform").members) == 2
+    saved_run = sparring.load_run(tmp_path / "run")
+    assert saved_run.step == 1 and len(saved_run.answer("uniform").members) == 2

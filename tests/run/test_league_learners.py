@@ -14,10 +14,8 @@ from sparring.api.suite_evaluation import Bench
 from sparring.api.suite_player import run_player
 from sparring.config import resolve
 from sparring.config.plugins.registry import bind
-from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError
 from sparring.core.records import LEARNER, ref, snapshot
-from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game, make_game
 from sparring.league.matchmakers import meta_strategy
 from sparring.league.meta_game import side_payoffs
@@ -30,17 +28,14 @@ from sparring.play.store import EpisodeStore
 from sparring.play.team import Team
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
-from sparring.run.folder import RunFolder
-from sparring.run.loop import train
 from tests import run_with_members
 from tests.engine.fleet.simulated import simulated_workers
+from tests.run.builders import SMALL_RUN, train_in
 from tests.run_with_members import last, run
 
 BASE = {
-    "name": "league", "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 24},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "by_tag", "past": {"any": 0.5}}, "credit": {"name": "rae"},
-    "learner": {"average": 0.9}, "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 9},
-    "store": {"every": 1},
+    **SMALL_RUN, "name": "league", "steps": 4, "rollout": {"games_per_step": 24}, "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
+    "learner": {"average": 0.9},
 }
 TWO = {"main": {}, "counter": {"tag": "exploiter", "matchmaker": {"name": "by_tag", "live": {"main": 1.0}}, "restart": 1.0}}
 
@@ -54,8 +49,8 @@ def weights(model):
 
 
 def episodes_of(path, step):
-    found = EpisodeStore(path / "episodes").episodes(lambda number: number == step)
-    return [episode for _, episode in found]
+    stored = EpisodeStore(path / "episodes").episodes(lambda number: number == step)
+    return [episode for _, episode in stored]
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +90,10 @@ def test_who_is_trained_is_whose_state_it_is(trained):
     episodes = [episode for step in (1, 2, 3, 4) for episode in episodes_of(path, step)]
     learning = {}
     for episode in episodes:
-        who = {str(player) for player, asked in zip(episode.players, episode.trained, strict=True) if asked}
+        who = {str(player) for player, is_trained in zip(episode.players, episode.trained, strict=True) if is_trained}
         assert len(who) == 1
         learning.setdefault(who.pop(), []).append(episode)
-    assert {name: len(own) for name, own in learning.items()} == {"learner": 48, "learner-counter": 48}
+    assert {name: len(episodes_of_learner) for name, episodes_of_learner in learning.items()} == {"learner": 48, "learner-counter": 48}
     for episode in learning["learner-counter"]:
         assert sorted(map(str, episode.players)) == ["learner", "learner-counter"]
     sides = [str(episode.players[0]) for episode in learning["learner-counter"]]
@@ -145,16 +140,16 @@ def test_with_one_learner_it_is_a_plain_run(tmp_path):
     alone = resolve({**BASE, "matchmaker": {"name": "pfsp"}, "league": {**league, "learners": {"main": {}}}})
     for name, config in (("plain", plain), ("alone", alone)):
         run(tmp_path / name, config)
-    one, other = last(tmp_path / "plain"), last(tmp_path / "alone")
-    assert one[0] == other[0] and one[2] == other[2]
-    assert json.loads(one[1])["payoffs"] == json.loads(other[1])["payoffs"]
+    first, second = last(tmp_path / "plain"), last(tmp_path / "alone")
+    assert first[0] == second[0] and first[2] == second[2]
+    assert json.loads(first[1])["payoffs"] == json.loads(second[1])["payoffs"]
 
 
 def test_one_after_another(tmp_path):
     config = config_of({"main": {}, "counter": {}}, together=False, more={"steps": 6}, every=2)
     engine = run(tmp_path / "run", config)
-    found = [{str(p) for e in episodes_of(tmp_path / "run", step) for p, asked in zip(e.players, e.trained, strict=True) if asked} for step in range(1, 7)]
-    assert found == [{"learner"}] * 2 + [{"learner-counter"}] * 2 + [{"learner"}] * 2
+    learners = [{str(p) for e in episodes_of(tmp_path / "run", step) for p, is_trained in zip(e.players, e.trained, strict=True) if is_trained} for step in range(1, 7)]
+    assert learners == [{"learner"}] * 2 + [{"learner-counter"}] * 2 + [{"learner"}] * 2
     assert {str(member) for member in engine.members} == {"past-000000", "past-counter-000000", "past-000002", "past-counter-000004", "past-000006"}
     run(tmp_path / "parts", config, until=3)
     run(tmp_path / "parts", config, resume=True)
@@ -172,12 +167,9 @@ def test_a_schedule_of_its_own_and_a_restart_by_chance(tmp_path):
     assert len(league["returns"]["main"]) == 8 - max(steps["main"]) == league["age"].get("main")
     parents = [league["members"][f"past-counter-00000{step}"]["parent"] for step in (4, 6, 8)]
     assert len({parent == "past-counter-000000" for parent in parents}) == 2  # with this seed both happen
-    shares = [sum(str(p) == "learner-counter" for e in episodes_of(tmp_path / "run", step) for p, asked in zip(e.players, e.trained, strict=True) if asked) for step in (1, 2, 3)]
-    assert sum(shares) > 0
 
 
 def test_every_snapshot_is_noted_with_the_step_it_was_taken_at(tmp_path):
-    """Of each learner by its schedule, who came from whom, also those that left; cut off like figures when a run goes on."""
     learners = {
         "main": {"schedule": {"name": "plateau", "window": 2, "gain": 9.0, "longest": 9.0}},  # as soon as there are two windows: at 4 and 8
         "counter": {"tag": "exploiter", "schedule": {"name": "gate", "rate": 0.99, "longest": 3.0}, "restart": 1.0},  # at the latest: 6
@@ -207,33 +199,23 @@ def test_a_league_plays_ahead_with_a_lag(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("learners", "more", "said"),
+    ("learners", "more", "message"),
     [
         ({"counter": {}}, {}, "one of them must be named main"),
         ({"main": {}, "counter": {}}, {"policies": {"third": {}}}, "'third' is trained and not among them"),
         ({"main": {}, "counter": {}}, {"policies": {"counter": {"frozen": True}}}, "'counter' is frozen"),
         ({"main": {}, "counter": {}}, {"roles": {"first": "main", "second": "counter"}}, "leave the roles out"),
         ({"main": {"matchmaker": "pfps"}}, {}, "league.learners.main: .*pfsp"),
-        ({"main": {"schedule": {"name": "gate", "rate": 2}}}, {}, "league.learners.main: .*rate"),
-        ({"main": {}, "counter": {"restart": 1.5}}, {}, "restart"),
-        ({"main": {}, "counter": {"share": 0}}, {}, "share"),
+        (TWO, {"scale": {"lag": 1}}, "lag: 0"),
         ({"main": {}, "a/b": {}}, {}, "a/b"),
     ],
 )
-def test_what_does_not_fit_is_refused(learners, more, said):
-    with pytest.raises(ConfigError, match=said):
+def test_what_does_not_fit_is_refused(learners, more, message):
+    with pytest.raises(ConfigError, match=message):
         config_of(learners, more=more)
 
 
-def test_a_restart_wants_the_start_and_no_lag():
-    with pytest.raises(ConfigError, match="start: true"):
-        config_of(start=False)
-    with pytest.raises(ConfigError, match="lag: 0"):
-        config_of(more={"scale": {"lag": 1}})
-
-
-# -- a league in which each role has a population of its own: two policies for two roles, and sides that are weighed apart --
-
+# a league in which each role has a population of its own: two policies for two roles, and sides that are weighed apart
 CONFIG = {
     "steps": 3, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 16},
     "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "policies": {"one": {}, "two": {}}, "roles": {"first": "one", "second": "two"},
@@ -244,9 +226,8 @@ CONFIG = {
 
 @pytest.fixture(scope="module")
 def trained_roles(tmp_path_factory):
-    path, config = tmp_path_factory.mktemp("roles") / "run", resolve(CONFIG)
-    with RunFolder.create(path, to_yaml(config)) as folder:
-        train(config, LocalEngine(config), folder)
+    path = tmp_path_factory.mktemp("roles") / "run"
+    train_in(path, resolve(CONFIG))
     return path
 
 
@@ -255,17 +236,15 @@ def book_of(path, step):
 
 
 def test_who_is_met_in_a_role_is_of_that_role_s_population(trained_roles):
-    """Half of the plays train each role; the other seat has a snapshot of the other role's policy."""
     seats = [(episode.trained.index(True), episode.players) for _, episode in EpisodeStore(trained_roles / "episodes").episodes()]
-    assert {own for own, _ in seats} == {0, 1}
-    for own, players in seats:
+    assert {seat for seat, _ in seats} == {0, 1}
+    for seat, players in seats:
         names = ("one", "two")
-        assert players[own] == ref(f"learner-{names[own]}")
-        assert players[1 - own].kind == "snapshot" and players[1 - own].name == names[1 - own]
+        assert players[seat] == ref(f"learner-{names[seat]}")
+        assert players[1 - seat].kind == "snapshot" and players[1 - seat].name == names[1 - seat]
 
 
 def test_members_meet_in_all_pairs_of_the_sides(trained_roles):
-    """Also a member's first role and its own second role, which are two policies."""
     members = [snapshot(step) for step in (0, 1, 2)]
     game = side_payoffs(book_of(trained_roles, 3), members, "kuhn_poker", (0, 1), opposed=True)
     assert (game.counts > 0).all() and game.counts.diagonal().min() >= 1
@@ -273,43 +252,31 @@ def test_members_meet_in_all_pairs_of_the_sides(trained_roles):
 
 
 def test_a_role_meets_the_meta_strategy_of_the_other_side(trained_roles, monkeypatch):
-    """With a solver that gives the first side's oldest member and the second side's newest one."""
     from sparring.league.meta_solvers.base import MetaStrategy
 
     def odd(_, game):
         return MetaStrategy(sides=tuple(np.eye(size)[place] for size, place in zip(game.shape, (0, -1), strict=True)))
 
-    monkeypatch.setattr(meta_strategy, "solved", odd)
+    monkeypatch.setattr(meta_strategy, "solve_meta_game", odd)
     meta_strategy._solved_apart.cache_clear()
-    path, config = trained_roles.parent / "odd", resolve({**CONFIG, "steps": 2})
-    with RunFolder.create(path, to_yaml(config)) as folder:
-        train(config, LocalEngine(config), folder)
-    met = {}
+    path = trained_roles.parent / "odd"
+    train_in(path, resolve({**CONFIG, "steps": 2}))
+    opponents = {}
     for step, episode in EpisodeStore(path / "episodes").episodes():
         other = 1 - episode.trained.index(True)
-        met.setdefault((step, other), set()).add(episode.players[other].step)
-    assert met == {(1, 0): {0}, (1, 1): {0}, (2, 0): {0}, (2, 1): {1}}
-
-
-def test_without_it_nothing_of_a_run_changes(tmp_path):
-    """sides: together is the default, and members do not meet themselves."""
-    config = resolve({**CONFIG, "steps": 1, "matchmaker": {"name": "meta_strategy"}})
-    with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
-        train(config, LocalEngine(config), folder)
-    rows = book_of(tmp_path / "run", 1).rows
-    assert json.dumps(sorted({str(row.player) for row in rows if row.player == row.opponent})) == "[]"
+        opponents.setdefault((step, other), set()).add(episode.players[other].step)
+    assert opponents == {(1, 0): {0}, (1, 1): {0}, (2, 0): {0}, (2, 1): {1}}
 
 
 def test_a_mixture_of_members_of_two_policies_plays_each_in_its_role(trained_roles):
-    """A member is a policy for each role: who is drawn sits there by the policy of the role."""
     run = sparring.load_run(trained_roles)
-    mixture, asked = run.answer("uniform"), []
+    mixture, seated = run.answer("uniform"), []
     inner = mixture._agent_of
-    mixture._agent_of = lambda who: spied(inner(who), asked)
+    mixture._agent_of = lambda who: spied(inner(who), seated)
     game = make_game("kuhn_poker", options={"style": "brief"})
     episodes = sparring.play_episodes(game, [mixture, mixture], plays=40)
     assert all(episode.agents == ("MemberMixture", "MemberMixture") for episode in episodes)
-    assert {(seat, agent.name) for seat, agent in asked} == {(seat, f"past-{name}-{step:06d}") for seat, name in enumerate(("one", "two")) for step in range(4)}
+    assert {(seat, agent.name) for seat, agent in seated} == {(seat, f"past-{name}-{step:06d}") for seat, name in enumerate(("one", "two")) for step in range(4)}
     person = InteractiveSession(game, 0, Opponent("mixture-answer", "the answer", mixture), 3)
     while person.pending is not None:
         person.say(person.legal[0])
@@ -328,17 +295,16 @@ def answered(tmp_path_factory):
 
 
 def test_a_run_is_measured_by_the_pair_of_its_mixtures(answered):
-    """By OpenSpiel, from both sides' members: each seat plays what its own side's mixture plays."""
     game = configured_game(resolve(ANSWERED).environments[0])
     states = enumerate_info_states(game)
     answer = sparring.load_run(answered).answer()
     meta = side_payoffs(book_of(answered, 3), [snapshot(step) for step in range(4)], "kuhn_poker", (0, 1), opposed=True)
     sides = bind("league.meta_solvers", "nash")(meta).sides
-    assert [list(own.values()) for own in answer.sides] == [[one for one in side.tolist() if one > 0] for side in sides]
+    assert [list(shares.values()) for shares in answer.sides] == [[weight for weight in side.tolist() if weight > 0] for side in sides]
     assert answer.sides[0] != answer.sides[1]  # in this run
     table = {}
-    for seat, own in enumerate(answer.sides):
-        alone = MemberMixture(own, answer.agent)
+    for seat, shares in enumerate(answer.sides):
+        alone = MemberMixture(shares, answer.agent)
         rows = query_policy(alone, states)[0]
         table |= {(seat, query.key): dict(zip(query.legal_actions, rows[n], strict=True)) for n, query in enumerate(states.queries) if query.seat == seat}
     (last,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
@@ -354,11 +320,11 @@ def test_a_run_that_stops_and_goes_on_has_the_bytes_of_one_that_did_not(answered
 
 
 def test_evaluation_and_suites_measure_the_pair(answered):
-    found = measure(answered, None, answer="nash", games_per_seat=2, judged=False)
+    report = measure(answered, None, answer="nash", games_per_seat=2, judged=False)
     answer = sparring.load_run(answered).answer("nash")
-    assert found["answer"] == f"mixture of {answer}" and " in the first side; " in found["answer"]
+    assert report["answer"] == f"mixture of {answer}" and " in the first side; " in report["answer"]
     (last,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
-    assert found["figures"]["nash_conv/kuhn_poker"] == pytest.approx(last["nash_conv/kuhn_poker"])
+    assert report["figures"]["nash_conv/kuhn_poker"] == pytest.approx(last["nash_conv/kuhn_poker"])
     player = run_player(answered, None, None, answer="nash")
     assert player.about["sides"] == "apart" and "sides" not in run_player(answered, None, None, answer="policy").about
     bench = Bench({"rows": [], "seed": 0, "player": player.data, "answers": str(answered.parent / "answers.json")})
@@ -367,15 +333,15 @@ def test_evaluation_and_suites_measure_the_pair(answered):
 
 
 def test_who_sits_opposite_is_drawn_by_the_side_of_the_role(answered):
-    room = Lobby(answered, answer="nash")
-    game, answer = room.game(None), sparring.load_run(answered).answer("nash")
-    opposite = room.opponent(game, None)
+    lobby = Lobby(answered, answer="nash")
+    game, answer = lobby.game(None), sparring.load_run(answered).answer("nash")
+    opposite = lobby.opponent(game, None)
     for seat, role in enumerate(("first", "second")):
         sittings = [InteractiveSession(game, 1 - seat, opposite, seed) for seed in range(40)]
-        met = [ref(sitting.drawn_members[role]) for sitting in sittings]
+        opponents = [ref(sitting.drawn_members[role]) for sitting in sittings]
         for member in map(snapshot, range(4)):
-            assert met.count(member) / 40 == pytest.approx(answer.sides[seat].get(member, 0), abs=0.25)
-        assert set(met) <= set(answer.sides[seat])
+            assert opponents.count(member) / 40 == pytest.approx(answer.sides[seat].get(member, 0), abs=0.25)
+        assert set(opponents) <= set(answer.sides[seat])
 
 
 def answer_member(answer, side):
@@ -387,31 +353,31 @@ def test_the_exported_pair_is_each_role_s_snapshots_and_plays_as_the_run_does(an
     run.export(tmp_path / "pair", answer="nash")
     answer, data = run.answer("nash"), json.loads((tmp_path / "pair" / "sparring.json").read_text())
     assert data["version"] == 2 and data["sides"] == [
-        {str(who.of(name)): pytest.approx(weight) for who, weight in own.items()} for name, own in zip(("one", "two"), answer.sides, strict=True)
+        {str(who.of(name)): pytest.approx(weight) for who, weight in shares.items()} for name, shares in zip(("one", "two"), answer.sides, strict=True)
     ]
-    assert {path.name for path in (tmp_path / "pair").iterdir() if path.is_dir()} == {name for own in data["sides"] for name in own}
+    assert {path.name for path in (tmp_path / "pair").iterdir() if path.is_dir()} == {name for shares in data["sides"] for name in shares}
     card = (tmp_path / "pair" / "README.md").read_text()
     assert "| member | weight in the first side | weight in the second side |" in card and "by its weight in the team's side" in card
     alone, game = exported(folder=str(tmp_path / "pair")), configured_game(resolve(ANSWERED).environments[0])
     states = enumerate_info_states(game)
-    for one, other in zip(alone.action_logprobs(states.queries), answer.action_logprobs(states.queries), strict=True):
-        assert one == pytest.approx(other, abs=1e-5)
+    for row, other in zip(alone.action_logprobs(states.queries), answer.action_logprobs(states.queries), strict=True):
+        assert row == pytest.approx(other, abs=1e-5)
     replies = [[turn.reply for play in sparring.play_episodes(game, [agent, agent], plays=30) for turn in play.turns] for agent in (alone, answer)]
     assert replies[0] == replies[1]
     run.export(tmp_path / "one", answer="nash", policy="one")  # one model in both roles
-    assert json.loads((tmp_path / "one" / "sparring.json").read_text())["sides"] == [{str(who): pytest.approx(weight) for who, weight in own.items()} for own in answer.sides]
+    assert json.loads((tmp_path / "one" / "sparring.json").read_text())["sides"] == [{str(who): pytest.approx(weight) for who, weight in shares.items()} for shares in answer.sides]
 
 
 def test_the_weights_of_each_side_are_shown(answered, capsys):
     cli.app(["show", str(answered), "--league"], standalone_mode=False)
-    shown = capsys.readouterr().out
+    stdout = capsys.readouterr().out
     answer = sparring.load_run(answered).answer("nash")
-    rows = [[str(snapshot(step)), *(f"{own.get(snapshot(step), 0):.3f}" for own in answer.sides)] for step in range(4)]
-    said = shown.partition("Weights by nash (league.answer):")[2].split("\n")
-    assert said[2].split() == ["member", "in", "the", "first", "side", "in", "the", "second", "side"] and [line.split() for line in said[3:7]] == rows
+    rows = [[str(snapshot(step)), *(f"{shares.get(snapshot(step), 0):.3f}" for shares in answer.sides)] for step in range(4)]
+    lines = stdout.partition("Weights by nash (league.answer):")[2].split("\n")
+    assert lines[2].split() == ["member", "in", "the", "first", "side", "in", "the", "second", "side"] and [line.split() for line in lines[3:7]] == rows
     cli.app(["show", str(answered), "--league", "--json"], standalone_mode=False)
     weights = json.loads(capsys.readouterr().out)["weights"]
-    assert weights["source"] == "league.answer" and [own.get(snapshot(0), 0) for own in answer.sides] == pytest.approx(weights["members"][0]["sides"])
+    assert weights["source"] == "league.answer" and [shares.get(snapshot(0), 0) for shares in answer.sides] == pytest.approx(weights["members"][0]["sides"])
 
 
 def test_a_mixture_of_two_sides_is_met_as_a_bot_by_its_sides(answered, tmp_path):
@@ -419,13 +385,13 @@ def test_a_mixture_of_two_sides_is_met_as_a_bot_by_its_sides(answered, tmp_path)
     bots = {"pair": {"name": "exported", "folder": str(tmp_path / "pair")}}
     changes = {"bots": bots, "policies": {}, "roles": {}, "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"pair": 1.0}}, "league": {}, "steps": 1}
     sparring.train({**CONFIG, **changes}, run=tmp_path / "run")
-    met = {(seat, Path(str(player)).name.split("-")[1]) for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes() for seat, player in enumerate(episode.players) if player.kind == "bot"}
-    assert met == {(0, "one"), (1, "two")}
+    bots_by_seat = {(seat, Path(str(player)).name.split("-")[1]) for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes() for seat, player in enumerate(episode.players) if player.kind == "bot"}
+    assert bots_by_seat == {(0, "one"), (1, "two")}
 
 
-def spied(team, asked):
+def spied(team, seated):
     def at(game, seat):
-        asked.append((seat, team.at(game, seat)))
-        return asked[-1][1]
+        seated.append((seat, team.at(game, seat)))
+        return seated[-1][1]
 
     return Team(team.name, at)

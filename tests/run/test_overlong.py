@@ -9,7 +9,6 @@ import pytest
 from sparring.config import resolve
 from sparring.core.errors import ConfigError, ModelError
 from sparring.engine.local import LocalEngine
-from sparring.league.seating import starts
 from sparring.learn.learner import minibatches
 from sparring.learn.pack import pack
 from sparring.measure.exploitability import nash_conv
@@ -24,6 +23,7 @@ from sparring.play.turn_table import turn_table
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round, rollout_metrics
 from sparring.run.warmup import warm_up
+from tests.engine.builders import episodes_of
 
 CONTEXT = 20  # tokens: two or three turns of tic-tac-toe
 
@@ -36,12 +36,6 @@ def engine(rule="random", context=CONTEXT, game="tic_tac_toe", **sections):
     return LocalEngine(resolve({**base, **sections}))
 
 
-def batch(run):
-    matchmaker = run.config.matchmaker.bind("league.matchmakers")
-    specs = starts(0, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
-    return run.play(specs).episodes
-
-
 def sampled(turn):
     return [index for segment in turn.segments if segment.kind == "sampled" for index in segment.ids]
 
@@ -52,9 +46,8 @@ def unsent(turn):
 
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
 def test_an_episode_ends_truncated_where_a_conversation_outgrew_the_model(rule):
-    """Whatever the rule for illegal replies is, there is no forfeit, no penalty and no move at random for it."""
     run = engine(rule, context=CONTEXT if rule != "forfeit" else 6)
-    episodes = batch(run)
+    episodes = episodes_of(run)
     outgrown = [episode for episode in episodes if episode.has_outgrown_context]
     assert len(episodes) == 24 and outgrown
     for episode in episodes:
@@ -76,9 +69,9 @@ def test_an_episode_ends_truncated_where_a_conversation_outgrew_the_model(rule):
     assert metrics["cut_rate"] == sum(episode.cut for episode in episodes) / 24
     for episode in episodes:
         for seat in (0, 1):
-            own = [turn for turn in episode.turns if turn.seat == seat]
+            of_seat = [turn for turn in episode.turns if turn.seat == seat]
             assert (
-                sum(len(segment.ids) for turn in own for segment in turn.segments) <= run.model.context + 1
+                sum(len(segment.ids) for turn in of_seat for segment in turn.segments) <= run.model.context + 1
             )  # an end of turn is not seen again
 
 
@@ -107,9 +100,8 @@ def test_a_step_learns_from_what_was_said(sections):
 
 @pytest.mark.parametrize(("game", "context"), [("kuhn_poker", 7), ("tic_tac_toe", CONTEXT)])
 def test_rows_and_sequences_keep_their_places(game, context):
-    """With room for 7 tokens the second seat of Kuhn poker never gets to say anything, and it has no row and no sequence."""
     run = engine(context=context, game=game)
-    episodes = batch(run)
+    episodes = episodes_of(run)
     data, turns = pack(episodes), turn_table(episodes)
     assert len(data.ask) == len(turns.reward)
     assert np.bincount(data.turn_of, minlength=len(turns.reward)).tolist() == turns.n_tokens.tolist()
@@ -123,7 +115,7 @@ def test_rows_and_sequences_keep_their_places(game, context):
 
 def test_an_episode_that_takes_over_turns_is_truncated_where_the_first_one_was():
     run = engine()
-    first = next(episode for episode in batch(run) if episode.has_outgrown_context and len(episode.turns) > 3)
+    first = next(episode for episode in episodes_of(run) if episode.has_outgrown_context and len(episode.turns) > 3)
     game, root = run.environments[0][0], run.root.child("again")
     for prefix in (first.turns[:-1], first.turns):
         spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=first.agents, trained=first.trained, prefix=prefix)
@@ -133,14 +125,10 @@ def test_an_episode_that_takes_over_turns_is_truncated_where_the_first_one_was()
             assert (new.segments, new.action, new.event, new.truncated) == (old.segments, old.action, old.event, old.truncated)
 
 
-def test_a_run_in_which_nothing_fits_says_so():
-    run = engine(context=4)
+def test_a_run_or_a_warm_up_in_which_nothing_fits_says_so():
+    run = engine(context=4, warmup={"updates": 1, "games": 2})
     with pytest.raises(ModelError, match=r"No conversation of this step fits into the context of 4 tokens.*Raise model\.context"):
         play_round(run.config, run, Methods.of(run.config, []), RunState())
-
-
-def test_a_warm_up_in_which_nothing_fits_says_so():
-    run = engine(context=4, warmup={"updates": 1, "games": 2})
     with pytest.raises(ModelError, match=r"No conversation of this update of the warm-up fits into the context of 4 tokens.*Raise model\.context"):
         warm_up(run.config, run)
 
@@ -149,8 +137,8 @@ def test_what_cannot_be_said_has_no_probability():
     whole, cut = engine(game="kuhn_poker", context=64), engine(game="kuhn_poker", context=8)
     for run in (whole, cut):
         game = run.environments[0][0]
-        found = nash_conv(game, enumerate_info_states(game), run.agent("policy"))
-        assert math.isfinite(found.nash_conv)
+        report = nash_conv(game, enumerate_info_states(game), run.agent("policy"))
+        assert math.isfinite(report.nash_conv)
     states = enumerate_info_states(whole.environments[0][0])
     agent = cut.agent("policy")
     late = [len(agent._conversation(query)) + agent.params.max_new_tokens > 8 for query in states.queries]
@@ -170,8 +158,6 @@ def test_a_pretrained_model_s_conversations_are_bounded_too():
 
 
 def test_a_history_that_is_edited_stays_too_long():
-    """Where every turn is laid out anew, each turn that could not be sent is a sample of its own, with one token."""
-
     def conversation(past, text):
         return tuple(range(10 * (len(past) + 1)))
 
@@ -179,14 +165,14 @@ def test_a_history_that_is_edited_stays_too_long():
     ledger = Ledger(renderer)
     ledger.ask("one")
     first = ledger.record(Reply(text="x", ids=(7,), logprobs=(-0.1,)))
-    lengths, found = [], []
+    lengths, turns = [], []
     for _ in range(2):
         ledger.ask("more")
         lengths.append(len(ledger.ids))
-        found.append(ledger.record(Reply(text="", truncated=True)))
+        turns.append(ledger.record(Reply(text="", truncated=True)))
     assert lengths == [20, 30]
     assert [(segment.kind, segment.ids) for segment in first] == [("prompt", tuple(range(10))), ("sampled", (7,))]
-    assert [[(segment.kind, segment.ids) for segment in own] for own in found] == [[("prompt", (0,)), ("sampled", ())]] * 2
+    assert [[(segment.kind, segment.ids) for segment in segments] for segments in turns] == [[("prompt", (0,)), ("sampled", ())]] * 2
     assert ledger.conversation == 2
 
 

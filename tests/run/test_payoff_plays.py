@@ -32,14 +32,13 @@ from sparring.run.league_step import restart_learners
 from sparring.run.payoff_plays import next_pairs, pair_results, with_exact, with_plays
 from sparring.run.state import RunState
 from tests.engine.fleet.simulated import simulated_workers
+from tests.run.builders import SMALL_RUN
 from tests.run_with_members import BASE as MADE
 from tests.run_with_members import MEMBERS, engine_of, last, run
 
 BASE = {
-    "name": "anew", "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 0.5},
-    "league": {"every": 2, "keep": 3, "start": True, "plays": 12}, "credit": {"name": "rae"}, "replay": {"name": "r3"}, "learner": {"average": 0.9},
-    "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
+    **SMALL_RUN, "name": "anew", "steps": 4, "rollout": {"games_per_step": 16}, "matchmaker": {"name": "pfsp", "past": 0.5},
+    "league": {"every": 2, "keep": 3, "start": True, "plays": 12}, "replay": {"name": "r3"}, "learner": {"average": 0.9},
 }
 
 
@@ -52,7 +51,7 @@ def tensors(model):
 
 
 def same(first, second):
-    return all(np.array_equal(one, other) for one, other in zip(tensors(first), tensors(second), strict=True))
+    return all(np.array_equal(left, right) for left, right in zip(tensors(first), tensors(second), strict=True))
 
 
 def test_members_play_each_other_and_the_start_stays(tmp_path):
@@ -62,22 +61,21 @@ def test_members_play_each_other_and_the_start_stays(tmp_path):
     first, second, third = engine.members
     games = [book.results(*pair).games for pair in ((first, second), (first, third), (second, third))]
     assert min(games) >= 4 and sum(games) >= 12  # an illegal reply ends a play with a result
-    one, other = book.results(first, third), book.results(third, first)
-    assert (one.games, one.wins, one.returns) == (other.games, other.losses, pytest.approx(-other.returns))
+    forward, backward = book.results(first, third), book.results(third, first)
+    assert (forward.games, forward.wins, forward.returns) == (backward.games, backward.losses, pytest.approx(-backward.returns))
     seats = [book.results(first, third, seat=seat).games for seat in (0, 1)]
-    assert abs(seats[0] - seats[1]) <= 1 + one.games // 4
+    assert abs(seats[0] - seats[1]) <= 1 + forward.games // 4
     assert book.results(LEARNER, first).games > 0  # training's own plays are there as before
 
 
 def test_plays_change_no_weights(tmp_path):
-    """Whether members play each other is nothing that training sees, where the matchmaker does not look at it."""
     quiet = {**BASE, "matchmaker": {"name": "mixed", "past": 0.5}}
-    found = []
+    outcomes = []
     for plays in (0, 12):
         config = resolve({**quiet, "league": {**BASE["league"], "plays": plays}})
         run(tmp_path / str(plays), config)
-        found.append(last(tmp_path / str(plays)))
-    assert found[0][0] == found[1][0] and found[0][2] == found[1][2] and found[0][1] != found[1][1]
+        outcomes.append(last(tmp_path / str(plays)))
+    assert outcomes[0][0] == outcomes[1][0] and outcomes[0][2] == outcomes[1][2] and outcomes[0][1] != outcomes[1][1]
 
 
 def test_a_learner_begins_anew_with_nothing_of_before(tmp_path):
@@ -128,13 +126,13 @@ def test_those_meet_next_who_have_met_least():
     names = [snapshot(step) for step in (0, 2, 4)]
     rows = {Row("kuhn", 0, names[0], names[1]): Results(games=3, wins=3), Row("other", 0, names[1], names[2]): Results(games=9, draws=9)}
     pairs = next_pairs(Payoffs(rows), names, "kuhn")
-    found = [next(pairs) for _ in range(9)]
-    met = [frozenset(pair) for pair in found]
-    assert met[:6].count(frozenset(names[:2])) == 0 and {met.count(frozenset(pair)) for pair in (names[:2],)} == {1}
-    assert found.count((names[0], names[2])) - found.count((names[2], names[0])) in (0, 1)
+    ordered = [next(pairs) for _ in range(9)]
+    unordered = [frozenset(pair) for pair in ordered]
+    assert unordered[:6].count(frozenset(names[:2])) == 0 and {unordered.count(frozenset(pair)) for pair in (names[:2],)} == {1}
+    assert ordered.count((names[0], names[2])) - ordered.count((names[2], names[0])) in (0, 1)
     assert list(next_pairs(Payoffs(), names[:1], "kuhn")) == []
     sides = next_pairs(Payoffs(), names, "kuhn", itself=True)  # nine cells, alike
-    assert Counter(next(sides) for _ in range(90)) == Counter({(one, other): 10 for one in names for other in names})
+    assert Counter(next(sides) for _ in range(90)) == Counter({(row, column): 10 for row in names for column in names})
 
 
 def test_pairs_meet_by_their_shares():
@@ -142,11 +140,11 @@ def test_pairs_meet_by_their_shares():
     names = [snapshot(step) for step in (0, 2, 4)]
     rows = {Row("kuhn", 0, names[0], names[1]): Results(games=60), Row("kuhn", 0, names[0], names[2]): Results(games=30)}
     pairs = next_pairs(Payoffs(rows), names, "kuhn", [0.6, 0.3, 0.1])
-    found = [frozenset(next(pairs)) for _ in range(10)]
-    assert found == [frozenset(names[1:])] * 10
+    first_ten = [frozenset(next(pairs)) for _ in range(10)]
+    assert first_ten == [frozenset(names[1:])] * 10
     pairs = next_pairs(Payoffs(), names, "kuhn", [0.75, 0.25, 0.0])
-    met = [frozenset(next(pairs)) for _ in range(9)]
-    assert [met.count(frozenset(pair)) for pair in itertools.combinations(names, 2)] == [6, 2, 1]
+    first_nine = [frozenset(next(pairs)) for _ in range(9)]
+    assert [first_nine.count(frozenset(pair)) for pair in itertools.combinations(names, 2)] == [6, 2, 1]
 
 
 def test_shares_that_are_equal_are_the_order_of_those_who_have_met_least():
@@ -155,15 +153,14 @@ def test_shares_that_are_equal_are_the_order_of_those_who_have_met_least():
     for itself in (False, True):  # a member with itself has the mean share of the pairs
         orders = [list(itertools.islice(next_pairs(Payoffs(rows), names, "kuhn", shares, itself=itself), 40)) for shares in (None, [1 / 4] * 6)]
         assert orders[0] == orders[1]
-        assert any(own == other for own, other in orders[0]) == itself
+        assert any(row == column for row, column in orders[0]) == itself
 
 
 def played_in_one_call(config, engine, book, step):
-    """Return the book as it was before there was a focus: all plays at once, those next who have met least."""
     (game, _), root = engine.environments[0], engine.root.child("payoffs").child(step).child(0)
     pairs = itertools.islice(next_pairs(book, engine.members, game.name), config.league.plays)
     specs = [payoff_plays._spec(game, ((0,), (1,)), pair, number, root) for number, pair in enumerate(pairs)]
-    return book.after(play_teams(specs, {str(one): engine.agent(one) for one in engine.members}), {game.name: (0, 1)})
+    return book.after(play_teams(specs, {str(member): engine.agent(member) for member in engine.members}), {game.name: (0, 1)})
 
 
 def test_without_focus_plays_are_those_of_before_to_the_bit_and_with_it_those_who_weigh_play_more():
@@ -173,9 +170,9 @@ def test_without_focus_plays_are_those_of_before_to_the_bit_and_with_it_those_wh
     plain = with_plays(config, engine, Payoffs(), 3)
     assert plain.to_json() == played_in_one_call(config, engine, Payoffs(), 3).to_json()
     focused = resolve({**setting, "league": {**MADE["league"], "plays": 60, "focus": 1.0}})
-    found = with_plays(focused, engine, Payoffs(), 3)
-    assert found.to_json() == with_plays(focused, engine, Payoffs(), 3).to_json() != plain.to_json()
-    games = [found.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
+    book = with_plays(focused, engine, Payoffs(), 3)
+    assert book.to_json() == with_plays(focused, engine, Payoffs(), 3).to_json() != plain.to_json()
+    games = [book.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
     assert sum(games) == 60 and games[0] == 5 and min(games[1:]) > 20  # the newest has all weight
     assert with_plays(focused.model_copy(update={"league": focused.league.model_copy(update={"plays": 2})}), engine, Payoffs(), 3).rows
 
@@ -184,9 +181,9 @@ def test_a_focus_and_sides_apart_share_the_plays_between_pairs_and_members_with_
     matchmaker = {"name": "meta_strategy", "solver": "last", "sides": "apart"}
     config = resolve({**MADE, "matchmaker": matchmaker, "league": {**MADE["league"], "plays": 60, "focus": 1.0}})
     engine = engine_of(config)
-    found = with_plays(config, engine, Payoffs(), 3)
-    pairs = [found.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
-    alone = [found.results(one, one).games / 2 for one in engine.members]  # each is in the book once for each side
+    book = with_plays(config, engine, Payoffs(), 3)
+    pairs = [book.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
+    alone = [book.results(member, member).games / 2 for member in engine.members]  # each is in the book once for each side
     assert sum(pairs) + sum(alone) == 60 and min(alone) > 5 and min(pairs[1:]) > pairs[0]
 
 
@@ -197,7 +194,7 @@ def test_a_focus_without_a_solver_is_refused_at_the_start(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("league", "said"),
+    ("league", "message"),
     [
         ({"start": True}, "every: 20"),
         ({"plays": 4}, "every: 20"),
@@ -205,11 +202,10 @@ def test_a_focus_without_a_solver_is_refused_at_the_start(tmp_path):
         ({"every": 2, "start": True, "keep": 1}, "keep: 2"),
         ({"every": 2, "focus": 0.5}, "plays: 0 plays none; write plays: 2000"),
         ({"every": 2, "plays": "exact", "focus": 0.5}, "plays: exact plays none; write plays: 2000"),
-        ({"every": 2, "plays": 4, "focus": 1.5}, "league.focus"),
     ],
 )
-def test_what_does_not_fit_is_refused(league, said):
-    with pytest.raises(ConfigError, match=said):
+def test_what_does_not_fit_is_refused(league, message):
+    with pytest.raises(ConfigError, match=message):
         resolve({**BASE, "league": league})
 
 
@@ -218,8 +214,7 @@ def test_a_restart_with_a_lag_is_refused():
         resolve({**BASE, "league": {**BASE["league"], "restart": True}, "scale": {"lag": 1}, "replay": {"name": "none"}})
 
 
-# -- exact results of members against each other: by hand, beside plays, in runs, and where there are none --
-
+# exact results of members against each other: by hand, beside plays, in runs, and where there are none
 ONE, OTHER = snapshot(1), snapshot(2)
 EXACT = {"every": 1, "start": True, "plays": "exact"}
 
@@ -269,12 +264,11 @@ def test_a_run_with_sides_apart_has_exact_results_of_members_against_themselves(
     engine = engine_of(config)
     book = with_plays(config, engine, Payoffs(), 1)
     name = engine.environments[0][0].name
-    assert all(book.results(one, one, environment=name, seat=seat).exact for one in engine.members for seat in (0, 1))
+    assert all(book.results(member, member, environment=name, seat=seat).exact for member in engine.members for seat in (0, 1))
     assert not with_exact(config, engine, Payoffs()).results(engine.members[0], engine.members[0], environment=name).games
 
 
 def played(game, agents, each):
-    """Return the book of plays of two members, each of them in the first side ``each`` times."""
     first, root = filled_together(tuple(teams_of(game)))[0], Stream.from_seed(3)
     specs = [
         EpisodeSpec(
@@ -295,11 +289,11 @@ def test_plays_tend_to_the_exact_values(name, options):
     states, stream = enumerate_info_states(game), Stream.from_seed(5)
     tables = {who: random_table(states, stream.child(str(who))) for who in (ONE, OTHER)}
     exact = both_ways(game, states, {who: table.rows for who, table in tables.items()})
-    found = played(game, {str(who): TableAgent(table) for who, table in tables.items()}, 400)
-    assert set(exact.rows) == {row for row in found.rows if row.player != row.opponent}
+    sampled = played(game, {str(who): TableAgent(table) for who, table in tables.items()}, 400)
+    assert set(exact.rows) == {row for row in sampled.rows if row.player != row.opponent}
     spread = states.tree.returns.std() * 2
     for row, known in exact.rows.items():
-        result = found.rows[row]
+        result = sampled.rows[row]
         assert abs(result.mean_return - known.mean_return) < 3 * spread / result.games**0.5
         for share, counted in zip((known.wins, known.draws, known.losses), (result.wins, result.draws, result.losses), strict=True):
             assert abs(counted / result.games - share) < 3 * 0.5 / result.games**0.5
@@ -314,9 +308,9 @@ def test_what_one_wins_another_pays_and_what_all_do_is_sure(seed):
     stream = Stream.from_seed(seed)
     book = both_ways(game, states, {who: random_table(states, stream.child(str(who))).rows for who in (ONE, OTHER)})
     for seat in (0, 1):
-        one, other = book.results(ONE, OTHER, seat=seat), book.results(OTHER, ONE, seat=1 - seat)
-        assert one.returns == pytest.approx(-other.returns) and one.wins == pytest.approx(other.losses)
-        assert one.wins + one.draws + one.losses == pytest.approx(1.0)
+        forward, backward = book.results(ONE, OTHER, seat=seat), book.results(OTHER, ONE, seat=1 - seat)
+        assert forward.returns == pytest.approx(-backward.returns) and forward.wins == pytest.approx(backward.losses)
+        assert forward.wins + forward.draws + forward.losses == pytest.approx(1.0)
     same = random_table(states, stream).rows
     assert member_payoffs(both_ways(game, states, {ONE: same, OTHER: same}), [ONE, OTHER], {"kuhn_poker": 1.0}).payoffs[0][0, 1] == pytest.approx(0)
 
@@ -332,7 +326,7 @@ def test_the_meta_strategy_is_that_of_the_matrix_of_tabular_policies():
         mixed = [(first, second)[seat][place] for place, seat in enumerate(states.seats.tolist())]
         return policy_values(states.tree, states.seats, mixed).returns[0]
 
-    matrix = np.array([[(value(one, other) - value(other, one)) / 2 for other in rows] for one in rows])
+    matrix = np.array([[(value(row, column) - value(column, row)) / 2 for column in rows] for row in rows])
     game = member_payoffs(book, MEMBERS, {"kuhn_poker": 1.0})
     assert game.payoffs[0] == pytest.approx(matrix, abs=1e-12) and np.abs(matrix).max() > 0.01
     nash = bind("league.meta_solvers", "nash")
@@ -356,10 +350,9 @@ def test_only_new_pairs_are_computed(monkeypatch):
 
 
 def trained(path, config, **options):
-    """Train, or go on; return the members and the book."""
     members = run(path, config, **options).members
-    found = checkpoint.load_latest(path).path
-    return members, Payoffs.from_json(json.loads((found / "state.json").read_text())["payoffs"])
+    folder = checkpoint.load_latest(path).path
+    return members, Payoffs.from_json(json.loads((folder / "state.json").read_text())["payoffs"])
 
 
 LEARNERS = {"main": {"matchmaker": {"name": "meta_strategy"}}, "counter": {}}
@@ -371,9 +364,9 @@ def test_a_run_has_a_value_of_every_pair_and_goes_on_with_the_same_bytes(tmp_pat
     config = resolve({**MADE, "steps": 3, "league": league, "checkpoint": {"every": 1, "keep": 9}})
     members, book = trained(tmp_path / "whole", config)
     assert len(members) == 2 * max(len(learners), 1)  # of one learner step 1 and 2 have left
-    exact = {(row.seat, row.player, row.opponent) for row, found in book.rows.items() if found.exact}
+    exact = {(row.seat, row.player, row.opponent) for row, result in book.rows.items() if result.exact}
     assert exact == {(seat, *pair) for seat in (0, 1) for pair in itertools.permutations(members, 2)}
-    assert all(found.games == 1 for found in book.rows.values() if found.exact)  # they do not fade
+    assert all(result.games == 1 for result in book.rows.values() if result.exact)  # they do not fade
     trained(tmp_path / "parts", config, until=2)
     trained(tmp_path / "parts", config, resume=True)
     whole, parts = (checkpoint.load_latest(tmp_path / name).path for name in ("whole", "parts"))
@@ -384,7 +377,7 @@ def test_a_run_has_a_value_of_every_pair_and_goes_on_with_the_same_bytes(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"evaluation": {"max_states": 4}}, "'kuhn_poker' has more than 4 information states .evaluation.max_states.*write league.plays: 2000"),
         ({"environments": [{"name": "sudoku"}, {"name": "sealed_auction"}]}, "sealed_auction.*write league.plays: 2000.*openings"),
@@ -393,8 +386,8 @@ def test_a_run_has_a_value_of_every_pair_and_goes_on_with_the_same_bytes(tmp_pat
     ],
     ids=("too many states", "no tree", "memories", "no number"),
 )
-def test_where_there_are_no_exact_values_the_run_is_refused_and_nothing_is_written(tmp_path, changes, said):
-    with pytest.raises(ConfigError, match=said):
+def test_where_there_are_no_exact_values_the_run_is_refused_and_nothing_is_written(tmp_path, changes, message):
+    with pytest.raises(ConfigError, match=message):
         sparring.train({**MADE, "league": EXACT, **changes}, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
 

@@ -12,7 +12,6 @@ import sparring
 from sparring.cli import app
 from sparring.config import resolve
 from sparring.config.plugins import registry
-from sparring.config.recipe import to_yaml
 from sparring.core.errors import CheckpointError
 from sparring.core.process import GracefulStop
 from sparring.engine.local import LocalEngine
@@ -23,6 +22,7 @@ from sparring.run.loop import train
 from sparring.run.state import FILED, RunState
 from sparring.run.step import Methods, play_round
 from tests.estimators import asked_of, played_for
+from tests.run.builders import fingerprint, train_in
 
 BASE = {
     "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 8, "group_size": 2},
@@ -118,22 +118,9 @@ PROCESS = {"ppr": "process", "ssl": "component", "spae": "accuracy", "vpr": "pro
 CASES = {**{f"{c['name']}-{c['preset'] or 'plain'}": {"credit": c} for c in CREDIT}, **RUNS}
 
 
-def run(path, config, *, resume=False):
-    folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
-    with folder:
-        return train(config, LocalEngine(config), folder, resume=resume)
-
-
-def fingerprint(path):
-    kept = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
-    stored = {file.relative_to(path): file.read_bytes() for name in ("episodes", "credit") for file in (path / name).iterdir()}
-    return (path / "metrics.jsonl").read_bytes(), kept, stored
-
-
 # every second one in make test-slow
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[pytest.mark.slow] * (number % 2)) for number, name in enumerate(CASES)])
 def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
-    """A folder cut back to an earlier checkpoint, as a kill leaves it, ends as if nothing had happened."""
     changes = dict(CASES[name])
     if "critic" in registry.required_services(registry.bind("credit", changes.get("credit", {}).get("name", "mars"))):
         changes.setdefault("losses", [{"name": "ppo_clip"}, {"name": "value_loss"}])
@@ -148,7 +135,7 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
         changes["credit"] = {**credit, PROCESS[credit["name"]]: "format_bonus"}
         changes["rewards"] = [{"name": "format_bonus"}]
     config = resolve({**BASE, "checkpoint": {"every": 1, "keep": 9}, **changes})
-    assert run(tmp_path / "whole", config).finished
+    assert train_in(tmp_path / "whole", config).finished
     expected = fingerprint(tmp_path / "whole")
     if "replay" in changes:
         assert any(line.get("replayed_share", 0.0) > 0.0 for line in read_lines(tmp_path / "whole" / "metrics.jsonl"))
@@ -161,14 +148,13 @@ def test_going_on_from_any_checkpoint_gives_the_same_run(tmp_path, name):
             if int(late.name.removeprefix("step_")) > step:
                 (late / checkpoint.MANIFEST).unlink()
         assert checkpoint.load_latest(tmp_path / "whole").step == step
-        run(tmp_path / "whole", config, resume=True)
+        train_in(tmp_path / "whole", config, resume=True)
         assert fingerprint(tmp_path / "whole") == expected, f"gone on from step {step}"
 
 
 def test_nothing_is_left_of_the_steps_after_the_checkpoint(tmp_path):
-    """Even if the run stops again before it gets to them."""
     config = resolve({**BASE, "checkpoint": {"every": 3}})
-    run(tmp_path / "run", config)
+    train_in(tmp_path / "run", config)
     (checkpoint.load_latest(tmp_path / "run").path / checkpoint.MANIFEST).unlink()
     with RunFolder.open(tmp_path / "run") as folder, GracefulStop() as stop:
         stop.requested = True
@@ -179,15 +165,14 @@ def test_nothing_is_left_of_the_steps_after_the_checkpoint(tmp_path):
 
 
 def test_a_run_that_has_done_more_steps_than_it_is_now_asked_for_is_finished(tmp_path):
-    run(tmp_path / "run", resolve(BASE))
+    train_in(tmp_path / "run", resolve(BASE))
     before = fingerprint(tmp_path / "run")
-    summary = run(tmp_path / "run", resolve({**BASE, "steps": 2}), resume=True)
+    summary = train_in(tmp_path / "run", resolve({**BASE, "steps": 2}), resume=True)
     assert (summary.steps, summary.finished) == (4, True)
     assert fingerprint(tmp_path / "run") == before
 
 
-# -- the state of a run: one value that a loop passes on, and what each owner writes of it --
-
+# the state of a run: one value that a loop passes on, and what each owner writes of it
 BASE_STATE = {
     "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "steps": 4, "threads": 1,
     "rollout": {"games_per_step": 16, "group_size": 4, "starts": 4}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "credit": {"name": "rae"},
@@ -209,7 +194,6 @@ def written(state, folder):
 
 
 def test_a_loop_that_passes_the_state_on_forgets_nothing(tmp_path):
-    """Estimator, curriculum and replay buffer each remember every step."""
     states = rounds(resolve(BASE_STATE), 3)
     assert [state.step for state in states] == [0, 1, 2, 3]
     assert states[0].owners == {}
@@ -223,7 +207,6 @@ def test_a_loop_that_passes_the_state_on_forgets_nothing(tmp_path):
 
 
 def test_a_step_leaves_the_state_before_it_as_it_was(tmp_path):
-    """So a step may be taken again from the same state, with the same outcome."""
     config = resolve(BASE_STATE)
     before, after = rounds(config, 2)[1:]
     first = written(before, tmp_path / "first")
@@ -237,22 +220,21 @@ def test_what_is_saved_is_restored(tmp_path):
     state = rounds(resolve(BASE_STATE), 2)[-1]
     files = written(state, tmp_path / "one")
     assert set(files) == {"state.json", "replay.parquet", "replay.json"}
-    found = RunState.restored(tmp_path / "one", state.step, json.loads(files["state.json"]))
-    assert found.step == 2
-    assert found.json("credit") == state.json("credit")
-    assert found.replay.stored == state.replay.stored
-    assert written(found, tmp_path / "two") == files
+    restored = RunState.restored(tmp_path / "one", state.step, json.loads(files["state.json"]))
+    assert restored.step == 2
+    assert restored.json("credit") == state.json("credit")
+    assert restored.replay.stored == state.replay.stored
+    assert written(restored, tmp_path / "two") == files
 
 
 def test_of_the_beginning_nothing_but_an_empty_mapping_is_written(tmp_path):
     assert written(RunState(), tmp_path / "empty") == {"state.json": b"{}"}
-    found = RunState.restored(tmp_path / "empty", 0, {})
-    assert (found.json("credit"), found.replay.stored) == ({}, ())
-    assert written(found, tmp_path / "again") == {"state.json": b"{}"}
+    restored = RunState.restored(tmp_path / "empty", 0, {})
+    assert (restored.json("credit"), restored.replay.stored) == ({}, ())
+    assert written(restored, tmp_path / "again") == {"state.json": b"{}"}
 
 
 def test_an_owner_of_a_later_version_is_carried_along(tmp_path):
-    """A state that nobody here asks for is neither lost nor refused."""
     state = RunState(step=1, owners={"ratings": {"a": [1, 2]}}).after(credit={"x": 1.0})
     files = written(state, tmp_path / "one")
     assert json.loads(files["state.json"]) == {"credit": {"x": 1.0}, "ratings": {"a": [1, 2]}}
@@ -263,9 +245,9 @@ def test_what_is_no_owners_is_kept_apart(tmp_path):
     folder = tmp_path / "one"
     folder.mkdir()
     state.save(folder, config={"seed": 1})
-    found = json.loads((folder / "state.json").read_bytes())
-    assert found == {"credit": {}, "config": {"seed": 1}}
-    assert set(RunState.restored(folder, 1, found, apart=frozenset({"config"})).owners) == {"credit", *FILED}
+    content = json.loads((folder / "state.json").read_bytes())
+    assert content == {"credit": {}, "config": {"seed": 1}}
+    assert set(RunState.restored(folder, 1, content, apart=frozenset({"config"})).owners) == {"credit", *FILED}
 
 
 @pytest.mark.parametrize("damage", [[], 1, "text", None])
@@ -288,8 +270,7 @@ def test_the_copy_that_is_asked_for_is_ones_own():
     assert state.json("credit") == {"mean": 1.0}
 
 
-# -- run folders of past versions: what they hold is read, and they can be measured, exported, reported on and gone on with --
-
+# run folders of past versions: what they hold is read, and they can be measured, exported, reported on and gone on with
 OLD = Path(__file__).parent.parent / "data"
 RUNS_OLD = sorted(path.name for path in OLD.glob("run_*"))
 
@@ -307,9 +288,9 @@ def call(*words):
 
 
 def test_an_old_run_is_read(run_old):
-    found = sparring.load_run(run_old)
-    assert found.step == 2 and len(found.metrics()) == 2
-    episodes = found.episodes()
+    loaded = sparring.load_run(run_old)
+    assert loaded.step == 2 and len(loaded.metrics()) == 2
+    episodes = loaded.episodes()
     assert [step for step, _ in episodes] == [1] * 4 + [2] * 4
     assert len(sparring.turn_table([episode for _, episode in episodes]).reward)
 

@@ -8,7 +8,7 @@ import pytest
 
 from sparring.config import resolve
 from sparring.config.plugins import registry
-from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.config.recipe import load_recipe
 from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import configured_game
@@ -16,10 +16,9 @@ from sparring.play.store import EpisodeStore
 from sparring.play.turn_table import ordered_turns
 from sparring.report.explanations import glossary
 from sparring.run.events import matches, read_lines
-from sparring.run.folder import RunFolder
-from sparring.run.loop import train
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
+from tests.run.builders import train_in
 
 JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}  # too small here to be bounded
 NAMES = [name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")]  # which ask for an endpoint, a puzzle
@@ -54,8 +53,7 @@ def one_round(**changes):
 
 def test_a_run_with_all_rewards_stores_and_reports_them(tmp_path):
     config = resolve(BASE)
-    with RunFolder.create(tmp_path / "run", to_yaml(config)) as folder:
-        assert train(config, LocalEngine(config), folder).finished
+    assert train_in(tmp_path / "run", config).finished
     names = {f"reward/{reward['name']}" for reward in EVERY}
     for line in read_lines(tmp_path / "run" / "metrics.jsonl"):
         assert all(line.get("metrics", line)[f"abstained/{name}"] == 1 for name in UNKNOWN)
@@ -109,8 +107,6 @@ def test_the_paper_s_games_pay_at_most_four():
     config = resolve(load_recipe("mars/multi-game-paper"))
     largest = [configured_game(section).max_utility * section.scale for section in config.environments]
     assert largest == [4.0, 4.0, 4.0]
-    with pytest.raises(ConfigError, match=r"environments\.0\.scale"):
-        resolve({"environments": [{"name": "kuhn_poker", "scale": 0}]})
 
 
 def total(episode, seat):
@@ -149,10 +145,6 @@ def test_every_metric_of_shaping_is_documented():
     ("rewards", "error", "message"),
     [
         ([{"name": "lenght"}], UnknownNameError, "Unknown reward 'lenght'. Did you mean 'length'"),
-        ([{"name": "length", "longes": 5}], UnknownNameError, "Did you mean 'longest'"),
-        ([{"name": "length", "preset": "mars"}], UnknownNameError, "preset of rewards 'length'"),
-        ([{"name": "length", "penalty": -1}], ConfigError, "option 'penalty'"),
-        ([{"name": "overlong", "cache": 0}], ConfigError, "option 'cache'"),
         ([{"name": "format_bonus", "bonus": {"schedule": "linear", "start": 1, "end": -1}}], ConfigError, "option 'bonus'"),
         ([{"name": "format_bonus", "weight": "much"}], ConfigError, "weight"),
         ([{"name": "length"}, {"name": "length", "preset": "mars_paper"}], ConfigError, "reward 'length' is listed twice"),
@@ -161,20 +153,6 @@ def test_every_metric_of_shaping_is_documented():
 def test_a_wrong_configuration_fails_before_anything_runs(rewards, error, message):
     with pytest.raises(error, match=message):
         resolve({**BASE, "rewards": rewards})
-
-
-@pytest.mark.parametrize("gap", [0, -1])
-def test_a_gap_is_positive(gap):
-    with pytest.raises(ConfigError, match="outcome_gap"):
-        resolve(apply_overrides(BASE, [f"environments.0.outcome_gap={gap}"]))
-
-
-def test_the_resolved_configuration_reads_back():
-    import yaml
-
-    config = resolve(BASE)
-    assert resolve(yaml.safe_load(to_yaml(config))) == config
-    assert {reward.weight for reward in config.rewards} == {0.5, 1e-6} and not config.reorder_outcomes
 
 
 @pytest.mark.parametrize(
@@ -191,7 +169,7 @@ def test_a_step_in_which_the_oracle_judged_nothing_goes_on(credit):
             "credit": credit,
         }
     )
-    found = play_round(config, LocalEngine(config), Methods.of(config), RunState()).metrics
-    assert found["abstained/best_action"] == 1.0 and "advantage_std" in found
+    metrics = play_round(config, LocalEngine(config), Methods.of(config), RunState()).metrics
+    assert metrics["abstained/best_action"] == 1.0 and "advantage_std" in metrics
     if credit == {"name": "vpr"}:
-        assert found["credit/judged_share"] == 0.0 and found["advantage_std"] == 0.0
+        assert metrics["credit/judged_share"] == 0.0 and metrics["advantage_std"] == 0.0

@@ -121,43 +121,47 @@ def test_games_that_fail_are_counted_and_their_groups_left_out(monkeypatch):
 
 def test_games_that_selection_drops_are_replaced():
     config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 3}, selection={"name": "equal_groups", "policy": "drop"})
-    engine, asked = LocalEngine(config), []
+    engine, keys = LocalEngine(config), []
 
     def half(turns, stream, progress):
-        asked.append(stream.key)
-        return (turns.group % 4 < 2) if len(asked) < 3 else np.ones(len(turns.group), dtype=bool)
+        keys.append(stream.key)
+        return (turns.group % 4 < 2) if len(keys) < 3 else np.ones(len(turns.group), dtype=bool)
 
     outcome = play_round(config, engine, methods(config, selection=half), RunState(step=1))
     assert (outcome.metrics["refills"], outcome.metrics["kept_share"], len(outcome.episodes)) == (1.0, 0.5, 32)
     assert len({episode.episode_id for episode in outcome.episodes}) == 32
-    assert len(set(asked)) == 2
+    assert len(set(keys)) == 2
     outcome = play_round(config, engine, methods(config, selection=half), RunState(step=2))
     assert (outcome.metrics["refills"], outcome.metrics["kept_share"]) == (0.0, 1.0)
     nothing = methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
     assert play_round(config, engine, nothing, RunState(step=3)).metrics["refills"] == 3.0
 
 
-def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut():
+@pytest.mark.parametrize(
+    ("selection", "plays"),
+    [
+        (lambda turns, stream, progress: turns.group % 4 < 3, [4] * 4),  # of the six groups that are left
+        (lambda turns, stream, progress: turns.episode % 4 < 3, [3] * 6),  # the sixteenth play is the first of the sixth group of three
+    ],
+)
+def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut(selection, plays):
     games = [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
     config = setting(environments=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
     engine, seen = LocalEngine(config), []
 
-    def most(turns, stream, progress):
-        return turns.group % 4 < 3
-
     def credit(turns, state, progress):
-        seen.append([int((turns.group[turns.turn_index == 0] == group).sum()) for group in np.unique(turns.group)])
+        seen.append([len(np.unique(turns.episode[turns.group == group])) for group in np.unique(turns.group)])
         return Methods.of(config).credit["main"](turns, state, progress=progress)
 
-    play_round(config, engine, methods(config, selection=most, credit={"main": credit}), RunState())
-    assert seen == [[8, 8, 8, 8]]  # four groups of four games, two seats each, of the six groups that were left
+    play_round(config, engine, methods(config, selection=selection, credit={"main": credit}), RunState())
+    assert seen == [plays]
 
 
 def test_a_batch_is_the_fewest_whole_groups_that_are_enough():
     played = [SimpleNamespace(group_id=group, number=number) for number, group in enumerate([0, 0, 0, 1, 1, 1, 2, 2, 2])]
 
-    def numbers(wanted):
-        return [episode.number for episode in _whole_groups(played, wanted)]
+    def numbers(size):
+        return [episode.number for episode in _whole_groups(played, size)]
 
     assert numbers(3) == [0, 1, 2]
     assert numbers(4) == numbers(6) == [0, 1, 2, 3, 4, 5]  # the fourth game is the first of its group
@@ -166,26 +170,10 @@ def test_a_batch_is_the_fewest_whole_groups_that_are_enough():
     assert [episode.number for episode in _whole_groups(mixed, 2)] == [0, 3, 1, 2, 4]
 
 
-def test_a_step_that_cuts_through_a_group_takes_it_whole():
-    games = [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
-    config = setting(environments=games, rollout={"games_per_step": 16, "group_size": 4, "refills": 3})
-    engine, seen = LocalEngine(config), []
-
-    def three_of_each_group(turns, stream, progress):
-        return turns.episode % 4 < 3
-
-    def credit(turns, state, progress):
-        seen.append(len(np.unique(turns.episode)))
-        return Methods.of(config).credit["main"](turns, state, progress=progress)
-
-    play_round(config, engine, methods(config, selection=three_of_each_group, credit={"main": credit}), RunState())
-    assert seen == [18]  # the sixteenth of the games that are left is the first of the sixth group of three
-
-
 def test_figures_of_several_parts_are_weighed_by_their_games():
     parts = [(3, {"a": 1.0, "b": 4.0}), (1, {"a": 5.0, "c": 7.0}), (4, {"a": 0.0, "c": 2.0})]
-    found = _mean_metrics(parts)
-    assert found == {"a": pytest.approx(8 / 8), "b": pytest.approx(4.0), "c": pytest.approx((7 + 8) / 5)}
+    metrics = _mean_metrics(parts)
+    assert metrics == {"a": pytest.approx(8 / 8), "b": pytest.approx(4.0), "c": pytest.approx((7 + 8) / 5)}
 
 
 def test_a_step_s_figures_weigh_its_batches_by_the_games_that_were_played(monkeypatch):
@@ -212,8 +200,8 @@ def test_selection_draws_anew_at_every_step_and_refill():
 
     for step in (0, 1):
         play_round(config, engine, methods(config, selection=nothing), RunState(step=step))
-    own = engine.root.child("selection")
-    assert streams == [own.child(step).child(refill).key for step in (0, 1) for refill in (0, 1)]
+    root = engine.root.child("selection")
+    assert streams == [root.child(step).child(refill).key for step in (0, 1) for refill in (0, 1)]
     assert len(set(streams)) == 4
 
 
@@ -222,8 +210,8 @@ def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
     config = setting(environments=[{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], rollout={"games_per_step": 4, "group_size": 4, "refills": refills})
     engine, clock = LocalEngine(config), itertools.count(1e6, 0.25)  # a machine that has been up for a while
     usual = Methods.of(config, [game for game, _ in engine.environments])
-    own = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
-    nothing = Methods(**own, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
+    others = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
+    nothing = Methods(**others, selection=lambda turns, stream, progress: np.zeros(len(turns.group), dtype=bool))
     for module in (step_module, protocol):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     timing = play_round(config, engine, nothing, RunState()).timing
@@ -241,8 +229,6 @@ def test_games_are_cut_at_the_turns_allowed():
         if turns == 2:
             assert {episode.returns for episode in episodes} == {(0.0, 0.0)}
 
-
-# -- figures of a batch by hand --
 
 def turn(seat, index, event="ok", tokens=1, truncated=False):
     segments = (Segment(kind="prompt", ids=(1, 2, 3)), Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens))
@@ -309,18 +295,18 @@ def test_what_an_environment_counts_is_a_mean_over_trained_seats_of_plays_that_e
     ]
     batch = play(specs, {str(seats[0]): RandomAgent("random")})
     understood, clear = [], []
-    for one in batch:
-        secret = game.reset(Stream(one.seed)).position.deal.secret[0]
-        said = {turn.seat: turn.action.split() for turn in one.turns}
-        understood.append(said[1][0] == game.words[secret])
-        clear.append(said[0][0] == game.words[secret])
-    found = environment_metrics(batch, [game, make_game("kuhn_poker")])
-    assert set(found) == {f"figure/code_words/{name}" for name in ("understood", "leaked", "clear", "by_key")}
-    assert found["figure/code_words/understood"] == pytest.approx(sum(understood) / 40) and 0 < sum(understood) < 40
-    assert found["figure/code_words/clear"] == pytest.approx(sum(clear) / 40)
+    for episode in batch:
+        secret = game.reset(Stream(episode.seed)).position.deal.secret[0]
+        words = {turn.seat: turn.action.split() for turn in episode.turns}
+        understood.append(words[1][0] == game.words[secret])
+        clear.append(words[0][0] == game.words[secret])
+    metrics = environment_metrics(batch, [game, make_game("kuhn_poker")])
+    assert set(metrics) == {f"figure/code_words/{name}" for name in ("understood", "leaked", "clear", "by_key")}
+    assert metrics["figure/code_words/understood"] == pytest.approx(sum(understood) / 40) and 0 < sum(understood) < 40
+    assert metrics["figure/code_words/clear"] == pytest.approx(sum(clear) / 40)
     lost = dataclasses.replace(batch[0], forfeited_by=0, turns=batch[0].turns[:1])
     assert environment_metrics([lost, batch[1]], [game]) == environment_metrics([batch[1]], [game])
-    unseen = [dataclasses.replace(one, trained=(False,) * 4) for one in batch]
+    unseen = [dataclasses.replace(episode, trained=(False,) * 4) for episode in batch]
     assert environment_metrics(unseen, [game]) == {} == environment_metrics(batch, [make_game("kuhn_poker")])
 
 
@@ -351,19 +337,17 @@ def test_groups_of_one_and_an_empty_table_have_no_spread():
 
 
 def test_what_attempts_paid_is_over_the_seats_that_had_them():
-    def paid(seat, attempt, **rewards):
+    def turn_of(seat, attempt, **rewards):
         return turn(seat, 0)._replace(attempt=attempt, rewards=rewards)
 
     batch = [
-        episode(0, [paid(0, 0, game=1.0), paid(0, 0, game=2.0, illegal=-9.0), paid(1, 0, game=5.0), paid(0, 2, game=-1.0)], (2.0, 5.0)),
-        episode(1, [paid(0, 0, game=4.0), paid(1, 1, game=7.0)], (4.0, 7.0), trained=(True, False)),
-        episode(2, [paid(0, 0, game=8.0)], (8.0, 0.0), game="no trial"),
+        episode(0, [turn_of(0, 0, game=1.0), turn_of(0, 0, game=2.0, illegal=-9.0), turn_of(1, 0, game=5.0), turn_of(0, 2, game=-1.0)], (2.0, 5.0)),
+        episode(1, [turn_of(0, 0, game=4.0), turn_of(1, 1, game=7.0)], (4.0, 7.0), trained=(True, False)),
+        episode(2, [turn_of(0, 0, game=8.0)], (8.0, 0.0), game="no trial"),
     ]
-    found = {name: value for name, value in rollout_metrics(batch).items() if name.startswith("attempt/")}
-    assert found == {"attempt/g/1": (3.0 + 5.0 + 4.0) / 3, "attempt/g/3": -1.0}
+    metrics = {name: value for name, value in rollout_metrics(batch).items() if name.startswith("attempt/")}
+    assert metrics == {"attempt/g/1": (3.0 + 5.0 + 4.0) / 3, "attempt/g/3": -1.0}
 
-
-# -- that it learns: a short run of Kuhn poker from random weights --
 
 @pytest.mark.slow
 def test_kuhn_poker_from_random_weights():

@@ -8,6 +8,7 @@ import pytest
 
 import sparring
 from sparring.play.players.biased import BiasedAgent
+from tests.run.builders import KillSignal
 
 TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=12", "rollout.group_size=4"]
 TINY += ["evaluation.every=9", "warmup.updates=0", "store.every=1", "steps=1"]
@@ -20,7 +21,6 @@ def learnt(tmp_path, credit):
 
 
 def test_what_is_stored_gives_the_same_credit_again(tmp_path):
-    """By the episodes as they lie on the disk: attempts, notes and opponents are those that the run learnt from."""
     rows = learnt(tmp_path, "{name: mage, per_opponent: true, preset: as_released}")
     assert rows["note"].any() and rows["attempt"].max() == 2
     rows = rows.sort_values(["episode_id", "seat", "turn_index"])
@@ -31,30 +31,26 @@ def test_what_is_stored_gives_the_same_credit_again(tmp_path):
         attempt=rows["attempt"], note=rows["note"], opponents=pd.factorize(names)[0],
         components={"game": [dict(zip(n, v, strict=True)).get("game", 0.0) for n, v in zip(rows["reward_names"], rows["reward_values"], strict=True)]},
     )
-    found = sparring.advantages("mage:as_released", turns, per_opponent=True).advantages
-    assert found == pytest.approx(rows["advantage"].to_numpy(), abs=1e-9)
-    assert np.abs(found).max() > 0.1
+    recomputed = sparring.advantages("mage:as_released", turns, per_opponent=True).advantages
+    assert recomputed == pytest.approx(rows["advantage"].to_numpy(), abs=1e-9)
+    assert np.abs(recomputed).max() > 0.1
 
 
 ROCK = [*(change for change in TINY if not change.startswith(("steps", "evaluation"))), "steps=4", "checkpoint.every=2", "evaluation.every=4"]
 
 
-class Pulled(BaseException):
-    """The plug was pulled."""
-
-
 def test_a_run_that_dies_in_the_middle_of_a_trial_goes_on_with_the_same_bytes(tmp_path, monkeypatch):
     whole = sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "whole")
-    choose, met = BiasedAgent.choose, []
+    choose, attempts = BiasedAgent.choose, []
 
     def dies(agent, state, seat, stream):
-        met.append(state.attempt)
-        if len(met) > 90 and state.attempt == 1:  # a step has 12 trials of 3 attempts
-            raise Pulled
+        attempts.append(state.attempt)
+        if len(attempts) > 90 and state.attempt == 1:  # a step has 12 trials of 3 attempts
+            raise KillSignal
         return choose(agent, state, seat, stream)
 
     monkeypatch.setattr(BiasedAgent, "choose", dies)
-    with pytest.raises(Pulled):
+    with pytest.raises(KillSignal):
         sparring.train("mage/rock-tiny", *ROCK, "evaluation.opponents=[]", run=tmp_path / "halves")
     monkeypatch.undo()
     lines = (tmp_path / "halves" / "metrics.jsonl").read_text().splitlines()

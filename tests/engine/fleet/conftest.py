@@ -22,7 +22,6 @@ SMALL = (
 
 
 def _run(path, *changes, through=None):
-    """Train kuhn-tiny in a folder; return its bytes and the lines of timing.jsonl."""
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*SMALL, *changes]))
     engine = LocalEngine(config)
     with RunFolder.create(path, to_yaml(config)) as folder, CallWatch(config.call_seconds), before_the_fleet(through), playing(engine, path):

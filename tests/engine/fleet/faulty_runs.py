@@ -26,7 +26,7 @@ COUNTED = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units",
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class Accounted:
+class HarmedRun:
     accounts: tuple[EpisodeBudget, ...]
     done: dict[str, int]
     counted: dict[str, int]
@@ -38,31 +38,22 @@ class Accounted:
 
 def accounted(
     config: RunConfig, folder: Path, harm: FaultPlan, *, count: int, seed: int = 0
-) -> Accounted:
-    """Train in fresh order on worker processes that are harmed.
-
-    Args:
-        config: of the run; it is trained with one thread.
-        folder: where the folder of the run is made, ``harmed``.
-        harm: what is done.
-        count: of the workers.
-        seed: of the harm.
-    """
-    path, made = folder / "harmed", list[FaultyFleet]()
+) -> HarmedRun:
+    """Train in fresh order on worker processes that are harmed, in the folder ``harmed`` of this one."""
+    path, fleets = folder / "harmed", list[FaultyFleet]()
 
     def through(fleet: Fleet) -> Fleet:
-        made.append(FaultyFleet(fleet, seed, harm))
-        return made[0]
+        fleets.append(FaultyFleet(fleet, seed, harm))
+        return fleets[0]
 
     trained(on(config, "processes", count), path, through)
     counted = Counter[str]()
     for line in read_lines(path / TIMING):
         counted.update({name: int(line.get(name, 0)) for name in COUNTED})
-    return Accounted(accounts=tuple(account_of(line) for line in read_lines(path / METRICS)), done=made[0].counts(), counted=dict(counted))
+    return HarmedRun(accounts=tuple(account_of(line) for line in read_lines(path / METRICS)), done=fleets[0].counts(), counted=dict(counted))
 
 
 def account_of(metrics: Any) -> EpisodeBudget:
-    """Return the account that a line of metrics.jsonl holds."""
     return EpisodeBudget.of({name: metrics[f"{name}_games"] for name in asdict(EpisodeBudget())})
 
 
@@ -75,8 +66,8 @@ def before_the_fleet(through: Callable[[Fleet], Fleet] | None) -> AbstractContex
 
 def on(config: RunConfig, fleet: str, count: int) -> RunConfig:
     values: dict[str, Any] = config.model_dump(mode="json")
-    own = {"fleet": fleet, "workers": count, "restarts": RESTARTS}
-    return resolve({**values, "threads": 1, "scale": {**values["scale"], **own}})
+    changes = {"fleet": fleet, "workers": count, "restarts": RESTARTS}
+    return resolve({**values, "threads": 1, "scale": {**values["scale"], **changes}})
 
 
 def trained(config: RunConfig, path: Path, through: Callable[[Fleet], Fleet] | None = None) -> None:

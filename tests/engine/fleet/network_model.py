@@ -15,35 +15,19 @@ _HALF = 2.0**-54  # half of what a uniform draw is a multiple of: none is 0
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class NetworkModel:
-    """What becomes of workers and messages. Chances are of each message that a worker is sent.
+    """What becomes of workers and messages; chances are of each message that a worker is sent."""
 
-    Args:
-        mean: seconds that a unit takes, from a lognormal law with this mean.
-        sigma: standard deviation of their logarithm.
-        starting: seconds until a worker is ready, likewise.
-        dies: chance that the worker dies while it plays.
-        dies_idle: chance that it dies some time after it has answered.
-        hangs: chance that it says nothing ever again.
-        lost: chance that the message, or the answer, is lost; also that the word is lost by which a
-            worker says that it is ready.
-        twice: chance that the answer comes again, later.
-        late: chance that the answer comes although the worker has been ended.
-        rubbish: chance that something else comes in place of the answer.
-        most: workers that may be lost over a unit; then nothing more happens to those that play it.
-            One that has ended three is given up.
-    """
-
-    mean: float = 1.0
-    sigma: float = 0.0
-    starting: float = 10.0
-    dies: float = 0.0
-    dies_idle: float = 0.0
-    hangs: float = 0.0
-    lost: float = 0.0
-    twice: float = 0.0
-    late: float = 0.0
-    rubbish: float = 0.0
-    most: int = 2
+    mean: float = 1.0  # seconds that a unit takes, from a lognormal law
+    sigma: float = 0.0  # standard deviation of their logarithm
+    starting: float = 10.0  # seconds until a worker is ready, likewise
+    dies: float = 0.0  # while it plays
+    dies_idle: float = 0.0  # some time after it has answered
+    hangs: float = 0.0  # it says nothing ever again
+    lost: float = 0.0  # the message, its answer, or the word that a worker is ready
+    twice: float = 0.0  # the answer comes again, later
+    late: float = 0.0  # the answer comes although the worker has been ended
+    rubbish: float = 0.0  # something else comes in place of the answer
+    most: int = 2  # workers that may be lost over a unit; one that has ended three is given up
 
 
 STORM = NetworkModel(
@@ -61,7 +45,6 @@ STORM = NetworkModel(
 
 
 def lognormal(stream: Stream, counter: int, mean: float, sigma: float) -> float:
-    """Return draw number ``counter`` from the lognormal law of this mean."""
     normal = _NORMAL.inv_cdf(stream.uniform(counter) + _HALF)
     return mean * math.exp(sigma * normal - sigma**2 / 2)
 

@@ -1,10 +1,6 @@
 """Workers that die, hang and dawdle as a seed says, in a time that passes when somebody waits.
 
-One worker in this process answers for all of them, so that hours of bad luck take seconds, and the
-same seed is the same bad luck.
-
-Where workers are told of newer weights while they play, a task is played when its answer is due:
-what had been told by then is known. Its sampler is asked at times that lie between.
+One worker in this process answers for all of them. Where they hear of newer weights while they play, a task is played when its answer is due.
 """
 
 from __future__ import annotations
@@ -30,7 +26,7 @@ FATE, WHEN, TIME, AGAIN, LATE, IDLE, LATER = range(7)  # counters of the draws f
 
 
 def weights_of(data):
-    return (WeightsFile(*one) for unit in parse_json(data)["units"] for one in unit[2])
+    return (WeightsFile(*fields) for unit in parse_json(data)["units"] for fields in unit[2])
 
 
 @dataclass(slots=True)
@@ -42,7 +38,6 @@ class _Task:
     answer: bytes | None = None
 
     def time(self, call: int) -> float:
-        """Return when a call of the sampler is made; the first is made when play begins."""
         return self.begin + self.seconds * call / (call + 1)
 
 
@@ -55,16 +50,8 @@ class _Event(NamedTuple):
     late: bool = False  # whether it is heard although that life is over
 
 
-class Simulated:
-    """Workers of a simulation.
-
-    Args:
-        config: of the run, as values of JSON.
-        workers: how many there are to be.
-        seed: what happens to them is a function of it, of the weather, and of what they are sent.
-        weather: what may happen.
-        memo: answers by what was asked, where several runs ask the same; for tests.
-    """
+class SimulatedFleet:
+    """Workers whose fates are a function of a seed, of the weather, and of what they are sent; ``memo`` has answers by what was asked."""
 
     apart, elastic = False, False
 
@@ -87,53 +74,49 @@ class Simulated:
         self._draws = Counter[int]()  # streams that each worker has had
         self._playing: dict[int, tuple[int, ...]] = {}  # units of the workers that are there
         self._ended = Counter[int]()  # workers that each unit has ended
-        self._told: list[tuple[float, bytes]] = []  # news of weights, and when they came
+        self._news: list[tuple[float, bytes]] = []  # news of weights, and when they came
         self._contents: dict[str, bytes] = {}  # of the files that were told of, by their SHA-256
 
     def now(self) -> float:
         return self._now
 
     def start(self, worker: int) -> None:
-        """Start a worker; see ``Fleet``."""
         self._lives[worker] = next(self._order)
-        own, weather = self._stream(worker), self.weather
-        if own.uniform(FATE) >= weather.lost:
-            self._soon(worker, lognormal(own, TIME, weather.starting, weather.sigma), ready_message())
+        stream, weather = self._stream(worker), self.weather
+        if stream.uniform(FATE) >= weather.lost:
+            self._soon(worker, lognormal(stream, TIME, weather.starting, weather.sigma), ready_message())
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
-        """Send a worker a message; see ``Fleet``. Files are read here: they may be gone later."""
         if worker not in self._lives:
             return
-        own, weather, units = self._stream(worker), self.weather, numbers_of(message)
+        stream, weather, units = self._stream(worker), self.weather, numbers_of(message)
         self._playing[worker] = units
         spared = self._is_spared(worker)
         sigma = 0.0 if spared else weather.sigma
-        seconds = len(units) * lognormal(own, TIME, weather.mean, sigma)
-        fate = "" if spared else self._fate(own)
+        seconds = len(units) * lognormal(stream, TIME, weather.mean, sigma)
+        fate = "" if spared else self._fate(stream)
         if fate == "dies":
-            self._soon(worker, own.uniform(WHEN) * seconds, None)
+            self._soon(worker, stream.uniform(WHEN) * seconds, None)
         if fate in ("dies", "hangs", "lost"):
             return
-        spoilt = own.child("rubbish") if fate == "rubbish" else None
-        late = own.uniform(LATE) < weather.late and spoilt is None
+        spoilt = stream.child("rubbish") if fate == "rubbish" else None
+        late = stream.uniform(LATE) < weather.late and spoilt is None
         task = _Task(message, self._now, seconds, spoilt)
-        if self._told:
+        if self._news:
             self._read(weights_of(message))
-        answer = task if self._told else self._answer(task)
+        answer = task if self._news else self._answer(task)
         self._soon(worker, seconds, answer, late)
-        after = seconds + lognormal(own, LATER, weather.mean, weather.sigma)
-        if own.uniform(AGAIN) < weather.twice:
+        after = seconds + lognormal(stream, LATER, weather.mean, weather.sigma)
+        if stream.uniform(AGAIN) < weather.twice:
             self._soon(worker, after, answer, late)
-        if own.uniform(IDLE) < weather.dies_idle:
+        if stream.uniform(IDLE) < weather.dies_idle:
             self._soon(worker, after, None)
 
     def tell(self, message: bytes) -> None:
-        """Tell workers of newer weights; see ``Fleet``."""
         self._read(news_of(message))
-        self._told.append((self._now, message))
+        self._news.append((self._now, message))
 
     def poll(self, seconds: float) -> list[WorkerMessage]:
-        """Let time pass until something is heard, at most so long; see ``Fleet``."""
         end = self._now + seconds
         while self._events and self._events[0].time <= end:
             event = heapq.heappop(self._events)
@@ -145,18 +128,16 @@ class Simulated:
                 continue
             if event.message is None:
                 self.end(event.worker)
-            said = event.message
-            return [WorkerMessage(event.worker, self._answer(said) if isinstance(said, _Task) else said)]
+            message = event.message
+            return [WorkerMessage(event.worker, self._answer(message) if isinstance(message, _Task) else message)]
         self._now = end
         return []
 
     def end(self, worker: int) -> None:
-        """End a worker at once; see ``Fleet``. What is late may be heard of it nevertheless."""
         self._lives.pop(worker, None)
         self._ended.update(self._playing.pop(worker, ()))
 
     def close(self) -> None:
-        """End all workers; see ``Fleet``."""
         self._lives.clear()
         self._events.clear()
 
@@ -173,20 +154,18 @@ class Simulated:
     def _is_spared(self, worker: int) -> bool:
         return any(self._ended[unit] >= self.weather.most for unit in self._playing.get(worker, ()))
 
-    def _fate(self, own: Stream) -> str:
-        """Return what becomes of a message; empty: it is answered."""
-        drawn = own.uniform(FATE)
+    def _fate(self, stream: Stream) -> str:
+        rest = stream.uniform(FATE)
         for fate in ("dies", "hangs", "lost", "rubbish"):
-            drawn -= getattr(self.weather, fate)
-            if drawn < 0:
+            rest -= getattr(self.weather, fate)
+            if rest < 0:
                 return fate
         return ""
 
     def _read(self, weights: Iterable[WeightsFile]) -> None:
-        """Read the files of weights that were not read before."""
-        for one in weights:
-            if one.digest not in self._contents:
-                self._contents[one.digest] = Path(one.file).read_bytes()
+        for file in weights:
+            if file.digest not in self._contents:
+                self._contents[file.digest] = Path(file.file).read_bytes()
 
     def _answer(self, task: _Task) -> bytes:
         if task.answer is None:
@@ -196,41 +175,36 @@ class Simulated:
         return task.answer
 
     def _played(self, task: _Task) -> bytes:
-        memo = None if self._told else self._memo
-        found = None if memo is None else memo.get(task.message)
-        if found is None:
+        memo = None if self._news else self._memo
+        answer = None if memo is None else memo.get(task.message)
+        if answer is None:
             if self._worker is None:  # with the threads of this process, as it shares them
                 self._worker = Worker(self._config, threads=self._config["threads"])
-            hears = self._hearing(task, self._worker) if self._told else None
-            found = task_answer(self._worker, task.message, self._contents, hears)
+            hears = self._hearing(task, self._worker) if self._news else None
+            answer = task_answer(self._worker, task.message, self._contents, hears)
             if memo is not None:
-                memo[task.message] = found
-        return found
+                memo[task.message] = answer
+        return answer
 
     def _hearing(self, task: _Task, worker: Worker) -> Callable[[], None]:
         calls = itertools.count()
 
         def hears() -> None:
             now = task.time(next(calls))
-            told = [message for time, message in self._told if task.begin <= time <= now]
-            if told:
-                worker.renew(told[-1], self._contents)
+            messages = [message for time, message in self._news if task.begin <= time <= now]
+            if messages:
+                worker.renew(messages[-1], self._contents)
 
         return hears
 
 
 def simulated_workers(**options):
-    """Return a context in which simulated workers stand in for worker processes.
-
-    Args:
-        options: of ``Simulated``.
-    """
     real = workers.fleet_of
 
     def fleet_of(config):
         if config.scale.fleet != "processes":
             return real(config)
         settings = config.model_dump(mode="json")
-        return Simulated(settings, config.scale.count, config.seed, **options)
+        return SimulatedFleet(settings, config.scale.count, config.seed, **options)
 
     return mock.patch.object(workers, "fleet_of", fleet_of)

@@ -4,35 +4,16 @@ import errno
 
 import pytest
 
-from sparring.core.errors import PluginError, RolloutError, RunError
+from sparring.core.errors import PluginError, RunError
 from sparring.core.files import TEMPORARY
 from sparring.engine.workers import worker_weights
 from sparring.run import checkpoint
 from tests.engine.fleet import simulated
 from tests.engine.fleet.network_model import NetworkModel
 from tests.engine.fleet.simulated import simulated_workers
+from tests.engine.fleet.test_processes import with_oracle
 
 WORKERS = ("scale.fleet=processes", "scale.workers=3", "scale.restarts=1000")
-PLUGINS = '''
-SLOT = "oracles"
-PLUGINS = ("broken",)
-from sparring.methods.oracles.base import verdict
-from sparring.methods.oracles.base import CachedOracle
-
-
-class Broken(CachedOracle):
-    def covers(self, game):
-        return ""
-
-    def opinions(self, states):
-        return [verdict(state.legal_actions(), [0.0] * (1 // 0)) for state in states]
-
-
-def broken():
-    """An oracle that always raises."""
-    return Broken("broken")
-
-'''
 
 
 @pytest.fixture(autouse=True)
@@ -41,19 +22,13 @@ def calm():
         yield
 
 
-@pytest.fixture
-def plugins(tmp_path, monkeypatch):
-    (tmp_path / "of_mine.py").write_text(PLUGINS)
-    monkeypatch.syspath_prepend(tmp_path)
-
-
-def test_an_oracle_that_raises_ends_the_run_as_without_workers(tmp_path, kuhn, plugins):
-    said = []
+def test_an_oracle_that_raises_ends_the_run_as_without_workers(tmp_path, kuhn, monkeypatch):
+    oracle, errors = with_oracle(tmp_path, monkeypatch, "broken"), []
     for name, changes in (("alone", ()), ("workers", WORKERS)):
         with pytest.raises(PluginError) as caught:
-            kuhn(tmp_path / name, "steps=2", "environments.0.oracle={name: of_mine.broken}", *changes)
-        said.append((type(caught.value), str(caught.value)))
-    assert said[0] == said[1] and "oracle 'broken'" in said[0][1] and "Met in step 1 of 2" in said[0][1]
+            kuhn(tmp_path / name, "steps=2", oracle, *changes)
+        errors.append((type(caught.value), str(caught.value)))
+    assert errors[0] == errors[1] and "oracle 'broken'" in errors[0][1] and "Met in step 1 of 2" in errors[0][1]
 
 
 def test_plays_that_fail_are_begun_anew_and_dropped_as_without_workers(tmp_path, kuhn, monkeypatch):
@@ -67,7 +42,7 @@ def test_plays_that_fail_are_begun_anew_and_dropped_as_without_workers(tmp_path,
         return whole(self, stream)
 
     monkeypatch.setattr(Game, "reset", flaky)
-    alone, workers = (kuhn(tmp_path / str(len(one)), "steps=3", "rollout.group_size=4", *one).bytes for one in ((), WORKERS))
+    alone, workers = (kuhn(tmp_path / str(len(changes)), "steps=3", "rollout.group_size=4", *changes).bytes for changes in ((), WORKERS))
     assert alone == workers and b'"dropped_groups": 0.0' not in alone[1] and b'"retried_games": 0.0' not in alone[1]
 
 
@@ -103,11 +78,11 @@ def test_a_disk_that_is_full_says_so_and_leaves_the_checkpoints(tmp_path, kuhn, 
 
 def torn(times):
     def through(fleet):
-        send, left = fleet.send, [times]
+        send, remaining = fleet.send, [times]
 
         def tearing(worker, message, files):
-            if left[0] and files:
-                left[0] -= 1
+            if remaining[0] and files:
+                remaining[0] -= 1
                 for path in files.values():
                     path.write_bytes(path.read_bytes()[:-7])
             send(worker, message, files)
@@ -133,15 +108,15 @@ def test_weights_that_are_torn_again_and_again_end_the_run(tmp_path, kuhn):
 
 def test_one_torn_file_may_be_refused_by_any_number_of_workers(tmp_path, kuhn):
     def all_at_once(fleet):
-        send, kept = fleet.send, []
+        send, waiting = fleet.send, []
 
         def later(worker, message, files):
-            kept.append((worker, message, files))
-            if len(kept) == fleet.workers:
+            waiting.append((worker, message, files))
+            if len(waiting) == fleet.workers:
                 path = next(iter(files.values()))
                 path.write_bytes(b"torn")
-                for one in kept:
-                    send(*one)
+                for task in waiting:
+                    send(*task)
                 fleet.send = send
 
         fleet.send = later
@@ -150,8 +125,3 @@ def test_one_torn_file_may_be_refused_by_any_number_of_workers(tmp_path, kuhn):
     changes = ("steps=1", "scale.unit_games=4", *WORKERS, "scale.workers=7")
     (line,) = kuhn(tmp_path / "run", *changes, through=all_at_once).timing
     assert line["refused_weights"] == 1
-
-
-def test_a_unit_that_ends_every_worker_names_the_command_that_plays_it_alone(tmp_path, kuhn):
-    with simulated_workers(weather=NetworkModel(dies=1.0, most=99)), pytest.raises(RolloutError, match=rf"sparring replay-unit {tmp_path / 'run'} 1 [0-7]\.$"):
-        kuhn(tmp_path / "run", "steps=2", *WORKERS)

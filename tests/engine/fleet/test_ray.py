@@ -19,7 +19,7 @@ from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError, RunError
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import playing
-from sparring.engine.workers.fleet import ray as room
+from sparring.engine.workers.fleet import ray as ray_fleet
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
@@ -67,33 +67,32 @@ def lost(path):
 
 
 def family(pid=None):
-    """Return the processes below one, this one unless said otherwise."""
     return psutil.Process(pid).children(recursive=True)
 
 
 def named(processes, name):
-    found = []
-    for one in processes:
+    matches = []
+    for process in processes:
         try:
-            if name in "".join(one.cmdline()[:1]):
-                found.append(one)
+            if name in "".join(process.cmdline()[:1]):
+                matches.append(process)
         except psutil.Error:
             continue
-    return found
+    return matches
 
 
 def alive(processes):
-    return [one for one in processes if one.is_running() and one.status() != psutil.STATUS_ZOMBIE]
+    return [process for process in processes if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
 
 
 def listening(processes):
-    found = set()
+    addresses = set()
     for process in processes:
         try:
-            found |= {one.laddr.ip for one in process.net_connections("tcp") if one.status == psutil.CONN_LISTEN}
+            addresses |= {connection.laddr.ip for connection in process.net_connections("tcp") if connection.status == psutil.CONN_LISTEN}
         except psutil.Error:
             continue
-    return found
+    return addresses
 
 
 def folders():
@@ -109,11 +108,11 @@ def alone(tmp_path_factory):
 def cluster():
     from ray.cluster_utils import Cluster
 
-    found = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
+    started = Cluster(initialize_head=True, head_node_args={**NODE, "num_cpus": 0, "include_dashboard": False})
     for _ in range(2):
-        found.add_node(**NODE)
-    yield found
-    found.shutdown()
+        started.add_node(**NODE)
+    yield started
+    started.shutdown()
 
 
 def test_a_killed_actor_changes_no_byte_is_counted_and_leaves_nothing(tmp_path, alone):
@@ -135,7 +134,7 @@ def test_a_killed_actor_changes_no_byte_is_counted_and_leaves_nothing(tmp_path, 
 
 @pytest.mark.parametrize("part", ["gcs_server", "raylet"])
 def test_a_head_that_dies_is_an_error_that_says_what_to_do(tmp_path, monkeypatch, part):
-    monkeypatch.setattr(room, "GONE", 5)
+    monkeypatch.setattr(ray_fleet, "GONE", 5)
     killed, seen = [], set()
 
     def watch(report):
@@ -161,8 +160,8 @@ def test_a_signal_ends_the_run_in_good_order(tmp_path):
             assert line, "it has ended"
         seen = family(process.pid)
         process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=60)[0]
-    assert "--resume" in said and "Traceback" not in said and "SIGTERM" not in said
+        stdout = process.communicate(timeout=60)[0]
+    assert "--resume" in stdout and "Traceback" not in stdout and "SIGTERM" not in stdout
     assert checkpoint.load_latest(tmp_path / "run").step >= 20
     assert len(seen) > 5 and not alive(seen)
 
@@ -172,58 +171,58 @@ def test_weights_may_travel_otherwise(tmp_path, alone, cluster, weights):
     assert run(tmp_path / "run", {**RAY, "weights": weights, "address": cluster.address}) == alone
 
 
-def heard(fleet):
+def messages_of(fleet):
     end = time.monotonic() + 180
     while time.monotonic() < end:
-        found = fleet.poll(1.0)
-        if found:
-            return found
+        messages = fleet.poll(1.0)
+        if messages:
+            return messages
     raise AssertionError("nothing was heard")
 
 
 def test_actors_are_ended_and_what_they_cannot_do_is_said(cluster):
-    fleet = room.RayFleet(settings({**RAY, "workers": -1, "address": cluster.address}).model_dump(mode="json"))
+    fleet = ray_fleet.RayFleet(settings({**RAY, "workers": -1, "address": cluster.address}).model_dump(mode="json"))
     try:
         assert fleet.workers == 2
         fleet.start(0)
-        assert "ready" in json.loads(heard(fleet)[0].message)
+        assert "ready" in json.loads(messages_of(fleet)[0].message)
         fleet.start(1)
         fleet.end(1)  # nothing is heard of it, also not that it was ready
         fleet.send(1, b"", {})
         began = time.monotonic()
         fleet.send(0, b"no task", {})
-        assert heard(fleet)[0][0] == 0 and time.monotonic() - began < 5
+        assert messages_of(fleet)[0][0] == 0 and time.monotonic() - began < 5
         assert fleet.poll(3.0) == []
         fleet.start(1)
-        assert [one.worker for one in heard(fleet)] == [1]
+        assert [message.worker for message in messages_of(fleet)] == [1]
     finally:
         fleet.close()
 
 
 def test_what_a_machine_lacks_is_said(cluster, monkeypatch):
     config = settings({**RAY, "address": cluster.address}).model_dump(mode="json")
-    fleet = room.RayFleet({**config, "steps": -1})
+    fleet = ray_fleet.RayFleet({**config, "steps": -1})
     try:
         fleet.start(0)
-        assert json.loads(heard(fleet)[0].message)["error"][0] == "ConfigError"
+        assert json.loads(messages_of(fleet)[0].message)["error"][0] == "ConfigError"
         fleet.send(0, b"", {})  # there is no worker to do it
-        kind, said = json.loads(heard(fleet)[0].message)["error"]
-        assert kind == "RunError" and "AttributeError" in said and "the same Python, sparring and plug-ins" in said
+        kind, text = json.loads(messages_of(fleet)[0].message)["error"]
+        assert kind == "RunError" and "AttributeError" in text and "the same Python, sparring and plug-ins" in text
     finally:
         fleet.close()
 
 
 def test_another_token_is_refused(cluster, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "of others")
-    monkeypatch.setattr(room, "STARTING", 90)
+    monkeypatch.setattr(ray_fleet, "STARTING", 90)
     with pytest.raises(RunError, match=r"Ray cannot be reached at 127.0.0.1.*RAY_AUTH_TOKEN"):
-        room.RayFleet(settings({**RAY, "address": cluster.address}).model_dump(mode="json"))
+        ray_fleet.RayFleet(settings({**RAY, "address": cluster.address}).model_dump(mode="json"))
 
 
 def test_nobody_at_an_address_is_said_at_once():
     began = time.monotonic()
     with pytest.raises(RunError, match=r"Nothing listens at 127.0.0.1:9.*ray start --head"):
-        room.RayFleet(settings({**RAY, "address": "127.0.0.1:9"}).model_dump(mode="json"))
+        ray_fleet.RayFleet(settings({**RAY, "address": "127.0.0.1:9"}).model_dump(mode="json"))
     assert time.monotonic() - began < 15
 
 
@@ -239,34 +238,34 @@ def test_contents_are_shared_once_and_damaged_ones_never(tmp_path, monkeypatch):
     for path, content in zip(files.values(), good, strict=True):
         Path(path).write_bytes(content)
     Path(files[first]).write_bytes(b"torn")
-    one = {first: files[first]}
-    assert driver._contents(one) == {first: b"torn"} and not put
+    request = {first: files[first]}
+    assert driver._contents(request) == {first: b"torn"} and not put
     Path(files[first]).write_bytes(good[0])
-    assert driver._contents(one) == driver._contents(one) == {first: ("shared", good[0])} and put == good[:1]
+    assert driver._contents(request) == driver._contents(request) == {first: ("shared", good[0])} and put == good[:1]
     for digest in list(files)[1:]:
         driver._contents({digest: files[digest]})
     assert put == good
-    driver._contents(one)
+    driver._contents(request)
     assert put == [*good, good[0]]  # it was the oldest, and is shared again
 
 
 def test_without_ray_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(ConfigError, match=r"sparring\[scale\].*make scale"):
-        room.RayFleet(settings(RAY).model_dump(mode="json"))
+        ray_fleet.RayFleet(settings(RAY).model_dump(mode="json"))
 
 
 @pytest.mark.parametrize("address", ["auto", "127.0.0.1:6379", "localhost:6379", "ray://127.0.0.1:10001"])
 def test_a_cluster_on_this_machine_may_be_joined(address):
-    room.check_address(address)
+    ray_fleet.check_address(address)
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1:6379", "ray://head:10001", "127.0.0.1.evil.org:1", "evil"])
 def test_a_cluster_that_a_recipe_names_is_joined_only_if_the_user_names_it(monkeypatch, address):
     with pytest.raises(ConfigError, match="any code"):
-        room.check_address(address)
+        ray_fleet.check_address(address)
     monkeypatch.setenv("SPARRING_RAY_ADDRESS", f"x,{address}")
-    room.check_address(address)
+    ray_fleet.check_address(address)
 
 
 def test_nodes_come_and_go(tmp_path, alone, cluster):
@@ -283,16 +282,15 @@ def test_nodes_come_and_go(tmp_path, alone, cluster):
 
 
 def ready(fleet, seconds):
-    found, end = set(), time.monotonic() + seconds
+    workers, end = set(), time.monotonic() + seconds
     while time.monotonic() < end:
         for worker, message in fleet.poll(0.2):
             assert message is not None and b"ready" in message, message
-            found.add(worker)
-    return found
+            workers.add(worker)
+    return workers
 
 
 def on_gpus(monkeypatch, each, gpus=(0,), workers=3):
-    """Return settings of a run whose workers draw by vLLM, which is not started before it is asked."""
     monkeypatch.setenv("SPARRING_VLLM_PYTHON", sys.executable)
     scale = {"fleet": "ray", "workers": workers, "unit_games": 4, "gpus": list(gpus), "gpus_per_worker": each}
     config = resolve({**BASE, "scale": scale, "model": {"hidden_size": 32, "layers": 1, "heads": 1}, "sampler": {"name": "vllm", "device": "cuda", "gpus": [7]}})
@@ -300,8 +298,7 @@ def on_gpus(monkeypatch, each, gpus=(0,), workers=3):
 
 
 def test_workers_reserve_gpus_and_wait_for_one_that_is_free(monkeypatch):
-    """GPUs are numbers to Ray: it reserves what it was told that it has."""
-    fleet = room.RayFleet(on_gpus(monkeypatch, 0.5))
+    fleet = ray_fleet.RayFleet(on_gpus(monkeypatch, 0.5))
     try:
         for worker in range(3):
             fleet.start(worker)
@@ -319,11 +316,11 @@ def test_workers_reserve_gpus_and_wait_for_one_that_is_free(monkeypatch):
 
 def test_a_ray_without_the_gpus_that_a_worker_reserves_is_refused(monkeypatch):
     with pytest.raises(RunError, match=r"a worker reserves 2 GPUs, and it has 1"):
-        room.RayFleet(on_gpus(monkeypatch, 2))
+        ray_fleet.RayFleet(on_gpus(monkeypatch, 2))
 
 
 def test_as_many_workers_as_the_gpus_have_room_for(monkeypatch):
-    fleet = room.RayFleet(on_gpus(monkeypatch, 0.5, workers=-1))
+    fleet = ray_fleet.RayFleet(on_gpus(monkeypatch, 0.5, workers=-1))
     try:
         assert fleet.workers == min(2, os.cpu_count())
     finally:

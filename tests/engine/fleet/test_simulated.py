@@ -3,22 +3,20 @@
 import json
 
 import pytest
-import torch
 
 from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.core.errors import RolloutError
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.engine.run_processes import playing
 from sparring.engine.workers.distributed import DistributedRollouts
 from sparring.engine.workers.units import UnreadableError, WorkUnit, answer_of, head_of
 from sparring.play.spec import EpisodeSpec
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from tests.engine.fleet.network_model import NetworkModel, lognormal, rubbish
-from tests.engine.fleet.simulated import Simulated, simulated_workers
+from tests.engine.fleet.network_model import NetworkModel, rubbish
+from tests.engine.fleet.simulated import SimulatedFleet
 
 CHANGES = (
     *( "steps=4", "threads=1", "warmup.updates=1", "warmup.games=16", "rollout.games_per_step=64", "league.every=2", ),
@@ -31,8 +29,7 @@ COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", 
 
 
 @pytest.fixture(scope="module")
-def room(tmp_path_factory):
-    """A folder for the run that is at work: always the same, so that its tasks have the same bytes."""
+def run_folder(tmp_path_factory):
     return tmp_path_factory.mktemp("simulated") / "run"
 
 
@@ -42,7 +39,6 @@ def memo():
 
 
 def run(path, fleet=None, changes=()):
-    """Train; return the weights and figures it ended with, and the sums of what was counted."""
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*CHANGES, *changes]))
     engine = LocalEngine(config)
     with RunFolder.create(path, to_yaml(config), overwrite=path.exists()) as folder:
@@ -59,19 +55,18 @@ def run(path, fleet=None, changes=()):
 
 
 @pytest.fixture(scope="module")
-def alone(room):
-    return run(room)[:2]
+def alone(run_folder):
+    return run(run_folder)[:2]
 
 
 def simulated(seed, memo=None, weather=GALE, workers=3):
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES)).model_dump(mode="json")
-    return Simulated(config, workers, seed, weather=weather, memo=memo)
+    return SimulatedFleet(config, workers, seed, weather=weather, memo=memo)
 
 
-def check(room, memo, alone, seed, weather=GALE, workers=3):
-    """Check that a run in the weather of a seed ends with the bytes of one without workers; return the counts."""
-    *found, counts = run(room, simulated(seed, memo, weather, workers))
-    assert tuple(found) == alone, (
+def check(run_folder, memo, alone, seed, weather=GALE, workers=3):
+    *outcome, counts = run(run_folder, simulated(seed, memo, weather, workers))
+    assert tuple(outcome) == alone, (
         f"other bytes than without workers: seed {seed}, {workers} workers"
     )
     return counts
@@ -79,15 +74,15 @@ def check(room, memo, alone, seed, weather=GALE, workers=3):
 
 @pytest.mark.always
 @pytest.mark.parametrize("seed", range(6))
-def test_bad_luck_changes_no_byte(room, memo, alone, seed):
-    counts = check(room, memo, alone, seed)
+def test_bad_luck_changes_no_byte(run_folder, memo, alone, seed):
+    counts = check(run_folder, memo, alone, seed)
     assert (
         counts["lost_workers"] > 2 and counts["resent_units"] > 2 and counts["refused_weights"] == 0
     )
 
 
-def test_good_luck_changes_no_byte_and_nothing_is_counted(room, memo, alone):
-    assert check(room, memo, alone, 0, CALM) == dict.fromkeys(COUNTS, 0)
+def test_good_luck_changes_no_byte_and_nothing_is_counted(run_folder, memo, alone):
+    assert check(run_folder, memo, alone, 0, CALM) == dict.fromkeys(COUNTS, 0)
 
 
 @pytest.mark.parametrize(
@@ -102,20 +97,13 @@ def test_good_luck_changes_no_byte_and_nothing_is_counted(room, memo, alone):
     ],
     ids=["dies", "dies_idle", "hangs", "lost", "twice", "rubbish"],
 )
-def test_each_harm_is_counted_as_what_it_is(room, memo, alone, weather, counted):
-    counts = check(room, memo, alone, 3, weather)
+def test_each_harm_is_counted_as_what_it_is(run_folder, memo, alone, weather, counted):
+    counts = check(run_folder, memo, alone, 3, weather)
     counted |= {"resent_units"} if weather.dies_idle and counts["resent_units"] else set()
     assert {name for name, number in counts.items() if number} == counted
 
 
-def test_the_answer_of_a_worker_that_was_ended_is_of_no_account(room, memo, alone):
-    """Units that take longer than they may: each is played by several, and all of them answer."""
-    slow = NetworkModel(mean=40, sigma=1.6, late=1.0, starting=1)
-    counts = check(room, memo, alone, 1, slow)
-    assert counts["timed_out_units"] > 0
-
-
-def test_episodes_come_in_the_order_of_the_specs_whoever_answers_first(room):
+def test_episodes_come_in_the_order_of_the_specs_whoever_answers_first(run_folder):
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES))
     engine = LocalEngine(config)
     game = engine.environments[0][0]
@@ -133,65 +121,45 @@ def test_episodes_come_in_the_order_of_the_specs_whoever_answers_first(room):
         for number in range(60)
     ]
     for seed in range(3):
-        workers = DistributedRollouts(engine, simulated(seed), room.parent / "weights")
+        workers = DistributedRollouts(engine, simulated(seed), run_folder.parent / "weights")
         assert workers.play(specs) == engine.play(specs)
         workers.close()
 
 
-def test_the_same_seed_is_the_same_bad_luck(room, memo, alone):
-    first, second = (check(room, memo, alone, 5) for _ in range(2))
+def test_the_same_seed_is_the_same_bad_luck(run_folder, memo, alone):
+    first, second = (check(run_folder, memo, alone, 5) for _ in range(2))
     assert first == second
-    assert first != check(room, memo, alone, 6)
+    assert first != check(run_folder, memo, alone, 6)
 
 
 def test_a_unit_that_always_ends_its_worker_is_given_up_with_the_command_that_plays_it_alone(
-    room, memo
+    run_folder, memo
 ):
-    with pytest.raises(RolloutError, match=rf"ended 5 workers.*sparring replay-unit {room} 1 0\."):
-        run(room, simulated(0, memo, NetworkModel(dies=1.0, most=1000)), ("warmup.updates=0",))
+    with pytest.raises(RolloutError, match=rf"ended 5 workers.*sparring replay-unit {run_folder} 1 0\."):
+        run(run_folder, simulated(0, memo, NetworkModel(dies=1.0, most=1000)), ("warmup.updates=0",))
 
 
-def test_workers_that_never_come_are_given_up(room, memo):
+def test_workers_that_never_come_are_given_up(run_folder, memo):
     with pytest.raises(RolloutError, match=r"lost more than 3 times"):
-        run(room, simulated(0, memo, NetworkModel(lost=1.0)), ("scale.restarts=3",))
-
-
-def test_it_stands_in_for_worker_processes_and_leaves_the_threads_alone(room, alone):
-    before = torch.get_num_threads()
-    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), CHANGES))
-    engine = LocalEngine(config)
-    with (
-        RunFolder.create(room, to_yaml(config), overwrite=room.exists()) as folder,
-        simulated_workers(),
-        playing(engine, room),
-    ):
-        train(config, engine, folder)
-    assert (room / "metrics.jsonl").read_bytes() == alone[1]
-    assert torch.get_num_threads() == before
+        run(run_folder, simulated(0, memo, NetworkModel(lost=1.0)), ("scale.restarts=3",))
 
 
 @pytest.mark.slow
-def test_two_hundred_seeds_of_bad_luck_change_no_byte(room, memo, alone, stride):
+def test_two_hundred_seeds_of_bad_luck_change_no_byte(run_folder, memo, alone, stride):
     total = dict.fromkeys(COUNTS, 0)
     for seed in range(1000, 1000 + 200 // stride):
-        counts = check(room, memo, alone, seed, workers=1 + seed % 5)
+        counts = check(run_folder, memo, alone, seed, workers=1 + seed % 5)
         total = {name: total[name] + counts[name] for name in COUNTS}
     assert min(total[name] for name in COUNTS[:4]) > 200 // stride
 
 
-def test_the_law_of_delays_has_its_mean():
-    drawn = [lognormal(Stream.from_seed(0).child(number), 0, 3.0, 0.5) for number in range(4000)]
-    assert sum(drawn) / len(drawn) == pytest.approx(3.0, rel=0.03)
-    assert lognormal(Stream.from_seed(0), 0, 3.0, 0.0) == 3.0
-
-
 def test_rubbish_is_never_an_answer():
-    found = {
+    messages = {
         rubbish(b'{"units": [{"number": 0}]}\n' + bytes(range(99)), Stream.from_seed(0).child(k))
         for k in range(99)
     }
-    assert len(found) > 7
-    for message in found:
+    assert len(messages) > 7
+    for message in messages:
         with pytest.raises(UnreadableError):
             head_of(message)
             answer_of(message, {0: WorkUnit((), (), None)})

@@ -26,10 +26,9 @@ def command(path, *words):
 
 @pytest.fixture
 def surroundings(tmp_path):
-    """An environment in which what a user has set asks for everything that must not happen."""
-    asked = {"WANDB_MODE": "online", "TRACKIO_SPACE_ID": "someone/space", "TRACKIO_DIR": str(tmp_path / "trackio"), "HOME": str(tmp_path)}
-    left = {key: value for key, value in os.environ.items() if not key.startswith(("WANDB", "TRACKIO"))}
-    return {**left, **asked}
+    settings = {"WANDB_MODE": "online", "TRACKIO_SPACE_ID": "someone/space", "TRACKIO_DIR": str(tmp_path / "trackio"), "HOME": str(tmp_path)}
+    others = {key: value for key, value in os.environ.items() if not key.startswith(("WANDB", "TRACKIO"))}
+    return {**others, **settings}
 
 
 def trained(path, env, *words):
@@ -70,8 +69,8 @@ def in_wandb(run):
 
 def in_trackio(env, run):
     with sqlite3.connect(os.path.join(env["TRACKIO_DIR"], "sparring.db")) as database:
-        found = database.execute("SELECT step, metrics FROM metrics WHERE run_id = ? ORDER BY id", (journal(run, "trackio")["run"],))
-        return [(step, json.loads(row)) for step, row in found.fetchall()]
+        cursor = database.execute("SELECT step, metrics FROM metrics WHERE run_id = ? ORDER BY id", (journal(run, "trackio")["run"],))
+        return [(step, json.loads(row)) for step, row in cursor.fetchall()]
 
 
 def journal(run, name):
@@ -86,9 +85,9 @@ def check(run, env):
     lines = {line.pop("step"): line for line in written(run)}
     ids, rows = in_wandb(run)
     assert set(ids) == {journal(run, "wandb")["run"]}
-    for found in (rows, in_trackio(env, run)):
-        assert [step for step, _ in found] == sorted(lines)
-        for step, row in found:
+    for figures in (rows, in_trackio(env, run)):
+        assert [step for step, _ in figures] == sorted(lines)
+        for step, row in figures:
             assert {name: row[name] for name, value in lines[step].items() if value is not None} == {
                 name: value for name, value in lines[step].items() if value is not None
             }
@@ -97,9 +96,9 @@ def check(run, env):
 
 def test_both_have_the_figures_and_nothing_is_asked_or_sent(tmp_path, surroundings):
     run = tmp_path / "run"
-    said = trained(run, surroundings)
+    stderr = trained(run, surroundings)
     check(run, surroundings)
-    assert "wandb" not in said.lower() and "trackio" not in said.lower()
+    assert "wandb" not in stderr.lower() and "trackio" not in stderr.lower()
     assert not [path for path in run.rglob("*") if path.is_symlink()]
     assert not any("failed_sinks" in line for line in written(run, "timing.jsonl"))
 
@@ -134,10 +133,10 @@ def test_a_sink_that_breaks_is_counted_and_the_run_goes_on(tmp_path, surrounding
         path.unlink()
     (tmp_path / "trackio").rmdir()
     (tmp_path / "trackio").write_text("a file where the folder was")
-    said = process.communicate(timeout=240)[1]
-    assert process.returncode == 0, said
+    stderr = process.communicate(timeout=240)[1]
+    assert process.returncode == 0, stderr
     missed = [line["step"] for line in written(run, "timing.jsonl") if line.get("failed_sinks")]
-    assert missed and missed == list(range(missed[0], 41)) and "sink 'trackio' (logging.sinks) failed" in said
+    assert missed and missed == list(range(missed[0], 41)) and "sink 'trackio' (logging.sinks) failed" in stderr
     assert [step for step, _ in in_wandb(run)[1]] == list(range(1, 41))
     assert f"The figures of {len(missed)} steps did not reach a sink" in (run / "report.html").read_text()
 

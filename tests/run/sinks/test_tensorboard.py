@@ -27,8 +27,8 @@ def in_a_child(function):
     assert process.exitcode == -signal.SIGKILL
 
 
-@pytest.mark.parametrize("kept", [0, 1, 2])
-def test_nothing_is_lost_or_doubled_when_a_run_is_killed_and_goes_on(tmp_path, kept):
+@pytest.mark.parametrize("saved_step", [0, 1, 2])
+def test_nothing_is_lost_or_doubled_when_a_run_is_killed_and_goes_on(tmp_path, saved_step):
     def first_life():
         sink = tensorboard(RunStart(folder=tmp_path))
         for step in (1, 2, 3):
@@ -36,8 +36,8 @@ def test_nothing_is_lost_or_doubled_when_a_run_is_killed_and_goes_on(tmp_path, k
 
     in_a_child(first_life)
     time.sleep(1.0)  # TensorBoard puts the files of one second in order of their process numbers
-    sink = tensorboard(RunStart(folder=tmp_path, step=kept))
-    for step in range(kept + 1, 5):
+    sink = tensorboard(RunStart(folder=tmp_path, step=saved_step))
+    for step in range(saved_step + 1, 5):
         sink.write(step, {"a": float(step)})
     sink.close()
     assert curves(tmp_path) == [(step, float(step)) for step in (1, 2, 3, 4)]

@@ -8,13 +8,11 @@ import types
 import pytest
 
 from sparring.config.plugins import registry
-from sparring.core.errors import PluginError
 from sparring.run.sinks.base import RunStart
 
 
 @pytest.fixture
 def database(monkeypatch, tmp_path):
-    """A storage with the calls and the columns of trackio's that the sink uses; its file."""
     path = tmp_path / "database.db"
 
     class SQLiteStorage:
@@ -25,18 +23,18 @@ def database(monkeypatch, tmp_path):
 
         @staticmethod
         def init_db(project):
-            with sqlite3.connect(path) as made:
-                made.execute("CREATE TABLE IF NOT EXISTS metrics (run_id TEXT, run_name TEXT, step INTEGER, metrics TEXT)")
-                made.execute("CREATE TABLE IF NOT EXISTS configs (run_id TEXT, config TEXT)")
+            with sqlite3.connect(path) as connection:
+                connection.execute("CREATE TABLE IF NOT EXISTS metrics (run_id TEXT, run_name TEXT, step INTEGER, metrics TEXT)")
+                connection.execute("CREATE TABLE IF NOT EXISTS configs (run_id TEXT, config TEXT)")
             return path
 
         @staticmethod
         def bulk_log(project, run, metrics_list, steps, config, run_id):
-            with sqlite3.connect(path) as made:
-                rows = [(run_id, run, step, json.dumps(one)) for step, one in zip(steps, metrics_list, strict=True)]
-                made.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?)", rows)
+            with sqlite3.connect(path) as connection:
+                rows = [(run_id, run, step, json.dumps(metrics)) for step, metrics in zip(steps, metrics_list, strict=True)]
+                connection.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?)", rows)
                 if config:
-                    made.execute("INSERT INTO configs VALUES (?, ?)", (run_id, json.dumps(config)))
+                    connection.execute("INSERT INTO configs VALUES (?, ?)", (run_id, json.dumps(config)))
 
     module = types.ModuleType("trackio.sqlite_storage")
     module.SQLiteStorage = SQLiteStorage
@@ -50,8 +48,8 @@ def opened(start, **options):
 
 
 def rows(path, what="run_name, step, metrics", table="metrics"):
-    with sqlite3.connect(path) as made:
-        return made.execute(f"SELECT {what} FROM {table}").fetchall()
+    with sqlite3.connect(path) as connection:
+        return connection.execute(f"SELECT {what} FROM {table}").fetchall()
 
 
 def test_figures_and_configuration_are_in_the_database(database, tmp_path):
@@ -59,10 +57,10 @@ def test_figures_and_configuration_are_in_the_database(database, tmp_path):
     sink.write(1, {"a": 0.5})
     sink.write(2, {"a": 0.25})
     sink.close()
-    found = rows(database)
-    assert [(step, json.loads(one)) for _, step, one in found] == [(1, {"a": 0.5}), (2, {"a": 0.25})]
-    assert found[0][0].startswith("kuhn-seed3-")
-    assert [json.loads(one) for (one,) in rows(database, "config", "configs")] == [{"steps": 5}]
+    stored = rows(database)
+    assert [(step, json.loads(text)) for _, step, text in stored] == [(1, {"a": 0.5}), (2, {"a": 0.25})]
+    assert stored[0][0].startswith("kuhn-seed3-")
+    assert [json.loads(text) for (text,) in rows(database, "config", "configs")] == [{"steps": 5}]
 
 
 def test_a_run_that_goes_on_is_the_same_run_and_has_no_step_twice(database, tmp_path):
@@ -73,11 +71,6 @@ def test_a_run_that_goes_on_is_the_same_run_and_has_no_step_twice(database, tmp_
         first.write(step, {"a": float(step)})
     second = opened(RunStart(folder=tmp_path, step=1))
     second.write(2, {"a": 2.5})
-    own = [row for row in rows(database, "run_id, step, metrics") if json.loads(row[2])["a"] < 9]
-    assert [(step, json.loads(one)["a"]) for _, step, one in own] == [(1, 1.0), (2, 2.5)]
-    assert len({run for run, *_ in own}) == 1 and len(rows(database)) == 3  # the other run's step stays
-
-
-def test_a_wrong_project_names_the_sink(database, tmp_path):
-    with pytest.raises(PluginError, match=r"sink 'trackio' \(logging.sinks\) failed.*a project has a name"):
-        opened(RunStart(folder=tmp_path), project="")
+    stored = [row for row in rows(database, "run_id, step, metrics") if json.loads(row[2])["a"] < 9]
+    assert [(step, json.loads(text)["a"]) for _, step, text in stored] == [(1, 1.0), (2, 2.5)]
+    assert len({run for run, *_ in stored}) == 1 and len(rows(database)) == 3  # the other run's step stays

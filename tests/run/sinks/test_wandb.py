@@ -26,24 +26,24 @@ class Run:
 
 @pytest.fixture
 def library(monkeypatch):
-    made = types.ModuleType("wandb")
-    made.runs, made.asked, made.logged_in = [], [], True
-    made.Settings = lambda **settings: settings
+    module = types.ModuleType("wandb")
+    module.runs, module.logins, module.logged_in = [], [], True
+    module.Settings = lambda **settings: settings
 
-    def init(**given):
-        made.runs.append((given, Run()))
-        return made.runs[-1][1]
+    def init(**options):
+        module.runs.append((options, Run()))
+        return module.runs[-1][1]
 
-    def login(**given):
-        made.asked.append(given)
-        return made.logged_in
+    def login(**options):
+        module.logins.append(options)
+        return module.logged_in
 
-    made.init, made.login = init, login
-    monkeypatch.setitem(sys.modules, "wandb", made)
+    module.init, module.login = init, login
+    monkeypatch.setitem(sys.modules, "wandb", module)
     for name in ("WANDB_ERROR_REPORTING", "WANDB_MODE"):
         monkeypatch.setenv(name, "set, so that it is put back")
         monkeypatch.delenv(name)
-    return made
+    return module
 
 
 def opened(start, **options):
@@ -54,10 +54,10 @@ def test_it_stays_on_this_machine_and_asks_nobody(library, tmp_path):
     sink = opened(RunStart(folder=tmp_path, name="kuhn", seed=3, config={"steps": 5}), project="mine")
     sink.write(1, {"a": 0.5})
     sink.close()
-    ((given, run),) = library.runs
-    assert (given["mode"], given["dir"], given["project"], given["name"]) == ("offline", str(tmp_path), "mine", "kuhn-seed3")
-    assert given["config"] == {"steps": 5} and given["resume"] is None and library.asked == []
-    assert given["settings"]["console"] == "off" and given["settings"]["x_disable_stats"]
+    ((options, run),) = library.runs
+    assert (options["mode"], options["dir"], options["project"], options["name"]) == ("offline", str(tmp_path), "mine", "kuhn-seed3")
+    assert options["config"] == {"steps": 5} and options["resume"] is None and library.logins == []
+    assert options["settings"]["console"] == "off" and options["settings"]["x_disable_stats"]
     assert os.environ["WANDB_ERROR_REPORTING"] == "false"
     assert run.rows == [(1, {"a": 0.5})] and run.finished
 
@@ -69,17 +69,17 @@ def test_a_run_that_goes_on_is_the_same_run_and_sends_no_step_twice(library, tmp
     second = opened(RunStart(folder=tmp_path, step=1))  # killed after step 3, saved after step 1
     for step in (2, 3, 4):
         second.write(step, {"a": step})
-    (one, before), (two, after) = library.runs
-    assert one["id"] == two["id"] and [step for step, _ in before.rows + after.rows] == [1, 2, 3, 4]
+    (earlier, before), (later, after) = library.runs
+    assert earlier["id"] == later["id"] and [step for step, _ in before.rows + after.rows] == [1, 2, 3, 4]
 
 
 def test_online_in_a_recipe_is_not_enough(library, tmp_path, monkeypatch):
-    for given in (None, "offline"):
-        if given:
-            monkeypatch.setenv("WANDB_MODE", given)
+    for mode in (None, "offline"):
+        if mode:
+            monkeypatch.setenv("WANDB_MODE", mode)
         with pytest.raises(ConfigError, match=r"may be a stranger's.*or WANDB_MODE=online before"):
             opened(RunStart(folder=tmp_path), mode="online")
-    assert library.runs == [] and library.asked == []
+    assert library.runs == [] and library.logins == []
 
 
 @pytest.mark.parametrize("text", ["logging.sinks=[wandb mode=online]", "logging.sinks=[{name: wandb, mode: online}]", "logging.sinks.0.mode=online"])
@@ -95,7 +95,7 @@ def test_online_may_be_typed(text, monkeypatch):
 def test_online_is_asked_for_and_needs_credentials_that_are_there(library, tmp_path, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "online")
     opened(RunStart(folder=tmp_path), mode="online")
-    assert library.asked == [{"prompt": False}] and library.runs[0][0]["resume"] == "allow"
+    assert library.logins == [{"prompt": False}] and library.runs[0][0]["resume"] == "allow"
     library.logged_in = False
     with pytest.raises(ConfigError, match=r"logging\.sinks.*no credentials; set WANDB_API_KEY"):
         opened(RunStart(folder=tmp_path), mode="online")
@@ -104,6 +104,6 @@ def test_online_is_asked_for_and_needs_credentials_that_are_there(library, tmp_p
 
 
 def test_what_the_package_raises_names_the_sink(library, tmp_path, monkeypatch):
-    monkeypatch.setattr(library, "init", lambda **given: 1 / 0)
+    monkeypatch.setattr(library, "init", lambda **options: 1 / 0)
     with pytest.raises(PluginError, match=r"sink 'wandb' \(logging.sinks\) failed.*ZeroDivisionError"):
         opened(RunStart(folder=tmp_path))

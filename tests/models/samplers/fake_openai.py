@@ -30,7 +30,7 @@ class Fake:
     def __init__(self, base):
         self.base, self.faults, self.lock = base, Counter(), threading.Lock()
         self.odd = None  # in place of a log-probability, where the fault "odd logprob" happens
-        self.models, self.ever, self.pending, self.most, self.now = {"base": base}, [], [], 0, 0
+        self.models, self.ever, self.requests, self.most, self.now = {"base": base}, [], [], 0, 0
         self.server = Server(self.respond)
         self.url, self.close = self.server.url, self.server.close
 
@@ -80,7 +80,7 @@ class Fake:
     def completion(self, request):
         if self.happens("restart"):
             self.models = {"base": self.base}
-        self.pending.append(request)
+        self.requests.append(request)
         model = self.models.get(request["model"])
         if model is None:
             return 404, json.dumps({"error": {"message": f"The model `{request['model']}` does not exist."}})

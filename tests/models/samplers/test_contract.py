@@ -74,7 +74,7 @@ def by_place(self, requests, params, stop_ids):
     ("changed", "words"),
     [
         ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))][1:]])}, "no reply for request 0"),
-        ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))]] * 2)}, "none of 0 to"),
+        ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))]] * 2)}, "not an open request from 0 to"),
         ({"submit": noisy}, "let no product depend"),
         ({"submit": by_place}, "own stream"),
         ({"submit": replies_with(truncated=lambda result: False)}, "truncated=False"),

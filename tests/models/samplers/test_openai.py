@@ -135,7 +135,7 @@ def test_a_call_that_is_given_up_leaves_nothing(base, server):
     coming.close()
     update(learner, 1)
     same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
-    assert len(server.models) == 2 and len(server.asked) < 2 + 5 + len(make_requests()), "those that had not begun are asked no more"
+    assert len(server.models) == 2 and len(server.requests) < 2 + 5 + len(make_requests()), "those that had not begun are asked no more"
 
 
 def test_as_many_requests_are_under_way_as_may_be(base, server):
@@ -218,7 +218,7 @@ def test_less_precision_may_be_allowed(base, server):
 
 def test_it_is_tried_at_each_temperature_and_after_each_update_once(base, server):
     learner = adapters(base)
-    sampler, probes = at(server, learner), lambda: sum(request["max_tokens"] == 8 for request in server.asked)
+    sampler, probes = at(server, learner), lambda: sum(request["max_tokens"] == 8 for request in server.requests)
     for temperature, count in ((0.8, 1), (0.8, 1), (1.0, 2), (0.8, 2)):
         sample(sampler, make_requests(2), SamplingParams(max_new_tokens=4, temperature=temperature), STOP)
         assert probes() == count

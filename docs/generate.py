@@ -37,10 +37,10 @@ README_BYTES = 12_000  # two screens
 def methods_page() -> str:
     """Return the page of all methods: a table per slot."""
     intro = [
-        "Generated from the code. Each name leads to a page with the mathematics, the options, the presets and the known pitfalls;",
+        "Generated from the code. Each name links to a page with the mathematics, the options, the presets and the known pitfalls;",
         "`sparring explain NAME` prints the same, and `sparring list methods` prints these lists. [Finding methods](finding-methods.md)",
-        "begins from the names of the field. Environments have [a page of their own](environments.md), and so have",
-        "[plug-ins of your own](your-own.md). Behind each number stands the key of [the configuration](config.md).",
+        "is sorted by the names of the literature. There are separate pages for [environments](environments.md) and for",
+        "[your own plug-ins](your-own.md). After each number you see the key of [the configuration](config.md).",
     ]
     contents, tables = [], []
     for slot in METHOD_SLOTS:
@@ -111,11 +111,11 @@ def environments_page() -> str:
         tested = status(registry.load("environments", name), test_texts()) + golden
         rows.append((f"[`{name}`](methods/environments-{name}.md)", seats(name), hidden, payoffs, solver_of(name), recipes or "-", tested))
     intro = [
-        "Generated from the code; names in code say *game*. Each name leads to a page with the rules, exact values, the options",
-        "and a sample play; `sparring explain NAME` prints the same. *Solver* names the oracle that asks the environment's own solver.",
+        "Generated from the code; names in code say *game*. Each name links to a page with the rules, exact values, the options",
+        "and a sample episode; `sparring explain NAME` prints the same. *Solver* names the oracle that uses the environment's own solver.",
         "",
-        "Any other sequential game of OpenSpiel plays too, by its name, with generic wording; simultaneous games of OpenSpiel are taken in turns.",
-        "An environment of your own is two classes: see [your own plug-in](your-own.md#an-environment). Every environment has a picture: [here are some](your-own.md#the-picture-of-an-environment).",
+        "You can also use any other sequential game of OpenSpiel by its name, with generic wording. In simultaneous games of OpenSpiel the seats act in turn.",
+        "Your own environment consists of two classes: see [your own plug-in](your-own.md#an-environment). Every environment has a picture: [here are some](your-own.md#the-picture-of-an-environment).",
     ]
     return "\n".join(["# Environments", "", *intro, "", *table(*rows)]) + "\n"
 

@@ -89,19 +89,19 @@ def page(
             f"with {', '.join(settings['overrides']) or 'no changes'},"
         ),
         (
-            f"over {settings['seeds']} seeds: the same games, model, loss and step size; those "
-            "with a critic get the loss `value_loss`"
+            f"over {settings['seeds']} seeds, with the same games, model, loss and step size. "
+            "Those with a critic also get the loss `value_loss`."
         ),
         (
-            "besides, and those that read judged turns the reward `best_action`, from the oracle "
+            "Those that read judged turns also get the reward `best_action`, from the oracle "
             "`cfr` unless the recipe has one."
         ),
         (
             "Distance is NashConv (in cooperative games the optimality gap), in the game's units, "
-            "0 at the best play; *final* at the end"
+            "and 0 at the best play. *final* is at the end"
         ),
         (
-            "of the run, *mean* over all measurements of a run. Brackets are Student's 95 % "
+            "of the run, *mean* is over all measurements of a run. Brackets are Student's 95 % "
             "intervals over seeds."
         ),
         "",
@@ -132,7 +132,7 @@ def page(
             "",
             "## Truth and success",
             "",
-            "Spearman's rank correlation of the lab's figures with the final distance: "
+            "Spearman's rank correlation of the lab's figures with the final distance is: "
             f"{coefficients}.",
         ]
     return "\n".join(lines) + "\n"
@@ -144,9 +144,9 @@ def claims_table(verdict_rows: Sequence[Mapping[str, str]]) -> list[str]:
     return [
         "## Published claims, here",
         "",
-        "Paired by seed; a positive difference is in favour of the claim.",
+        "Comparisons are paired by seed; a positive difference favours the claim.",
         (
-            f"{len(verdict_rows)} comparisons are made: p is of Student's t, and corrected for "
+            f"There are {len(verdict_rows)} comparisons. p is from Student's t, and corrected for "
             "their number by Holm's"
         ),
         f"method. A claim is held if the corrected p is below {LEVEL}.",

@@ -58,66 +58,73 @@ CAPTIONS = {
 }
 DRAWN = ("matrix_rps", "kuhn_poker", "leduc_poker")
 INTRO = """\
-Every algorithm of self-play is a choice of the same few parts: which policies there are \
-(population), with whom a new one is trained (its row, given by a solver), how it is trained \
-(oracle), and what is handed in (answer). This page runs them all in one loop, \
+Every algorithm of self-play is a choice of the same few parts: the existing policies \
+(population), the opponents of a new one (its row, computed by a solver), its training \
+(oracle), and the final policy (answer). This page runs them all in one loop, \
 `studies/self_play/frame.py`. An algorithm is a recipe of a few lines in \
-`studies/self_play/algorithms.py`; those with a step of their own have a class that says it.
+`studies/self_play/algorithms.py`; an algorithm with an additional step has a class for it.
 
 The frame and the claims are those of "A survey on self-play methods in reinforcement learning" \
-(arXiv 2408.01072), known here from notes and not from its own table. Policies are tables, payoffs \
-and exploitability are exact, and a mixture is drawn once per play.
+(arXiv 2408.01072), which we know from notes and not from its own table. Policies are tables, \
+payoffs \
+and exploitability are exact, and a mixture is drawn once per episode.
 """
 READING = """\
-- **NashConv** is what both seats together would gain by a best response each: 0 at equilibrium. \
+- **NashConv** is the sum of what a best response gains in each seat: 0 at equilibrium. \
 It is in the game's units. The largest payoff is 1 in rock-paper-scissors (RPS), 50 in biased RPS, \
 2 in Kuhn poker and 13 in Leduc poker.
 - An **answer** of each side is the unit of training: one exact best response, or {steps} steps of \
-improvement. A step is one of the natural policy gradient with exact values; it stands for \
-reinforcement learning with a budget. Algorithms that train several policies at once take as many \
-answers per round, so they have fewer rounds. Plays for the payoff table come on top; the column \
+improvement. A step is one of the natural policy gradient with exact values; it represents \
+reinforcement learning with a budget. Algorithms that train several policies at once need as many \
+answers per round, so they have fewer rounds. The payoff table is not included; the column \
 **payoffs** counts its cells.
-- Figures are means over seeds with Student's 95 % interval. A seed draws the first policies, and \
-what an algorithm draws. Where no interval stands, there is one seed.
-- In Kuhn and Leduc each seat has a population of its own. In RPS both seats share one, but for \
+- Figures are means over seeds with Student's 95 % interval. A seed determines the first \
+policies, and \
+the random draws of an algorithm. Figures without an interval have one seed.
+- In Kuhn and Leduc each seat has its own population. In RPS both seats share one, except in \
 the independent learners. With a table per seat the live mirror of Kuhn and Leduc is the same as \
 independent learners.
 """
 TRAPS = """\
-- The average and the mixtures are of policies, by how often each comes to a state, not of logits.
-- A mixture is drawn once per play. Its behavioural equivalent is exact; a property test compares \
+- Averages and mixtures combine policies, weighted by their probability to reach a state, not \
+logits.
+- A mixture is drawn once per episode. Its behavioural equivalent is exact; a property test \
+compares \
 payoffs.
-- `pfsp` takes the newest policy's own rate of wins, exact; rates from training plays would be \
+- `pfsp` uses the newest policy's exact win rates; rates from training episodes would be \
 biased.
 - Indices of delta-uniform count stored policies, not steps.
-- Comparisons are at equal answers, not at equal rounds, and payoffs of the table are counted.
+- Comparisons use equal numbers of answers, not of rounds, and payoffs of the table are counted.
 - Anytime PSRO and XDO solve a linear program in the whole game every round; the columns do not \
 count it.
-- The gate, PFSP and the league go by the rate of wins, a draw being half, while oracles earn the \
-payoffs. In poker what earns more chips may win less often: the gate let {promoted} new policies \
-through in Kuhn or Leduc, of {tried} trained.
-- JPSRO's joint distribution is handed in by its marginals, which is enough where two payoffs sum \
+- The gate, PFSP and the league use the win rate (a draw is half a win), while oracles maximise \
+the \
+payoff. In poker a policy with more chips may win less often: the gate accepted {promoted} new \
+policies \
+in Kuhn or Leduc, of {tried} trained.
+- JPSRO's answer uses the marginals of its joint distribution, which is enough if two payoffs sum \
 to 0.
-- The references count other things: a pass of CFR, CFR+ or MMD is one over the whole tree, and \
+- The references count other units: a pass of CFR, CFR+ or MMD is one over the whole tree, and \
 external sampling has {each} sampled passes for one. MMD has alpha {alpha} and steps of {step}, in \
-units of the largest payoff, so it tends to an equilibrium with entropy, not to NashConv 0; its \
+units of the largest payoff, so it converges to an equilibrium with entropy, not to NashConv 0. \
+Its \
 step was not tuned, and these are few passes for it.
 """
 MISSING = {
-    "AlphaGo": "the recipe of uniform past; its further parts are not of the frame",
+    "AlphaGo": "the recipe of uniform past; its other parts are outside the frame",
     "Nash + uniform, history mix, QRE, RRD": "one meta-solver each",
     "SP-PSRO": "a second new policy a round in anytime PSRO",
-    "online double oracle": "a meta-solver that keeps a state from round to round (Hedge)",
+    "online double oracle": "a meta-solver with a state between rounds (Hedge)",
     "NXDO": "a deep oracle; with tables it is XDO",
     "behaviour and response diversity, unified, policy-space diversity": "other aims of `Diverse`",
-    "EPSRO": "a payoff table that leaves out cells",
-    "Team-PSRO, FXP": "a world of teams; the worlds of this page have two single seats",
-    "NAC, self-adaptive PSRO": "solvers that are learnt",
+    "EPSRO": "a payoff table without some cells",
+    "Team-PSRO, FXP": "a game of teams; the games of this page have two single seats",
+    "NAC, self-adaptive PSRO": "solvers that are learned",
     "FTW": "training of options and internal rewards by population",
-    "Simplex-NeuPL": "policies that are told the mixture they answer",
+    "Simplex-NeuPL": "policies that get the mixture to answer as input",
     "NeuPL itself": "one network for all rows; tables share nothing, hence NeuPL-like",
     "MAGE's pool": "scripted bots as members",
-    "DCFR, Linear CFR": "not drawn as references",
+    "DCFR, Linear CFR": "not run as references",
     "Deep CFR, DREAM, ESCHER": "networks",
     "NeuRD, R-NaD": "the changing rewards of R-NaD; NeuRD's step is close to the live mirror's",
 }
@@ -139,8 +146,8 @@ def page(results: Results) -> str:
     each = REFERENCES["external-sampling MCCFR"].each
     promoted, tried = gate(results)
     words = {"each": each, "alpha": ALPHA, "step": STEP, "promoted": promoted, "tried": tried}
-    parts += ["## What is easily got wrong", TRAPS.format(**words).strip()]
-    parts += ["## What is not here", markdown(("algorithm", "what is missing"), MISSING.items())]
+    parts += ["## Pitfalls", TRAPS.format(**words).strip()]
+    parts += ["## What is missing", markdown(("algorithm", "what is missing"), MISSING.items())]
     return "\n\n".join(parts) + "\n"
 
 
@@ -172,7 +179,7 @@ def figures_table(results: Results, names: list[str]) -> str:
         took = [f"{mean(last, figure):,.0f}" for figure in ("rounds", "payoffs", "members")]
         texts = [shown_at(row, END) for row in rows]
         lines.append((name, *texts, shown_at(last, OWN), str(answers(last)[-1]), *took))
-    note = f"Answers, rounds, payoffs and members are those in {GAMES[there[-1]]}."
+    note = f"Answers, rounds, payoffs and members are for {GAMES[there[-1]]}."
     return f"{markdown(head, lines)}\n\n{note}"
 
 
@@ -194,7 +201,7 @@ def claims_table(results: Results) -> str:
     table = markdown(("claim", "here", "figures"), lines)
     number = sum(map(len, verdicts(results).values()))
     corrected = (
-        f"The words on differences, seed by seed, are corrected for all {number} of them by Holm's "
+        f"The verdicts on differences, seed by seed, are corrected for all {number} by Holm's "
         f"method, at p < {LEVEL}; the intervals are not."
     )
     return f"{table}\n\n{corrected}"

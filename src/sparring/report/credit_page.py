@@ -104,7 +104,7 @@ def number(value: float | None) -> str:
 def _options(settings: dict[str, Any]) -> str:
     text = f", playouts {settings['playouts']}" if "playouts" in settings else ""
     if settings.get("reward"):
-        text += f"; estimators are paid by {settings['reward']} in place of the game"
+        text += f"; the reward is {settings['reward']} instead of the game's"
     return text
 
 

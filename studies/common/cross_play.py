@@ -70,12 +70,12 @@ class Match(NamedTuple):
     Args:
         won: the share of games that the first team wins; one in which nobody wins is half a win.
         legal: the share of each player's replies that were legal.
-        said: of each player.
+        speeches: of each player.
     """
 
     won: float
     legal: list[float]
-    said: list[Spoken]
+    speeches: list[Spoken]
 
 
 class Base(NamedTuple):
@@ -220,7 +220,7 @@ def matrix(
     for first, second in pairs:
         game = game_for(base, [needs[first], needs[second]])
         came = match(game, [agents[first], agents[second]], games=games, stream=stream)
-        speeches = [speech._asdict() for speech in came.said]
+        speeches = [speech._asdict() for speech in came.speeches]
         rows.append({"first": first, "second": second, **came._asdict(), "said": speeches})
     return rows
 

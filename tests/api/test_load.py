@@ -140,13 +140,13 @@ def test_a_trainer_that_removes_the_checkpoint_being_loaded_costs_nothing(traine
 
 
 def test_a_trainer_that_removes_all_checkpoints_listed_costs_nothing(trained, monkeypatch):
-    found, steps = checkpoint._checkpoints_in, iter((4, 5))
+    original, steps = checkpoint._checkpoints_in, iter((4, 5))
 
     def slow(root):
-        entries = found(root)
+        entries = original(root)
         if (step := next(steps, None)) is not None:
             with monkeypatch.context() as patch:
-                patch.setattr(checkpoint, "_checkpoints_in", found)
+                patch.setattr(checkpoint, "_checkpoints_in", original)
                 move_on(trained, step)
         return entries
 

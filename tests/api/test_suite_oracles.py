@@ -53,10 +53,10 @@ def test_the_report_says_per_seat_and_overall_how_moves_were_judged(tmp_path):
     report = evaluation(tmp_path, PLAIN, judged(NIM), SUDOKU).run(workers=1)
     nim, sudoku = of(report, "nim"), of(report, "sudoku")
     assert nim["oracle"] == {"name": "minimax", "options": {}} and of(report, "kuhn")["oracle"] is None
-    for found in (nim["overall"], *nim["seats"], sudoku["overall"]):
+    for figures in (nim["overall"], *nim["seats"], sudoku["overall"]):
         for key in ("success", "optimal", "regret"):
-            assert found[key]["low"] <= found[key]["mean"] <= found[key]["high"]
-        assert found["oracle"]["judged"] == found["oracle"]["turns"] > 0
+            assert figures[key]["low"] <= figures[key]["mean"] <= figures[key]["high"]
+        assert figures["oracle"]["judged"] == figures["oracle"]["turns"] > 0
     assert nim["overall"]["oracle"]["turns"] == sum(seat["oracle"]["turns"] for seat in nim["seats"])
     assert nim["overall"]["success"]["mean"] == nim["overall"]["win"]["mean"]
     assert sudoku["seats"] == [] and sudoku["overall"]["games"] == GAMES
@@ -70,8 +70,8 @@ def test_the_report_says_per_seat_and_overall_how_moves_were_judged(tmp_path):
 @pytest.mark.slow
 def test_the_number_of_workers_changes_nothing(tmp_path):
     rows = judged(NIM), SUDOKU
-    one, two = (plain(evaluation(tmp_path / str(workers), *rows).run(workers=workers)) for workers in (1, 2))
-    assert one == two
+    first, second = (plain(evaluation(tmp_path / str(workers), *rows).run(workers=workers)) for workers in (1, 2))
+    assert first == second
 
 
 def test_kept_pieces_are_extended_and_broken_off_ones_go_on(tmp_path, monkeypatch):
@@ -104,10 +104,10 @@ def test_what_was_kept_without_an_oracle_stays_good_for_rows_without_one(tmp_pat
     assert again.played == 2 * GAMES  # nim alone
     assert of(report, "nim")["overall"]["oracle"]["judged"] > 0
     back = evaluation(tmp_path, PLAIN, judged(NIM), judged=False)
-    found = back.run(workers=1)
-    assert back.played == 0 and of(found, "nim")["oracle"] is None and "regret" not in of(found, "nim")["overall"]
+    plain_report = back.run(workers=1)
+    assert back.played == 0 and of(plain_report, "nim")["oracle"] is None and "regret" not in of(plain_report, "nim")["overall"]
     same = {key: of(report, "nim")["overall"][key] for key in ("games", "wins", "return", "illegal", "score")}
-    assert same == {key: of(found, "nim")["overall"][key] for key in same}  # to judge the games changes none of them
+    assert same == {key: of(plain_report, "nim")["overall"][key] for key in same}  # to judge the games changes none of them
 
 
 def test_oracles_are_of_rows_or_of_all_and_keys_of_before_hold(tmp_path):

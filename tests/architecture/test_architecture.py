@@ -47,10 +47,10 @@ def test_no_line_has_more_than_a_hundred_columns():
 
 def test_the_readme_draws_every_package_in_order():
     packages = (SOURCE.parents[1] / "README.md").read_text().partition("## The packages")[2]
-    drawn = re.findall(r"`([a-z_]+)`", "".join(line.split("|")[1] for line in packages.splitlines() if line.startswith("| `")))
+    listed = re.findall(r"`([a-z_]+)`", "".join(line.split("|")[1] for line in packages.splitlines() if line.startswith("| `")))
     there = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
-    assert sorted(drawn) == sorted(there)
-    assert drawn == rules.ORDER
+    assert sorted(listed) == sorted(there)
+    assert listed == rules.ORDER
     assert [path.name for path in SOURCE.glob("*.py")] == ["__init__.py"]
 
 
@@ -62,7 +62,7 @@ def test_nobody_waits_with_a_timeout_on_a_simple_queue():
 
 def test_only_the_room_of_openspiel_names_it():
     files = (path for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    assert {str(path): found for path in files if (found := rules.openspiel_named(path.relative_to(SOURCE).as_posix(), path.read_text()))} == {}
+    assert {str(path): lines for path in files if (lines := rules.openspiel_named(path.relative_to(SOURCE).as_posix(), path.read_text()))} == {}
 
 
 @every_case(
@@ -87,7 +87,7 @@ def test_a_name_of_openspiel_is_noticed_elsewhere(text):
 @pytest.mark.always
 def test_only_games_over_openspiel_name_their_class():
     files = {path: rules.games_named(path.relative_to(SOURCE).as_posix(), path.read_text()) for path in FILES}
-    assert {str(path): found for path, found in files.items() if found} == {}
+    assert {str(path): names for path, names in files.items() if names} == {}
     typed = "if TYPE_CHECKING:\n    from sparring.environments.openspiel.base import Game"
     assert rules.games_named("measure/oracle_regret.py", typed) and rules.games_named("environments/talk.py", typed)
     assert rules.games_named("environments/nim.py", "from sparring.environments.openspiel.base import Game\nclass Nim(Game): ...") == []
@@ -236,7 +236,7 @@ def test_the_library_knows_no_study_and_studies_use_its_public_names_alone():
 
 
 def test_rooms_without_torch_do_not_bring_it_in_through_others():
-    modules = [path for path in FILES if (own := module(path)) and (not rules.within(own, (*rules.TORCH_PACKAGES, "api", "cli", "report")) or rules.within(own, rules.NO_TORCH))]
+    modules = [path for path in FILES if (name := module(path)) and (not rules.within(name, (*rules.TORCH_PACKAGES, "api", "cli", "report")) or rules.within(name, rules.NO_TORCH))]
     names = [".".join(("sparring", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__") for path in modules]
     assert len(names) > 80
     code = f"import importlib, sys\nfor name in {names!r}:\n    importlib.import_module(name)\n    assert 'torch' not in sys.modules, name"

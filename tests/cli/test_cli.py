@@ -56,22 +56,22 @@ def test_a_run_folder_has_everything_and_its_configuration_runs_verbatim(trained
 
 def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
     outcome = call("train", "kuhn-tiny", "seed=3", "--dry-run", "--run", tmp_path / "run")
-    found = yaml.safe_load(outcome.stdout)
-    assert found["plan"]["games_in_all"] == 450 * 1024
-    assert found["plan"]["time"].endswith("write: sparring train RECIPE steps=3")
+    printed = yaml.safe_load(outcome.stdout)
+    assert printed["plan"]["games_in_all"] == 450 * 1024
+    assert printed["plan"]["time"].endswith("write: sparring train RECIPE steps=3")
     assert not (tmp_path / "run").exists()
     as_json = json.loads(call("train", "kuhn-tiny", "seed=3", "--dry-run", "--json", "--run", tmp_path / "run").stdout)
     assert resolve(as_json["configuration"]).seed == 3
-    assert as_json["plan"]["updates"] == found["plan"]["updates"] and found.keys() == {"plan"}
+    assert as_json["plan"]["updates"] == printed["plan"]["updates"] and printed.keys() == {"plan"}
 
 
-@pytest.mark.parametrize("own", ["league.answer=nash", "matchmaker.name=meta_strategy", "league.learners={main: {matchmaker: {name: meta_strategy}}}"])
-def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, own):
-    three = ["environments=[{name: kuhn_poker, options: {players: 3}}]", "league.every=20", own]
+@pytest.mark.parametrize("override", ["league.answer=nash", "matchmaker.name=meta_strategy", "league.learners={main: {matchmaker: {name: meta_strategy}}}"])
+def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, override):
+    three = ["environments=[{name: kuhn_poker, options: {players: 3}}]", "league.every=20", override]
     for how in (["--dry-run"], ["--run", tmp_path / "run"]):
         outcome = call("train", "kuhn-tiny", *three, *how)
         assert isinstance(outcome.exception, SparringError) and "is for two teams, and 'kuhn_poker' has 3" in str(outcome.exception)
-    assert own.partition("=")[0].removesuffix(".name") in str(outcome.exception) and not (tmp_path / "run").exists()
+    assert override.partition("=")[0].removesuffix(".name") in str(outcome.exception) and not (tmp_path / "run").exists()
 
 
 def test_a_dry_run_refuses_and_resuming_goes_on_without_a_recipe(trained):
@@ -148,8 +148,8 @@ def test_evaluate_measures(trained):
     assert 0 <= low < high <= 1
     assert result["figures"]["nash_conv/kuhn_poker"] > 0
     assert result["weights"] == "EMA weights"
-    shown = call("evaluate", trained, "--games", 4, "--no-exact").stdout
-    assert "random" in shown and ", EMA weights." in shown
+    stdout = call("evaluate", trained, "--games", 4, "--no-exact").stdout
+    assert "random" in stdout and ", EMA weights." in stdout
 
 
 def test_evaluate_binds_seeds_rates_the_league_and_says_whose_weights(trained):
@@ -194,9 +194,9 @@ def test_doctor_and_narrow_terminals_wrap_names_and_cut_none(monkeypatch):
 
     monkeypatch.setattr(PlainConsole, "is_terminal", True)
     monkeypatch.setenv("COLUMNS", "60")
-    shown = call("list", "recipes").stdout
-    assert "…" not in shown
-    names = "".join(line.split("│")[1].strip() for line in shown.splitlines() if "│" in line)
+    stdout = call("list", "recipes").stdout
+    assert "…" not in stdout
+    names = "".join(line.split("│")[1].strip() for line in stdout.splitlines() if "│" in line)
     assert "vpr/minesweeper-tiny-released" in names
 
 

@@ -46,8 +46,8 @@ def refusal(*words):
     ],
 )
 def test_training_says_what_to_write(words, advice, tmp_path):
-    said = refusal("train", *words, "--run", str(tmp_path / "run"))
-    assert advice in said and len(said) < 900
+    message = refusal("train", *words, "--run", str(tmp_path / "run"))
+    assert advice in message and len(message) < 900
 
 
 @pytest.mark.parametrize(
@@ -62,8 +62,8 @@ def test_training_says_what_to_write(words, advice, tmp_path):
     ],
 )
 def test_what_was_removed_says_what_to_write_instead(words, advice):
-    said = refusal(*words)
-    assert advice in said and "\n" not in said
+    message = refusal(*words)
+    assert advice in message and "\n" not in message
 
 
 def test_an_environment_and_the_folder_of_a_run_are_told_apart(tmp_path, monkeypatch):
@@ -103,8 +103,8 @@ def test_names_that_begin_alike_come_first_and_verbs_are_answered_by_the_nearest
     assert nearest("kuhn", ["urn", "kuhn_poker", "kuhn_rounds", "run"])[0] == "kuhn_poker"
     assert nearest("", ["urn"]) == []
     assert [row["name"] for row in entries("recipes")][:3] == ["demo", "kuhn-tiny", "tictactoe-tiny"]
-    found = CliRunner().invoke(app, ["lst"])
-    assert found.exit_code == 2 and "Did you mean 'list'?" in found.output
+    outcome = CliRunner().invoke(app, ["lst"])
+    assert outcome.exit_code == 2 and "Did you mean 'list'?" in outcome.output
 
 
 def test_a_run_is_planned_and_measured_as_its_configuration_says():
@@ -191,9 +191,9 @@ def test_what_the_disk_refuses_is_one_line_with_the_path(arguments, words, train
     (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
     outcome = call(*(argument.replace("{tmp}", str(tmp_path)).replace("{run}", str(trained)) for argument in arguments))
     assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
-    said = str(outcome.exception)
-    assert all(word in said for word in words), said
-    assert "\n" not in said and len(said) < 900
+    message = str(outcome.exception)
+    assert all(word in message for word in words), message
+    assert "\n" not in message and len(message) < 900
 
 
 CODES = ["EIO", "EFBIG", "ENAMETOOLONG", "EISDIR", "ENOENT", "ENOTDIR", "ENOSPC", "EDQUOT", "EACCES", "EROFS", "EPERM", "EBUSY", "EMFILE"]
@@ -255,8 +255,8 @@ def test_an_unexpected_error_is_one_line_and_debugging_shows_the_trace(broken, d
 
 def test_messages_are_one_line_of_limited_length(monkeypatch):
     monkeypatch.delenv("SPARRING_DEBUG", raising=False)
-    said = message_of(ConfigError("a\nb" + "x" * 10_000))
-    assert said.startswith("error: a b") and "\n" not in said and len(said) < 4100
+    message = message_of(ConfigError("a\nb" + "x" * 10_000))
+    assert message.startswith("error: a b") and "\n" not in message and len(message) < 4100
 
 
 @pytest.mark.slow

@@ -80,9 +80,9 @@ def refusal(*overrides):
     ids=lambda text: quoted(text, 60),
 )
 def test_wrong_values_get_one_line(override, message):
-    said = refusal(override)
-    assert message in said
-    assert "\n" not in said and len(said) < 900
+    refused = refusal(override)
+    assert message in refused
+    assert "\n" not in refused and len(refused) < 900
 
 
 @pytest.mark.parametrize(
@@ -182,8 +182,8 @@ REFUSED = {
 
 @every_case("name", REFUSED)
 def test_gpus_that_do_not_fit_are_refused_with_what_to_write(name):
-    overrides, said = REFUSED[name]
-    with pytest.raises(ConfigError, match=said):
+    overrides, message = REFUSED[name]
+    with pytest.raises(ConfigError, match=message):
         configured(*overrides)
 
 
@@ -205,14 +205,14 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_gpus_that_fit_are_taken_and_read_back(name):
-    found = configured(*ACCEPTED[name])
-    assert resolve(found.model_dump(mode="json")) == found
+    config = configured(*ACCEPTED[name])
+    assert resolve(config.model_dump(mode="json")) == config
 
 
 def test_a_policy_on_a_gpu_is_written_as_given():
     """So that the bytes of configurations of before stay as they were."""
-    said = configured().model_dump(mode="json")
-    assert "gpus" not in said["learner"] and not {"gpus", "gpus_per_worker", "share_gpus"} & said["scale"].keys()
+    written = configured().model_dump(mode="json")
+    assert "gpus" not in written["learner"] and not {"gpus", "gpus_per_worker", "share_gpus"} & written["scale"].keys()
     policies = ["policies.a={}", "policies.b={model: {device: 'cuda:1'}}", "roles={first: a, second: b}"]
     with pytest.raises(ConfigError, match=r"GPU 1 is given twice"):
         configured(*policies, "sampler={name: vllm, device: cuda, gpus: [1]}", "scale.share_gpus=false")

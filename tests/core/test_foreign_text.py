@@ -88,7 +88,7 @@ def test_a_plug_in_from_outside_may_say_either(slot, tmp_path, monkeypatch):
     assert slot_of(f"pack.{name}") == "environments"
 
 
-def said(*arguments):
+def stdout_of(*arguments):
     outcome = CliRunner().invoke(cli.app, arguments)
     assert outcome.exit_code == 0, outcome.output
     return outcome.stdout
@@ -96,10 +96,10 @@ def said(*arguments):
 
 @pytest.mark.parametrize("option", ["--game", "--environment"])
 def test_the_command_line_reads_both(option):
-    found = json.loads(said("evaluate", "--agent", "random", option, "kuhn_poker", "--games", "2", "--no-exact", "--json"))
-    assert {row["game"] for row in found["matches"]} == {"kuhn_poker"}
+    report = json.loads(stdout_of("evaluate", "--agent", "random", option, "kuhn_poker", "--games", "2", "--no-exact", "--json"))
+    assert {row["game"] for row in report["matches"]} == {"kuhn_poker"}
 
 
-@pytest.mark.parametrize(("old", "new", "one"), [("agents", "players", "minimax"), ("games", "environments", "nim")])
-def test_lists_have_both_names(old, new, one):
-    assert said("list", old) == said("list", new) and one in said("list", old)
+@pytest.mark.parametrize(("old", "new", "name"), [("agents", "players", "minimax"), ("games", "environments", "nim")])
+def test_lists_have_both_names(old, new, name):
+    assert stdout_of("list", old) == stdout_of("list", new) and name in stdout_of("list", old)

@@ -76,13 +76,13 @@ def test_an_address_that_two_readers_might_read_differently_is_none(url):
 
 
 def test_the_line_that_the_error_names_helps(monkeypatch):
-    found, key = parse_address("http://gpu.lan:8000/v1"), "MY_API_KEY"
+    address, key = parse_address("http://gpu.lan:8000/v1"), "MY_API_KEY"
     with pytest.raises(ConfigError) as caught:
-        check_host(found, key)
+        check_host(address, key)
     monkeypatch.setenv(*re.search(rf"({HOSTS})=(\S+)", str(caught.value)).groups())
-    check_host(found, key)
+    check_host(address, key)
     monkeypatch.setenv(HOSTS, "other.lan, GPU.lan:8000")
-    check_host(found, key)
+    check_host(address, key)
     with pytest.raises(ConfigError):
         check_host(parse_address("http://gpu.lan:9000/v1"), key)
 
@@ -143,13 +143,13 @@ def test_a_recipe_keeps_no_answers_where_it_likes(cache, tmp_path, monkeypatch):
 
 
 def test_named_and_typed_places_are_taken_and_links_out_of_them_are_not(tmp_path, monkeypatch):
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    monkeypatch.setenv(FILES, str(kept))
-    assert cache_file(str(kept / "a.jsonl")) == kept / "a.jsonl"
-    (kept / "out.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    monkeypatch.setenv(FILES, str(folder))
+    assert cache_file(str(folder / "a.jsonl")) == folder / "a.jsonl"
+    (folder / "out.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
     with pytest.raises(ConfigError, match="have not named"):
-        cache_file(str(kept / "out.jsonl"))
+        cache_file(str(folder / "out.jsonl"))
     typed = tmp_path / "a folder" / "b.jsonl"
     trust_typed([f"endpoint model=m cache='{typed}'", f"rewards.0.cache={tmp_path}/c.jsonl"])
     trust_file(tmp_path / "d.jsonl")

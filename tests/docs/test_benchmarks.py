@@ -25,14 +25,14 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 def imported():
     """Return the packages that the scripts import, theirs excepted."""
-    found = set()
+    packages = set()
     for name in SCRIPTS:
         for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
-                found |= {alias.name.partition(".")[0] for alias in node.names}
+                packages |= {alias.name.partition(".")[0] for alias in node.names}
             elif isinstance(node, ast.ImportFrom):
-                found.add(node.module.partition(".")[0])
-    return found - set(SCRIPTS)
+                packages.add(node.module.partition(".")[0])
+    return packages - set(SCRIPTS)
 
 
 def required():
@@ -76,20 +76,20 @@ def test_a_quick_run_changes_what_is_left_out_alone_and_is_a_trial(monkeypatch):
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--sizes", type=int, nargs="+", default=[1, 8])
     monkeypatch.setattr(sys, "argv", ["benchmarks/x.py", "--quick", "--rounds", "3"])
-    given = published.settings(parser, quick={"rounds": 1, "sizes": [1]})
-    assert (given.rounds, given.sizes, given.quick, given.out) == (3, [1], True, published.TRIALS)
-    assert given.source["setting"] == {"rounds": 3, "sizes": [1], "quick": True}
+    options = published.settings(parser, quick={"rounds": 1, "sizes": [1]})
+    assert (options.rounds, options.sizes, options.quick, options.out) == (3, [1], True, published.TRIALS)
+    assert options.source["setting"] == {"rounds": 3, "sizes": [1], "quick": True}
 
 
-@pytest.mark.parametrize(("script", "said"), [("import nowhere_at_all", "No module named 'nowhere_at_all'"), ("pass", "peer.py ended with 0")])
-def test_the_error_of_a_peer_is_shown(tmp_path, script, said):
+@pytest.mark.parametrize(("script", "message"), [("import nowhere_at_all", "No module named 'nowhere_at_all'"), ("pass", "peer.py ended with 0")])
+def test_the_error_of_a_peer_is_shown(tmp_path, script, message):
     """By a process of its own: the text of the peer goes to the terminal, and the script ends with an error."""
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "peer.py").write_text(script)
     lines = ["import sys, pathlib, common", f"common.ROOT = pathlib.Path({str(tmp_path)!r})", "common.PEERS = pathlib.Path(sys.executable)", "common.ask_peer('peer.py')"]
     code = "; ".join(lines)
     done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and said in done.stderr and "CalledProcessError" not in done.stderr
+    assert done.returncode == 1 and message in done.stderr and "CalledProcessError" not in done.stderr
 
 
 def test_the_tools_that_peers_look_for_are_not_found_in_the_folder():

@@ -77,11 +77,11 @@ def test_an_unknown_command_is_refused_with_the_entry_to_add(tmp_path):
         table.Entry(command="sparring  'list'", add=""),
         table.Entry(command="make gone", add=""),
     ]
-    said = table.complaint(table.documented(tmp_path), known)
-    assert "does not know a command of docs/quickstart.md; add:" in said
-    assert "- command: 'sparring train ''credit={name: rae}'''\n  add: steps=2" in said
-    assert "sparring list" not in said
-    assert "delete its entry in docs/commands.yaml: make gone" in said
+    complaint = table.complaint(table.documented(tmp_path), known)
+    assert "does not know a command of docs/quickstart.md; add:" in complaint
+    assert "- command: 'sparring train ''credit={name: rae}'''\n  add: steps=2" in complaint
+    assert "sparring list" not in complaint
+    assert "delete its entry in docs/commands.yaml: make gone" in complaint
 
 
 @pytest.mark.parametrize(
@@ -188,11 +188,11 @@ def test_a_command_that_fails_is_told_with_its_output(shop, capsys):
 def test_a_command_of_an_earlier_page_is_not_run_again_and_its_runs_are_there(
     shop, tmp_path, capsys
 ):
-    made = {
+    training = {
         "command": "mkdir -p runs/a && touch runs/a/config.yaml runs/a/metrics.jsonl"
     }
-    tried(shop, "README.md", made)
-    assert tried(shop, "docs/a.md", made, {"command": "ls runs/a", "expect": "metrics.jsonl"}) == []
+    tried(shop, "README.md", training)
+    assert tried(shop, "docs/a.md", training, {"command": "ls runs/a", "expect": "metrics.jsonl"}) == []
     assert capsys.readouterr().out.count("mkdir") == 1
 
 
@@ -304,8 +304,8 @@ def test_changed_files_are_those_of_the_commit_and_none_without_a_parent(tmp_pat
 
 
 def test_commands_that_need_each_other_stand_in_one_group():
-    made, other = "sparring train kuhn-tiny --run runs/a", "sparring train kuhn-tiny seed=1"
-    lines = [made, other, "sparring show runs/demo", "sparring export runs/a my-model", "sparring list credit"]
+    training, other = "sparring train kuhn-tiny --run runs/a", "sparring train kuhn-tiny seed=1"
+    lines = [training, other, "sparring show runs/demo", "sparring export runs/a my-model", "sparring list credit"]
     lines += ["sparring evaluate --agent 'exported folder=my-model'", "sparring show runs/kuhn-tiny-seed1"]
     lines += ["sparring train kuhn-tiny"]
     lines += ["sparring train teams.yaml", "sparring play runs/teams-seed0", "sparring report runs/demo/x"]
@@ -313,7 +313,7 @@ def test_commands_that_need_each_other_stand_in_one_group():
     groups = lines_of(table.in_groups([left_out, *rows_of(*lines)], small=True))
     assert sorted(groups) == sorted(
         [
-            [made, "sparring export runs/a my-model", "sparring evaluate --agent 'exported folder=my-model'"],
+            [training, "sparring export runs/a my-model", "sparring evaluate --agent 'exported folder=my-model'"],
             [other, "sparring show runs/kuhn-tiny-seed1"],
             ["sparring train teams.yaml", "sparring play runs/teams-seed0"],
             *([line] for line in ("sparring show runs/demo", "sparring list credit", "sparring train kuhn-tiny")),
@@ -358,8 +358,8 @@ def test_every_run_that_a_command_reads_is_made_by_an_earlier_one_of_its_page():
 
 def choose(commit="", only=""):
     """Return the chosen commands of the pages, as (page, text)."""
-    wanted = trying.chosen(*pages_and_table(), only=only, rotation=commit, small=True)
-    return [(page, command.text) for page, rows in wanted.items() for command, _ in rows]
+    pages = trying.chosen(*pages_and_table(), only=only, rotation=commit, small=True)
+    return [(page, command.text) for page, rows in pages.items() for command, _ in rows]
 
 
 def test_every_command_comes_up_at_one_commit_in_seven_and_those_of_three_pages_at_each():
@@ -400,16 +400,16 @@ def test_nothing_is_run_where_the_pattern_names_what_is_never_run():
 
 
 def make(*arguments):
-    own = ("MAKE", "MFLAGS", "ROTATION", "COMMIT", "ONLY")  # of the make that runs the tests
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    inherited = ("MAKE", "MFLAGS", "ROTATION", "COMMIT", "ONLY")  # of the make that runs the tests
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(inherited)}
     line = ["make", "--no-print-directory", *arguments]
     return subprocess.run(line, cwd=rotation.ROOT, env=environment, check=True, capture_output=True, text=True).stdout
 
 
 def test_clean_removes_every_environment_that_a_target_makes():
-    made = set(re.findall(r"\.venv[\w-]*", (rotation.ROOT / "Makefile").read_text(encoding="utf-8")))
-    assert {".venv", ".venv-wheel", ".venv-verl", ".venv-peers"} <= made
-    assert made <= set(make("--dry-run", "clean").split())
+    environments = set(re.findall(r"\.venv[\w-]*", (rotation.ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert {".venv", ".venv-wheel", ".venv-verl", ".venv-peers"} <= environments
+    assert environments <= set(make("--dry-run", "clean").split())
 
 
 def test_help_has_a_line_for_every_target():

@@ -137,13 +137,13 @@ def test_a_results_file_without_a_source_is_refused(key):
 
 
 def parser():
-    found = argparse.ArgumentParser()
-    found.add_argument("study", choices=("methods", "noise"))
-    found.add_argument("--seeds", type=int, default=3)
-    found.add_argument("--variants", nargs="+", default=("a", "b"))
-    found.add_argument("--workers", type=int, default=2)
-    found.add_argument("changes", nargs="*", default=["steps=100"])
-    return found
+    options = argparse.ArgumentParser()
+    options.add_argument("study", choices=("methods", "noise"))
+    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--variants", nargs="+", default=("a", "b"))
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("changes", nargs="*", default=["steps=100"])
+    return options
 
 
 @pytest.mark.parametrize(
@@ -174,31 +174,31 @@ def test_a_results_file_keeps_the_whole_command_and_its_commit(tmp_path, monkeyp
     )
     row = {"game": "sudoku", "starts": "unseen", "values": {"solved": {"0": 0.5}}}
     path = published.record("x", [row], published.settings(parser(), "study"))
-    kept = json.loads(path.read_text(encoding="utf-8"))
+    document = json.loads(path.read_text(encoding="utf-8"))
     assert path == tmp_path / "own.json"
-    assert kept["command"] == "python benchmarks/x.py noise steps=20 'a b'"
-    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", kept["commit"])
-    assert kept["setting"] == {
+    assert document["command"] == "python benchmarks/x.py noise steps=20 'a b'"
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", document["commit"])
+    assert document["setting"] == {
         "study": "noise",
         "seeds": 3,
         "variants": ["a", "b"],
         "changes": ["steps=20", "a b"],
     }
-    assert {"python", "torch", "sparring", "numpy", "open_spiel", "transformers"} <= kept[
+    assert {"python", "torch", "sparring", "numpy", "open_spiel", "transformers"} <= document[
         "versions"
     ].keys()
 
 
 @pytest.mark.parametrize(
-    ("words", "kept"),
+    ("words", "portable"),
     [
         (["a", "--out", "x", "b"], ["a", "b"]),
         (["--folder=x", "--workers", "2"], ["--workers", "2"]),
         (["--out", "--folder"], []),
     ],
 )
-def test_a_command_names_no_place_on_a_machine(words, kept):
-    assert published.portable(words) == kept
+def test_a_command_names_no_place_on_a_machine(words, portable):
+    assert published.portable(words) == portable
 
 
 def test_record_refuses_what_the_check_refuses(tmp_path, monkeypatch):
@@ -215,9 +215,9 @@ def test_record_refuses_what_the_check_refuses(tmp_path, monkeypatch):
 
 def test_markers_of_both_kinds_are_filled():
     text = "a\n<!-- table: t -->\nold\n<!-- end -->\nb <!-- figure: f -->1<!-- end --> c\n"
-    found = measured.filled(text, {"t": lambda: "new", "f": lambda: "0.5"})
+    page = measured.filled(text, {"t": lambda: "new", "f": lambda: "0.5"})
     assert (
-        found == "a\n<!-- table: t -->\nnew\n<!-- end -->\nb <!-- figure: f -->0.5<!-- end --> c\n"
+        page == "a\n<!-- table: t -->\nnew\n<!-- end -->\nb <!-- figure: f -->0.5<!-- end --> c\n"
     )
     assert measured.marks(text) == ["t", "f"]
 
@@ -255,8 +255,8 @@ def test_intervals_come_from_the_values_per_seed_and_stay_where_the_figure_can_b
 
 def test_differences_are_paired_by_the_seeds_that_both_have():
     other = {"values": {"solved": {"2": 0.6, "0": 0.7, "7": 0.1}}}
-    found = measured.less(ROW, other, "solved")
-    assert (round(found.mean, 6), found.count) == (0.2, 2)
+    difference = measured.less(ROW, other, "solved")
+    assert (round(difference.mean, 6), difference.count) == (0.2, 2)
     with pytest.raises(ValueError, match="share no seed"):
         measured.less(ROW, {"values": {"solved": {"7": 0.1}}}, "solved")
 

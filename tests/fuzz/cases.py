@@ -38,7 +38,7 @@ def random_case(seed, number, quick):
     train, recipe, overrides = draw.random() < TRAINED, draw.choice(RECIPES), tuple(quick)
     for _ in range(draw.choice((1, 1, 1, 2, 2, 3, 5))):
         changed = [(*overrides, change(draw, hostile=not train or draw.random() < 0.2)) for _ in range(TRIES if train else 1)]
-        overrides = next((found for found in changed if not train or resolves(recipe, found)), overrides)
+        overrides = next((candidate for candidate in changed if not train or resolves(recipe, candidate)), overrides)
     return Case(recipe=recipe, overrides=overrides, train=train)
 
 
@@ -110,14 +110,14 @@ def plug_in(draw, hostile):
     place = draw.choice(list(PLACES))
     slot = PLACES[place] if not hostile or draw.random() < 0.9 else draw.choice(list(registry.SLOTS))
     name = draw.choice(registry.names(slot))
-    found = registry.load(slot, name)
+    plugin = registry.load(slot, name)
     parts = [f"name: {name}"]
-    if found.presets and draw.random() < 0.3:
-        parts.append(f"preset: {draw.choice(sorted(found.presets))}")
-    options = dict(found.options)
+    if plugin.presets and draw.random() < 0.3:
+        parts.append(f"preset: {draw.choice(sorted(plugin.presets))}")
+    options = dict(plugin.options)
     if hostile and draw.random() < 0.15:
         options = registry.load(slot, draw.choice(registry.names(slot))).options
-    hints = typing.get_type_hints(found.function, include_extras=True)
+    hints = typing.get_type_hints(plugin.function, include_extras=True)
     spent = budget(name) if slot == "oracles" else ""
     free = sorted(key for key in options if f", {key}: " not in spent)
     for key in draw.sample(free, min(len(free), draw.choice((0, 0, 1, 2)))):
@@ -132,9 +132,9 @@ def option(draw, hostile):
     from sparring.config.plugins import registry
 
     place, name = draw.choice((("credit", "mars"), ("losses.0", "ppo_clip"), ("credit", "gae"), ("matchmaker", "mixed"), ("credit", "grpo")))
-    found = registry.load(PLACES[place], name)
-    key = draw.choice(sorted(found.options) or ["x"])
-    hint = typing.get_type_hints(found.function, include_extras=True).get(key, float)
+    plugin = registry.load(PLACES[place], name)
+    key = draw.choice(sorted(plugin.options) or ["x"])
+    hint = typing.get_type_hints(plugin.function, include_extras=True).get(key, float)
     return f"{place}={{name: {name}, {key}: {value(draw, hint, hostile)}}}"
 
 
@@ -155,9 +155,9 @@ def game(draw, hostile):
     name = draw.choice(OPENSPIEL if hostile and draw.random() < 0.2 else registry.names("environments"))
     parts = []
     if name in registry.names("environments"):
-        found = registry.load("environments", name)
-        hints = typing.get_type_hints(found.function, include_extras=True)
-        for key in draw.sample(sorted(found.options), min(len(found.options), draw.choice((0, 0, 1, 2)))):
+        plugin = registry.load("environments", name)
+        hints = typing.get_type_hints(plugin.function, include_extras=True)
+        for key in draw.sample(sorted(plugin.options), min(len(plugin.options), draw.choice((0, 0, 1, 2)))):
             parts.append(f"{key}: {value(draw, hints.get(key, int), hostile)}")
     judge = draw.choice(registry.names("oracles"))
     oracle = f", oracle: {{name: {judge}{budget(judge)}}}" if draw.random() < 0.2 else ""

@@ -74,8 +74,8 @@ def outcome(recipe, overrides, folder, *, train):
             raise done.exception
         assert done.exit_code == 0, done.output
     except SparringError as error:
-        said = str(error)
-        assert said and "\n" not in said and len(said) <= LONGEST, f"not one line of at most {LONGEST} characters: {said[:3000]!r}"
+        message = str(error)
+        assert message and "\n" not in message and len(message) <= LONGEST, f"not one line of at most {LONGEST} characters: {message[:3000]!r}"
         return "refused"
     return "trained"
 
@@ -86,9 +86,9 @@ def solves_long(config):
     from sparring.environments.foreign import no_rules
     from sparring.play.players.cfr import fits
 
-    asked = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]
+    players = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]
     games = map(configured_game, config.environments)
-    return any(one.name in SOLVERS for one in asked) and not all(no_rules(game) or fits(game, HISTORIES) for game in games)
+    return any(player.name in SOLVERS for player in players) and not all(no_rules(game) or fits(game, HISTORIES) for game in games)
 
 
 @contextlib.contextmanager
@@ -125,8 +125,8 @@ def commit():
     """Return the commit's number, or a fixed one where there is no repository."""
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         here = Path(__file__).parent
-        found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True).stdout
-        return int(found[:12], 16)
+        output = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True).stdout
+        return int(output[:12], 16)
     return 20240229
 
 

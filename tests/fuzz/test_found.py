@@ -63,9 +63,9 @@ def test_a_game_that_is_solved_for_minutes_is_planned_only(tmp_path):
 @pytest.mark.parametrize("judge", registry.names("oracles"))
 def test_an_oracle_has_a_budget(judge, tmp_path):
     """The oracle noisy judged go with 200,000 positions to look at for each turn: minutes that were asked for."""
-    wanted = {"max_histories", "max_states", "simulations"}
+    limits = {"max_histories", "max_states", "simulations"}
     spoilt = registry.load("oracles", "minimax" if judge == "noisy" else judge)
-    assert all(f"{key}: " in cases.budget(judge) for key in wanted & set(spoilt.options))
+    assert all(f"{key}: " in cases.budget(judge) for key in limits & set(spoilt.options))
     changes = [*fuzz.QUICK, f"environments=[{{name: tic_tac_toe, oracle: {{name: {judge}{cases.budget(judge)}}}}}]"]
     ways = {"planned"} if judge in fuzz.SOLVERS else {"trained", "refused"}  # these solve the whole of tic-tac-toe
     assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) in ways

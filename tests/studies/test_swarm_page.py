@@ -56,4 +56,4 @@ def test_what_is_not_seen_is_said_so():
     assert verdict(table, "without PARL's rewards") == "not seen" and verdict(table, "with weights that stay") == "not held"
     assert verdict(table, "rank correlation of chosen and best width: constant") == "not held"
     assert "with eight workers" not in table
-    assert found(results(annealed=ran(4.0))).count("| annealed to zero |") == 3
+    assert figures_by_shape(results(annealed=ran(4.0))).count("| annealed to zero |") == 3

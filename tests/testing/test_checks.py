@@ -51,9 +51,9 @@ BAD_REWARDS = [
 ]
 
 
-@pytest.mark.parametrize(("reward", "error", "said"), BAD_REWARDS)
-def test_a_bad_reward_is_told_as_in_a_run(reward, error, said):
-    with pytest.raises(error, match=said or None):
+@pytest.mark.parametrize(("reward", "error", "message"), BAD_REWARDS)
+def test_a_bad_reward_is_told_as_in_a_run(reward, error, message):
+    with pytest.raises(error, match=message or None):
         check_reward(reward)
 
 
@@ -105,12 +105,12 @@ def gambling(turns, state):
 
 
 def forgetful(turns, state):
-    kept = state.get("seen", ())
-    return fitted(turns.reward, turns, {"seen": (*kept, len(turns.reward)) if isinstance(kept, tuple) else ()})
+    seen = state.get("seen", ())
+    return fitted(turns.reward, turns, {"seen": (*seen, len(turns.reward)) if isinstance(seen, tuple) else ()})
 
 
 @pytest.mark.parametrize(
-    ("estimator", "error", "said"),
+    ("estimator", "error", "message"),
     [
         (without_targets, AssertionError, "must give value_targets"),
         (hoarding, AssertionError, "changed the state"),
@@ -122,8 +122,8 @@ def forgetful(turns, state):
         (undeclared, PluginError, "as an array of numbers|TypeError"),  # it reads a column that it did not ask for, which is not there
     ],
 )
-def test_a_bad_estimator_is_told_as_in_a_run(estimator, error, said):
-    with np.errstate(all="ignore"), pytest.raises(error, match=said):
+def test_a_bad_estimator_is_told_as_in_a_run(estimator, error, message):
+    with np.errstate(all="ignore"), pytest.raises(error, match=message):
         check_estimator(estimator)
 
 
@@ -143,7 +143,7 @@ def everywhere(name, **more):
 
 
 @pytest.mark.parametrize(
-    ("matchmaker", "error", "said"),
+    ("matchmaker", "error", "message"),
     [
         (everywhere("bot-random"), AssertionError, "trains learner in no seat"),
         (lambda request: others(random.choice(("bot-random", "bot-mcts")))(request), AssertionError, "must answer equal requests equally"),
@@ -155,8 +155,8 @@ def everywhere(name, **more):
         (lambda request: seated(*range(request.num_seats)), ConfigError, "0 is not a player; write a PlayerRef, or a name"),
     ],
 )
-def test_a_bad_matchmaker_is_told_as_in_a_run(matchmaker, error, said):
-    with pytest.raises(error, match=re.escape(said)):
+def test_a_bad_matchmaker_is_told_as_in_a_run(matchmaker, error, message):
+    with pytest.raises(error, match=re.escape(message)):
         check_matchmaker(matchmaker)
 
 
@@ -169,7 +169,7 @@ def moody(request):
 
 
 @pytest.mark.parametrize(
-    ("rule", "error", "said"),
+    ("rule", "error", "message"),
     [
         (lambda request: (), AssertionError, "keeps none of the snapshots of steps"),
         (lambda request: tuple(request.members[-max(request.keep - 1, 1) :]), AssertionError, "may stay; all may stay"),
@@ -178,8 +178,8 @@ def moody(request):
         (lambda request: None, PluginError, "must return the snapshots that stay"),
     ],
 )
-def test_a_bad_keeping_rule_is_told(rule, error, said):
-    with pytest.raises(error, match=said):
+def test_a_bad_keeping_rule_is_told(rule, error, message):
+    with pytest.raises(error, match=message):
         check_keeping(rule)
 
 
@@ -220,8 +220,8 @@ class SpoiledState:
         if name == "clone":
             return lambda: SpoiledState(self._state.clone(), self._changes)
         change = self._changes.get(name)
-        found = getattr(self._state, name)
-        return change(found) if change else found
+        value = getattr(self._state, name)
+        return change(value) if change else value
 
 
 def spoiled(**changes):
@@ -245,7 +245,7 @@ def test_what_keeps_the_contract_passes():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"max_turns": 1}, "goes on after max_turns = 1"),
         ({"roles": ("a", "a")}, "2 seats have the roles"),
@@ -265,6 +265,6 @@ def test_what_keeps_the_contract_passes():
         ({"observe": lambda found: lambda seat: found(seat)._replace(told=str(random.random()))}, "another text at the second call"),
     ],
 )
-def test_a_bad_environment_is_told(changes, said):
-    with pytest.raises(AssertionError, match=said):
+def test_a_bad_environment_is_told(changes, message):
+    with pytest.raises(AssertionError, match=message):
         check_environment(spoiled(**changes), plays=5)

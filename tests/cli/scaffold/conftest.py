@@ -27,12 +27,12 @@ def sparring():
     """
 
     def run(*commands, cwd, environment):
-        asked = [command if isinstance(command, tuple) else (command, "") for command in commands]
-        done = subprocess.run([sys.executable, "-c", DRIVER, json.dumps(asked)], cwd=cwd, env=environment, capture_output=True, text=True)
+        inputs = [command if isinstance(command, tuple) else (command, "") for command in commands]
+        done = subprocess.run([sys.executable, "-c", DRIVER, json.dumps(inputs)], cwd=cwd, env=environment, capture_output=True, text=True)
         assert done.returncode == 0, done.stdout + done.stderr
-        said = json.loads(done.stdout.splitlines()[-1])
-        for code, _, everything in said:
+        outcomes = json.loads(done.stdout.splitlines()[-1])
+        for code, _, everything in outcomes:
             assert code == 0, everything
-        return [out for _, out, _ in said]
+        return [out for _, out, _ in outcomes]
 
     return run

@@ -44,7 +44,7 @@ def test_what_is_written_keeps_what_its_test_says_and_trains(kind, tmp_path, mon
     monkeypatch.syspath_prepend(str(tmp_path / name))
     for module in (name, f"test_{name}"):
         monkeypatch.setitem(sys.modules, module, import_module(module))
-    tests = [one for said, one in vars(sys.modules[f"test_{name}"]).items() if said.startswith("test_")]
+    tests = [function for title, function in vars(sys.modules[f"test_{name}"]).items() if title.startswith("test_")]
     assert len(tests) > 1
     for test in tests:
         for arguments in cases(test):
@@ -78,13 +78,13 @@ def test_the_entry_point_names_the_plug_in(tmp_path):
     import tomllib
 
     new("matchmaker", "own_pairs", "--folder", str(tmp_path / "x"))
-    found = tomllib.loads((tmp_path / "x" / "pyproject.toml").read_text())
-    assert found["project"]["entry-points"] == {"sparring.league.matchmakers": {"own_pairs": "own_pairs"}}
-    assert found["tool"]["setuptools"]["py-modules"] == ["own_pairs"]
+    pyproject = tomllib.loads((tmp_path / "x" / "pyproject.toml").read_text())
+    assert pyproject["project"]["entry-points"] == {"sparring.league.matchmakers": {"own_pairs": "own_pairs"}}
+    assert pyproject["tool"]["setuptools"]["py-modules"] == ["own_pairs"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["rewards", "own"], "Did you mean 'reward'"),
         (["reward", "Own"], "cannot name a plug-in"),
@@ -96,10 +96,10 @@ def test_the_entry_point_names_the_plug_in(tmp_path):
         (["reward", "replace"], "take another name"),
     ],
 )
-def test_what_cannot_be_written_is_said_and_nothing_is(words, said, tmp_path, monkeypatch):
+def test_what_cannot_be_written_is_said_and_nothing_is(words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = new(*words)
-    assert done.exit_code != 0 and said in str(done.exception)
+    assert done.exit_code != 0 and message in str(done.exception)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -144,7 +144,7 @@ def test_it_trains_is_measured_and_is_played(tmp_path, sparring):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")])}
 
     folder = str(tmp_path / "run")
-    _, measured, played, shown, _, _ = sparring(
+    _, measured, played, episodes, _, _ = sparring(
         ["train", "kuhn-tiny", *QUICK, "store.every=1", "environments=[{name: matching.matching}]", "--run", folder],
         ["evaluate", folder, "--opponent", "random", "--games", "6", "--json"],
         (["play", folder, "--seed", "1"], "heads\nn\n"),
@@ -156,5 +156,5 @@ def test_it_trains_is_measured_and_is_played(tmp_path, sparring):
     )
     assert {row["role"] for row in json.loads(measured)["matches"]} == {"left", "right"}
     assert "Legal actions: heads, tails" in played and "You " in played.partition("The end.")[2] and "heads" in played
-    assert "left (learner)" in shown
+    assert "left (learner)" in episodes
     assert (tmp_path / "run" / "report.html").exists() and (tmp_path / "exported" / "config.json").exists()

@@ -54,9 +54,9 @@ def plugins(monkeypatch):
     module = types.ModuleType("sample")
     module.PRESETS = {"wide": {"share": 0.9, "rounds": 5}}
     module.NEEDS = {"values"}
-    made = {function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module) for function in (sample, needy)}
+    samples = {function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module) for function in (sample, needy)}
     real = registry.load
-    monkeypatch.setattr(registry, "load", lambda slot, name: made[name] if name in made else real(slot, name))
+    monkeypatch.setattr(registry, "load", lambda slot, name: samples[name] if name in samples else real(slot, name))
     of_base = plugin.of_base
     calls = ("check_input", "check_output", "adapted")  # they take no turn table and give no credit
     monkeypatch.setattr(plugin, "of_base", lambda slot, name: None if name in calls else of_base(slot, name))
@@ -106,18 +106,18 @@ def test_plugins_are_sorted_and_what_they_declare_is_known():
 
 
 def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
-    made = []
+    calls = []
 
     class Entry:
         """Make something."""
 
         def __init__(self, options: Sizes, *, style: str = "brief") -> None:
-            made.append((options, style))
+            calls.append((options, style))
 
     plugin = registry.Plugin(slot="environments", name="entry", function=entry_of(Entry, Sizes), module=types.ModuleType("entry"))
     assert list(plugin.options) == ["size", "cost", "style"] and plugin.summary == "Make something."
     registry.with_options(plugin, {"cost": 2, "style": "full"})()
-    assert made == [(Sizes(size=3, cost=2.0), "full")]
+    assert calls == [(Sizes(size=3, cost=2.0), "full")]
     with pytest.raises(ConfigError, match=r"option 'size': Input should be less than or equal to 4, got 5"):
         registry.with_options(plugin, {"size": 5})
 

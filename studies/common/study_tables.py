@@ -76,7 +76,11 @@ def module_of(name: str) -> Any:
 def plain(results: Results) -> str:
     """Return every figure of every row, with its interval over seeds."""
     lines = [
-        (", ".join(map(str, labels_of(row).values())), figure, interval_text(interval(row, figure), 3))
+        (
+            ", ".join(map(str, labels_of(row).values())),
+            figure,
+            interval_text(interval(row, figure), 3),
+        )
         for row in results.rows()
         for figure in row.get("values", {})
     ]

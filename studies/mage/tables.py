@@ -71,7 +71,15 @@ def claims(results: Results) -> str:
                 theirs = {"values": {"x": other["values"][f"closed {last}"]}}
                 ahead = less({"values": {"x": row["values"][f"closed {LAST}"]}}, theirs, "x")
                 gaps.append(ahead)
-                lines.append((row["game"], row["role"], training_status(row), NAMES[arm], interval_text(ahead)))
+                lines.append(
+                    (
+                        row["game"],
+                        row["role"],
+                        training_status(row),
+                        NAMES[arm],
+                        interval_text(ahead),
+                    )
+                )
     return worded(head, lines, sides(gaps, "ahead", "behind"))
 
 

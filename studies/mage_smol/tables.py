@@ -36,7 +36,14 @@ def attempts(results: Results) -> str:
         most = " ".join(f"{share:.2f}" for share in trained_row["ceiling"][1:]) or "-"
         lost = spread(trained_row, "forfeits", low=0.0, high=1.0)
         lines.append(
-            (NAMES[trained_row["arm"]], trained_row["role"], training_status(trained_row), *shares, lost, most)
+            (
+                NAMES[trained_row["arm"]],
+                trained_row["role"],
+                training_status(trained_row),
+                *shares,
+                lost,
+                most,
+            )
         )
     return markdown(head, lines)
 

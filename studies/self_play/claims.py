@@ -262,7 +262,8 @@ def by_word(results: Results, comparison: Comparison) -> str:
 def listed(apart: Mapping[str, Interval]) -> str:
     """Return a difference by game."""
     return ", ".join(
-        f"{GAMES[game]} {interval_text(difference, digits(game))}" for game, difference in apart.items()
+        f"{GAMES[game]} {interval_text(difference, digits(game))}"
+        for game, difference in apart.items()
     )
 
 

@@ -56,7 +56,9 @@ def villages(results: Results) -> str:
     for name in names:
         rows = [results.row(wolves=other, village=name) for other in names]
         wolves = _row_mean(results, name, names)
-        lines.append((name, wolves, interval_text(mean_interval([1.0 - mean for mean in _means(rows)]))))
+        lines.append(
+            (name, wolves, interval_text(mean_interval([1.0 - mean for mean in _means(rows)])))
+        )
     return markdown(("player", "wins as the wolves", "wins as the village"), lines)
 
 
@@ -136,7 +138,9 @@ def policies(results: Results) -> str:
     for arm_row in (row for row in results.rows() if "arm" in row):
         figures = ("legal replies", "readable replies", "right roles")
         cells = (
-            interval_text(interval(arm_row, name, low=0.0, high=1.0)) if name in arm_row["values"] else "-"
+            interval_text(interval(arm_row, name, low=0.0, high=1.0))
+            if name in arm_row["values"]
+            else "-"
             for name in figures
         )
         lines.append(

@@ -67,33 +67,12 @@ def test_the_report_says_per_seat_and_overall_how_moves_were_judged(tmp_path):
     assert suite_table([of(report, "kuhn")]) is None
 
 
-@pytest.mark.slow
-def test_the_number_of_workers_changes_nothing(tmp_path):
-    rows = judged(NIM), SUDOKU
-    first, second = (plain(evaluation(tmp_path / str(workers), *rows).run(workers=workers)) for workers in (1, 2))
-    assert first == second
-
-
-def test_kept_pieces_are_extended_and_broken_off_ones_go_on(tmp_path, monkeypatch):
+def test_kept_pieces_are_extended(tmp_path):
     rows = judged(NIM), SUDOKU
     fresh = plain(evaluation(tmp_path / "fresh", *rows).run(workers=1))
     evaluation(tmp_path / "more", *rows, games=PIECE).run(workers=1)
     more = evaluation(tmp_path / "more", *rows)
     assert plain(more.run(workers=1)) == fresh and more.played == 3 * (GAMES - PIECE)
-    count, play = [0], suite_module.play_piece
-
-    def interrupted(*arguments):
-        count[0] += 1
-        if count[0] == 4:
-            raise KeyboardInterrupt
-        return play(*arguments)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(suite_module, "play_piece", interrupted)
-        with pytest.raises(KeyboardInterrupt):
-            evaluation(tmp_path / "broken", *rows).run(workers=1)
-    again = evaluation(tmp_path / "broken", *rows)
-    assert plain(again.run(workers=1)) == fresh and 0 < again.played < 3 * GAMES
 
 
 def test_what_was_kept_without_an_oracle_stays_good_for_rows_without_one(tmp_path):

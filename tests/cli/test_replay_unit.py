@@ -1,13 +1,12 @@
 """A unit that is played again goes as it went; what fails shows; a missing checkpoint says which there are."""
 
 import pytest
-from typer.testing import CliRunner
 
 import sparring
 from sparring.api.unit_replay import replay, unit_of
-from sparring.cli import app
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.play.store import EpisodeStore
+from tests.cli.builders import call
 
 CHANGES = (
     *("steps=4", "threads=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=24", "rollout.group_size=4"),
@@ -64,7 +63,7 @@ def test_a_step_needs_the_checkpoint_that_it_begins_at(run, ahead):
 
 
 def test_it_prints_each_play_and_how_it_went(run):
-    outcome = CliRunner().invoke(app, ["replay-unit", str(run), "3", "0"])
+    outcome = call("replay-unit", run, 3, 0)
     assert outcome.exit_code == 0 and "Unit 0 of step 3: 8 plays of kuhn_poker." in outcome.output
     assert outcome.output.count("\nplay ") == 8 == outcome.output.count(" turns, returns ")
     assert "All of them were played." in outcome.output

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from sparring import cli
 from sparring.core.errors import SparringError
+from tests.cli.builders import assert_refused, call, succeed
 
 ROW = {
     "name": "kuhn-random",
@@ -29,15 +28,10 @@ ROW = {
 QUICK = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
 
 
-def call(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("suites") / "run"
-    outcome = call("train", "kuhn-tiny", *QUICK, "--run", path, "--json")
-    assert outcome.exit_code == 0, outcome.output
+    succeed("train", "kuhn-tiny", *QUICK, "--run", path, "--json")
     return path
 
 
@@ -78,8 +72,7 @@ def endpoint(monkeypatch):
 
 
 def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
-    first = call("evaluate", run, "--suite", suite, "--workers", 1, "--json")
-    assert first.exit_code == 0, first.output
+    first = succeed("evaluate", run, "--suite", suite, "--workers", 1, "--json")
     report = json.loads(first.stdout)
     assert report["suite"] == "small" and report["player"] == {"run": str(run), "step": 1, "temperature": 1.0, "weights": "EMA weights"}
     assert {row["name"]: row["measured"] for row in report["rows"]} == {"kuhn-random": True, "exact": True}
@@ -92,24 +85,9 @@ def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
 
 
 def test_options_reach_the_games(run, suite, tmp_path):
+    options = ("--workers", 1, "--games", 3, "--temperature", 0.5)
     report = json.loads(
-        call(
-            "evaluate",
-            run,
-            "--suite",
-            suite,
-            "--workers",
-            1,
-            "--games",
-            3,
-            "--temperature",
-            0.5,
-            "--opponent",
-            "cfr iterations=3",
-            "--out",
-            tmp_path / "other",
-            "--json",
-        ).stdout
+        call("evaluate", run, "--suite", suite, *options, "--opponent", "cfr iterations=3", "--out", tmp_path / "other", "--json").stdout
     )
     assert report["player"]["temperature"] == 0.5
     rows = {row["name"]: row for row in report["rows"]}
@@ -143,8 +121,7 @@ def test_an_endpoint_is_measured_without_a_run(suite, tmp_path, endpoint, monkey
     monkeypatch.chdir(tmp_path)
     url, requests = endpoint
     command = ["evaluate", "--agent", f"endpoint model=m base_url={url} concurrency=2", "--suite", suite]
-    outcome = call(*command, "--json")
-    assert outcome.exit_code == 0, outcome.output
+    outcome = succeed(*command, "--json")
     report = json.loads(outcome.stdout)
     assert report["player"] == {"agent": "endpoint", "options": {"model": "m", "base_url": url}}
     row = report["rows"][0]
@@ -180,7 +157,7 @@ def test_what_was_paid_for_in_a_piece_that_broke_off_is_not_asked_again(suite, t
     assert call(*command, f"endpoint model=m base_url={url} budget_tokens=1 concurrency=1").exit_code
     num_paid = len(requests)
     assert num_paid
-    assert call(*command, f"endpoint model=m base_url={url}").exit_code == 0
+    succeed(*command, f"endpoint model=m base_url={url}")
     (answers,) = tmp_path.glob("*.answers.jsonl")
     assert len(requests) == len(answers.read_text().splitlines())
 
@@ -197,33 +174,21 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--suite", "mras"], "Did you mean 'mars'"),
-        (["--suite", "{tmp}/none.yaml"], "cannot be read"),
-        (["--suite", "mars", "--temperature", "0"], "must be above 0"),
-        (["--suite", "mars", "--checkpoint", "9"], "Available steps: 1"),
-        (["--suite", "mars", "--league"], "do not go with --suite"),
-        (["--suite", "mars", "--no-exact"], "do not go with --suite"),
-        (["--suite", "mars", "--oracle-turns", "5"], "do not go with --suite"),
-        (["--suite", "mars", "--oracle", "minmax"], "Did you mean 'minimax'"),
-        (["--suite", "mars", "--oracle", "posterior"], "can judge none of the rows that have no oracle: tic_tac_toe: it has no solver"),
-        (["--suite", "vpr", "--oracle", "minimax"], "already have an oracle; leave --oracle out"),
-        (["--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
-        (["--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),
-        (["--suite", "mars", "--agent", "random"], "either a run folder or --agent"),
-        (["--workers", "2"], "--workers belongs to a suite"),
-        (["--temperature", "0.5"], "--temperature belongs to a suite"),
-        (["--out", "{tmp}"], "--out belongs to a suite"),
-    ],
-)
-def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
-    outcome = call("evaluate", run, *(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
-    assert isinstance(outcome.exception, SparringError), outcome.output
-    assert message in str(outcome.exception) and "\n" not in str(outcome.exception)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+        (["{run}", "--suite", "mras"], "Did you mean 'mars'"),
+        (["{run}", "--suite", "{tmp}/none.yaml"], "cannot be read"),
+        (["{run}", "--suite", "mars", "--temperature", "0"], "must be above 0"),
+        (["{run}", "--suite", "mars", "--checkpoint", "9"], "Available steps: 1"),
+        (["{run}", "--suite", "mars", "--league"], "do not go with --suite"),
+        (["{run}", "--suite", "mars", "--oracle-turns", "5"], "do not go with --suite"),
+        (["{run}", "--suite", "mars", "--oracle", "minmax"], "Did you mean 'minimax'"),
+        (["{run}", "--suite", "mars", "--oracle", "posterior"], "can judge none of the rows that have no oracle: tic_tac_toe: it has no solver"),
+        (["{run}", "--suite", "vpr", "--oracle", "minimax"], "already have an oracle; leave --oracle out"),
+        (["{run}", "--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
+        (["{run}", "--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),
+        (["{run}", "--suite", "mars", "--agent", "random"], "either a run folder or --agent"),
+        (["{run}", "--workers", "2"], "--workers belongs to a suite"),
+        (["{run}", "--temperature", "0.5"], "--temperature belongs to a suite"),
+        (["{run}", "--out", "{tmp}"], "--out belongs to a suite"),
         ([], "either a run folder or --agent"),
         (["--agent", "random"], "--agent belongs to a suite"),
         (["--agent", "randm", "--suite", "mars"], "Did you mean 'random'"),
@@ -232,10 +197,10 @@ def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
         (["--agent", "policy", "--suite", "mars"], "player"),
     ],
 )
-def test_bad_agents_get_one_clear_line(arguments, message):
-    outcome = call("evaluate", *arguments)
-    assert isinstance(outcome.exception, SparringError), outcome.output
-    assert message in str(outcome.exception) and "\n" not in str(outcome.exception)
+def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
+    assert_refused(call("evaluate", *(argument.replace("{tmp}", str(tmp_path)).replace("{run}", str(run)) for argument in arguments)), message)
+
+
 
 
 def alive(group):

@@ -24,31 +24,22 @@ def refusal(*overrides):
         ("seed=" + "[" * 2000, "more than 50 levels"),
         ("seed=2001-99-99", "seed: Input should be a valid integer"),
         ("seed=!!int x", "not a value for 'seed'"),
-        ("seed=!!bool x", "not a value for 'seed'"),
         ("losses.0.weight={schedule: []}", "losses.0.weight: unknown schedule []"),
-        ("losses.0.weight={schedule: {a: 1}}", "losses.0.weight: unknown schedule"),
         ("losses.0.weight={1.5: x, schedule: linear}", "a linear schedule takes"),
         ("losses.0.weight={schedule: constant, value: {schedule: constant, value: 1}}", "numbers"),
         ("losses.0.weight={schedule: staircase, values: [0.1, .nan], at: [0.5]}", "finite"),
-        (f"rollout.max_new_tokens={HUGE}", "bits"),
         (f"environments.0.illegal.penalty={HUGE}", "bits"),
-        (f"threads={HUGE}", "bits"),
         ("threads=100000", "threads: Input should be less than or equal to 1024"),
         ("learner.learning_rate=-1", "learner.learning_rate: -1 is too small; write 0 or more"),
         ("learner.learning_rate={schedule: linear, start: -1, end: 0}", "learner.learning_rate: -1 is too small"),
         ("learner.learning_rate=.nan", "learner.learning_rate: nan is not a finite number"),
-        ("learner.learning_rate=.inf", "learner.learning_rate: inf is not a finite number"),
         ("learner.learning_rate=1e300", "learner.learning_rate"),
         ("process.learning_rate=.nan", "process.learning_rate: nan"),
-        ("process.learning_rate=-0.1", "process.learning_rate: -0.1"),
-        ("learner.betas=[2, -1]", "learner.betas.0"),
         ("learner.betas=[0.9, 1]", "learner.betas.1"),
         ("learner.minibatches=9223372036854775808", "learner.minibatches: Input should be less than or equal to 10000"),
         ("learner.gradient_norm=.inf", "learner.gradient_norm: Input should be a finite number"),
-        ("learner.weight_decay=.inf", "learner.weight_decay: Input should be a finite number"),
         ("rollout.max_turns=.nan", "rollout.max_turns: nan"),
         ("rollout.max_turns=0", "rollout.max_turns: 0 is too small; write 1 or more"),
-        ("rollout.max_turns=-1", "rollout.max_turns: -1"),
         ("rollout.temperature=.inf", "rollout.temperature: Input should be a finite number"),
         ("rollout.temperature=1e-300", "rollout.temperature"),
         ("rollout.games_per_step=9223372036854775807", "rollout.games_per_step"),
@@ -57,12 +48,10 @@ def refusal(*overrides):
         ("model.layers=1000000000", "model.layers"),
         ("model.context=1000000000000", "model.context"),
         ("environments.0.weight=.inf", "environments.0.weight: Input should be a finite number"),
-        ("environments.0.weight=.nan", "environments.0.weight"),
         ("losses.0.weight=.nan", "losses.0.weight: nan is not a finite number"),
         ("losses.0.weight=true", "neither a number nor a schedule"),
         ("losses=[{name: masked_is}]", "losses: nothing trains the policy, as masked_is cannot alone; add a line such as - {name: ppo_clip}"),
         ("losses=[{name: truncated_is}, {name: probability_mask}]", "nothing trains the policy"),
-        ("losses=[{name: value_loss}]", "nothing trains the policy"),
         (f"name={BOMB}", "name: Input should be a valid string"),
         (f"learner.learning_rate={BOMB}", "neither a number nor a schedule"),
         (f"evaluation={NESTED}", "evaluation"),
@@ -72,9 +61,7 @@ def refusal(*overrides):
         ("credit.name=" + "x" * 5000, "Unknown advantage estimator"),
         ("{1: 2}=3", "Unknown key"),
         ("environments.0.options={1: 2}", "environments.0.options"),
-        ("losses=3", "losses: Input should be a valid list"),
         ("losses=[]", "losses"),
-        ("bots=[1]", "bots"),
         ("credit=null", "credit"),
     ],
     ids=lambda text: quoted(text, 60),
@@ -83,14 +70,6 @@ def test_wrong_values_get_one_line(override, message):
     refused = refusal(override)
     assert message in refused
     assert "\n" not in refused and len(refused) < 900
-
-
-@pytest.mark.parametrize(
-    ("override", "value"), [("learner.learning_rate=1e-4", 1e-4), ("learner.learning_rate=5E-5", 5e-5), ("learner.weight_decay=1e-2", 0.01)]
-)
-def test_exponents_are_numbers_in_overrides(override, value):
-    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [override]))
-    assert getattr(config.learner, override.partition("=")[0].partition(".")[2]) == value
 
 
 def test_exponents_are_numbers_and_a_recipe_may_extend_one_twice(tmp_path):
@@ -112,17 +91,13 @@ def test_exponents_are_numbers_and_a_recipe_may_extend_one_twice(tmp_path):
     ("text", "message"),
     [
         ("extends: 5", "extends must be a recipe's name or a list of names, got 5"),
-        ("extends: null", "extends must be"),
         ("extends: [[demo]]", "extends must be"),
-        ("extends: {a: 1}", "extends must be"),
         ("extends: {itself}", "extends itself"),
         ("extends: [demo, {itself}]", "extends itself"),
         ("extends: {other}", "extends itself"),
         ("extends: ../suites/mars", "Unknown recipe"),
         ('extends: "a\\0b"', "Unknown recipe"),
         ("extends: " + "x" * 300, "Unknown recipe"),
-        ("a: " + "[" * 3000, "more than 50 levels"),
-        ("seed: !!int x", "does not fit its kind"),
         ("name: \xff", "not UTF-8"),
         ("5", "must be a mapping"),
         ("", "must be a mapping"),

@@ -98,17 +98,3 @@ def test_the_readmes_lines_can_be_pasted_and_stand_on_a_page_of_docs(row):
     config.resolve({**BASE, **together})
     credit = re.search(r"`(credit: .*?)`", row[2])[1]
     assert any(credit in (DOCS / page).read_text(encoding="utf-8") for page in ("finding-methods.md", "process-rewards.md"))
-
-
-PROMISED = """
-VPR, GPG, Flow-GRPO, DGRPO, OPO, Pass@k, ReBN, GRPO, RLOO, LOOP, REINFORCE++, RAE, MARS, Dr. MAS, AT-GRPO, GAE, bi-level GAE, V-trace, GiGPO, HGPO, SALT, SPA, HiPER, SPO, MARS^2,
-ARPO, AEPO, MatchTIR, ReNorm, OPRL, SeeUPO, SPAE, advantage alignment, COMA, difference rewards, Shapley, MC-GRPO, NGRPO, A-GRAE, COPO,
-ArenaRL, XRPO, S-GRPO, SSL, AdvEvo-MARL, MARTI, MAGE, ETR, HAPO, CISPO, GSPO, GMPO, SAPO, dual clip, clip-cov, kl-cov, D3S, SPEAR,
-magnetic mirror descent, NeuRD, KTO, DPO, trajectory DPO, overlong, truncated importance, masked importance, dynamic sampling, RAGEN,
-StarPO-S, VADE, SNR, GRPO-RoC, Skywork, R^3, prioritised replay, ScalingInter-RL, difficulty curriculum, rollout allocator, Signals
-"""
-
-
-@every_case("name", re.split(r",\s+", PROMISED.strip()))
-def test_every_method_that_was_promised_has_a_row(name):
-    assert any(name in row[0] for row in rows())

@@ -30,12 +30,6 @@ def test_with_a_lag_the_slower_of_both_sets_the_pace(workers, learner, seconds, 
     assert outcome.limit == limit
 
 
-def test_messages_are_dealt_with_one_after_the_other():
-    outcome = simulate(setting(workers=64, units=64, lag=2, message=0.1, unit=lambda unit: 0.01, learner=0.1))
-    assert outcome.step_seconds == pytest.approx(6.4, rel=0.05)
-    assert outcome.limit == "messages"
-
-
 def test_nine_tenths_of_a_millisecond_a_message_limit_what_many_workers_play():
     """1,000 units a step on 500 workers, 0.9 ms each for the training process: 0.9 seconds a step, though play takes 0.02."""
     outcome = simulate(setting(workers=500, units=1000, lag=2, steps=8, message=0.0009, unit=lambda unit: 0.01, learner=0.05))
@@ -63,20 +57,6 @@ def test_messages_that_wait_are_not_counted_before_they_are_dealt_with():
 
 def test_new_weights_cost_each_worker_once_a_step():
     assert simulate(setting(pull=0.5)).step_seconds == pytest.approx(6.5)
-
-
-def test_a_unit_takes_as_long_when_it_is_played_again():
-    """Drawn anew, failures would look quick: whoever dies plays the long ones."""
-    counts = {}
-
-    def unit(number):
-        counts[number] = counts.get(number, 0) + 1
-        return 30.0
-
-    outcome = simulate(setting(workers=4, units=8, unit=unit, lag=1, deaths=6.0, steps=30))
-    assert outcome.resent > 0 and outcome.lost > 0
-    quiet = simulate(setting(workers=4, units=8, unit=lambda number: 30.0, lag=1, steps=30))
-    assert outcome.seconds > quiet.seconds
 
 
 def test_seeds_bind():

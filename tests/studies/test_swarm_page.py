@@ -4,7 +4,7 @@ import pytest
 
 from studies.common.result_figures import Results
 from studies.swarm import study as swarm
-from studies.swarm.tables import claims, found
+from studies.swarm.tables import claims, figures_by_shape
 
 
 def ran(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):

@@ -26,6 +26,7 @@ from sparring.play.store import EpisodeStore
 from sparring.report.episode_summary import member_line
 from sparring.run.folder import RunFolder
 from sparring.view.play_worker import revealed_end
+from tests.run_with_members import run_of
 
 HOSTILE = "</script><script>hit()</script> \u202egpj.exe \x1b[31m \ud800"
 
@@ -199,20 +200,8 @@ def test_the_newest_policy_is_that_of_now(run, monkeypatch):
 
 
 def test_the_answer_of_a_run_sits_opposite(tmp_path):
-    import sparring
-
-    config = {
-        "steps": 2,
-        "threads": 1,
-        "environments": [{"name": "kuhn_poker"}],
-        "rollout": {"games_per_step": 4},
-        "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-        "warmup": {"updates": 0},
-        "evaluation": {"exact": False},
-        "league": {"every": 1, "start": True, "answer": "uniform"},
-    }
-    sparring.train(config, run=tmp_path / "run")
-    sits = Lobby(tmp_path / "run")
+    path, _ = run_of(tmp_path / "run", league={"every": 1, "start": True, "plays": 6, "answer": "uniform"})
+    sits = Lobby(path)
     opposite = sits.opponent(sits.game(None), None)
     assert opposite.label == "mixture of 3 members, step 2"
     members, lines = set(), []

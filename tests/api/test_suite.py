@@ -20,8 +20,8 @@ from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
-from sparring.run.state import RunState
 from sparring.run.warmup import warm_up
+from tests.api.builders import of, plain, written
 
 GAMES = 60  # more than a piece
 FORFEITS = 1  # seat of leduc-mcts whose games end before the opponent, who refuses to play, is asked
@@ -62,22 +62,6 @@ def run(tmp_path_factory):
             warm_up(config, engine)
             checkpoint.save(path, step, written(engine), keep=2)
     return path
-
-
-def written(engine):
-    def write(folder):
-        engine.save(folder)
-        RunState().save(folder)
-
-    return write
-
-
-def of(report, name):
-    return next(row for row in report["rows"] if row["name"] == name)
-
-
-def plain(report):
-    return json.loads(json.dumps(report, allow_nan=False))
 
 
 def test_the_report_has_every_row_and_the_totals(run, suite, tmp_path):

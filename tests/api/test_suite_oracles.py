@@ -15,6 +15,7 @@ from sparring.measure.agent_spec import parse_agent
 from sparring.measure.oracle_choice import parse_oracle
 from sparring.measure.suite import PIECE, SuiteRow
 from sparring.report.match_tables import suite_table
+from tests.api.builders import of, plain
 
 GAMES = 60  # more than a piece
 PLAIN = {"name": "kuhn", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "normalise": [-2, 2]}
@@ -35,14 +36,6 @@ def evaluation(folder, *rows, **settings):
     path = folder / "small.yaml"
     path.write_text(yaml.safe_dump({"rows": list(rows)}))
     return SuiteEvaluation(str(path), agent_player(parse_agent("random")), **{"games": GAMES, "folder": folder, **settings})
-
-
-def of(report, name):
-    return next(row for row in report["rows"] if row["name"] == name)
-
-
-def plain(report):
-    return json.loads(json.dumps(report, allow_nan=False))
 
 
 def judged(row):

@@ -19,8 +19,8 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
-from sparring.run.state import RunState
 from sparring.run.warmup import warm_up
+from tests.api.builders import written
 
 ROWS = [
     {"name": "kuhn", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 60},
@@ -51,12 +51,7 @@ def run(tmp_path_factory):
     with RunFolder.create(path, to_yaml(config)):
         engine = LocalEngine(config)
         warm_up(config, engine)
-
-        def write(folder):
-            engine.save(folder)
-            RunState().save(folder)
-
-        checkpoint.save(path, 1, write, keep=2)
+        checkpoint.save(path, 1, written(engine), keep=2)
     return path
 
 

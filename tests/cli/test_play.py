@@ -20,13 +20,6 @@ def poker(tmp_path_factory):
     return path
 
 
-@pytest.fixture(scope="module")
-def lines(tmp_path_factory):
-    path = tmp_path_factory.mktemp("play") / "run"
-    succeed("train", "tictactoe-tiny", *SMALL, "--run", path)
-    return path
-
-
 def output_of(*arguments, text):
     return succeed("play", *arguments, text=text).output
 
@@ -44,8 +37,8 @@ def test_a_play_of_poker_from_the_rules_to_the_show_down(poker):
     assert output.count("Again?") == 1
 
 
-def test_the_board_is_drawn_and_the_end_is_said(lines):
-    output = output_of(lines, text="b2\na1\nc1\na3\nc3\na2\nc2\nb1\nb3\n" * 2)
+def test_the_board_is_drawn_and_the_end_is_said():
+    output = output_of("--environment", "tic_tac_toe", "--against", "random", text="b2\na1\nc1\na3\nc3\na2\nc2\nb1\nb3\n" * 2)
     assert "  a b c\n1 . . .\n2 . . .\n3 . . .\n" in output
     assert re.search(r"The player 'O' chose [abc][123]\.", output)
     assert re.search(r"(You won: |You lost: |A draw\. Payoffs: X )[+-]", output)

@@ -228,7 +228,6 @@ def test_every_option_of_a_plug_in_is_read(slot):
 
 
 def with_value(data, key, value):
-    """Return a configuration with a key set; one of ``environments`` is set in the first."""
     first, *rest = key.split(".")
     if first == "environments" and rest:
         return {**data, "environments": [{**data["environments"][0], rest[0]: value}, *data["environments"][1:]]}

@@ -17,7 +17,6 @@ import time
 import pytest
 import torch
 
-from sparring.core.endpoint_connection import LARGEST
 from sparring.core.errors import RolloutError, RunError
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
@@ -35,7 +34,6 @@ REQUEST = {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_to
 
 @pytest.fixture
 def listen(monkeypatch):
-    """Return a function that starts a server: ``speak(connection)`` gets every connection once its request has come."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MY_API_KEY", KEY)
@@ -137,16 +135,6 @@ def test_deadlines_and_sizes_bound_every_answer(listen):
 
     whole = answer()
     assert ask(listen(speak)[0], timeout=20).text == "bet"
-    def speak(connection, done):
-        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-        for _ in range(LARGEST // 2**20 + 3):
-            connection.sendall(b" " * 2**20)
-
-    with pytest.raises(RolloutError, match="the answer is longer than 16 MiB"):
-        ask(listen(speak)[0], timeout=30)
-    url, requests = listen(lambda connection, done: connection.sendall(answer(b"x" * 9, "200 OK", "content-encoding: gzip")))
-    with pytest.raises(RolloutError, match="compressed"):
-        ask(url)
     assert b"accept-encoding: identity" in requests[0].lower()
 
 
@@ -159,16 +147,13 @@ def test_a_redirect_is_not_followed(listen, status):
     assert requests == []
 
 
-def test_nothing_of_the_environment_is_sent_and_no_redirect_followed(listen, monkeypatch):
+def test_nothing_of_the_environment_is_sent(listen, monkeypatch):
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "of-the-environment")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Own: of-the-environment")
     url, requests = listen(lambda connection, done: connection.sendall(answer()))
     assert ask(url, timeout=20).text == "bet"
     assert f"Bearer {KEY}".encode() in requests[0] and b"of-the-environment" not in requests[0]
-    other, requests = listen(says(answer()))
-    refused(listen(says(answer(b"{}", "307 Temporary", f"location: {other}/completions")))[0], match="status 307", timeout=20)
-    assert requests == []
 
 
 @pytest.mark.parametrize("echo", [KEY, KEY[:8], KEY[-6:], KEY[3:9].upper(), f"sk-{KEY[3:7]}***", " ".join([KEY[:6], KEY[6:12], KEY[12:]])])
@@ -259,10 +244,13 @@ def resets(connection, done):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
 
-def floods(connection, done):
-    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n")
-    for _ in range(2048):
-        connection.sendall(b" " * 2**20)
+def floods(head):
+    def speak(connection, done):
+        connection.sendall(head)
+        for _ in range(2048):
+            connection.sendall(b" " * 2**20)
+
+    return speak
 
 
 RAW = {  # what is spoken on the connection -> what is said
@@ -271,7 +259,8 @@ RAW = {  # what is spoken on the connection -> what is said
     "torn body": (says(answer().replace(b"content-length: ", b"content-length: 9")), LOST),
     "no HTTP": (says(b"\x00\xff" * 40 + b"\r\n\r\n"), LOST),
     "endless header": (says(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), LOST),
-    "two gigabytes": (floods, "the answer is longer than 16 MiB"),
+    "two gigabytes": (floods(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n"), "the answer is longer than 16 MiB"),
+    "no length and no end": (floods(b"HTTP/1.1 200 OK\r\n\r\n"), "the answer is longer than 16 MiB"),
     "gzip bomb": (says(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")), "compressed, contrary to the request"),
     "deep JSON": (says(answer(b"[" * 10**5)), NO_COMPLETION),
     "deep choices": (says(answer(b'{"choices":' * 10**4)), NO_COMPLETION),

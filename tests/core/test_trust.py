@@ -31,7 +31,6 @@ def environment(monkeypatch, tmp_path):
 
 
 def both(**options):
-    """Return what makes the agent and the reward of these options; both ask endpoints."""
     options = {"model": "m", **options}
     return [registry.bind("players", "endpoint", options), lambda: registry.bind("rewards", "llm_judge", options)([], {})]
 

@@ -28,7 +28,6 @@ IN_MEMORY = {Tensor.numpy, Tensor.__array__}  # what reads the memory of a tenso
 
 
 def device_of(name):
-    """Return the device of this name, one of those there are."""
     device = torch.device(name)
     if device.type == "meta":
         return device
@@ -38,7 +37,6 @@ def device_of(name):
 
 
 def of_all(devices):
-    """Return the GPU among devices, or the CPU; two GPUs do not go together."""
     gpus = {device for device in devices if device in GPUS}
     if len(gpus) > 1:
         raise RuntimeError("found two different devices, cuda:0 and cuda:1")
@@ -61,14 +59,12 @@ class Places:
         self._noted = {}  # weak, so that an address that is noted is not given away
 
     def of(self, tensor):
-        """Return the device of a tensor."""
         with DisableTorchFunction():
             if tensor.device.type != "cpu" or tensor.layout != torch.strided:
                 return tensor.device
             return self._noted.get(tensor.untyped_storage()._cdata, (None, CPU))[1]
 
     def note(self, tensor, device):
-        """Say where a new tensor is."""
         with DisableTorchFunction():
             storage = tensor.untyped_storage()
             if device.type == "cuda" and storage._cdata not in self._noted:
@@ -109,7 +105,6 @@ class FunctionCalls(TorchFunctionMode):
         return result
 
     def _to(self, tensor, *args, **kwargs):
-        """Do what ``Tensor.to`` does."""
         device = kwargs.pop("device", None)
         if args and isinstance(args[0], Tensor):
             device, args = self.places.of(args[0]), (args[0].dtype, *args[1:])
@@ -125,7 +120,6 @@ class FunctionCalls(TorchFunctionMode):
         return converted if device is None else self._moved(converted, device_of(device))
 
     def _moved(self, tensor, device):
-        """Return a tensor where it is asked for."""
         if self.places.of(tensor) == device:
             return tensor
         if device.type == "meta":
@@ -201,7 +195,6 @@ class DispatchCheck(TorchDispatchMode):
         return RULES[known]
 
     def _devices_by_torch(self, operation, args, kwargs, tensors):
-        """Do ``_devices`` with fake tensors."""
         fakes = {}
 
         def faked(tensor):
@@ -222,7 +215,6 @@ class DispatchCheck(TorchDispatchMode):
         return devices[0] if len(set(devices)) == 1 else devices  # one for as many as there are
 
     def _common(self, operation, tensors):
-        """Return the one device of tensors, numbers aside."""
         devices = {self.places.of(tensor) for tensor in tensors if tensor.dim()} or {self.places.of(tensor) for tensor in tensors}
         if len(devices) > 1 and "index" not in str(operation):
             raise RuntimeError(f"{operation}: found two different devices, cuda:0 and cpu")

@@ -74,14 +74,12 @@ def gpu(monkeypatch):
 
 
 def engine(folder, **changes):
-    """Return an engine whose model is on the GPU."""
     parts = {key: {**KUHN.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()}
     model = {"name": str(folder), "device": "cuda", **changes.get("model", {})}
     return LocalEngine(resolve({**KUHN, **parts, "model": model}))
 
 
 def tensors(run):
-    """Yield everything that a run's learners and snapshots hold on a device, with a name."""
     for name, policy in run.policies.items():
         models = [policy.model, *(copied.model for copied in policy.snapshots)]
         for number, model in enumerate(models):
@@ -93,7 +91,6 @@ def tensors(run):
 
 
 def plays(run, step, others=()):
-    """Return plays of a step, also against snapshots and the average."""
     matchmaker = registry.bind("league.matchmakers", "mirror")
     specs = starts(step, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     game = run.environments[0][0]
@@ -104,7 +101,6 @@ def plays(run, step, others=()):
 
 
 def learnt(run, episodes, step):
-    """Let every policy learn once from what was played."""
     for name in run.learners:
         batch = run.batch(episodes, progress=0.0, policy=name)
         count = len(batch.turns.reward)

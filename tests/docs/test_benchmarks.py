@@ -23,7 +23,6 @@ MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
 
 def imported():
-    """Return the packages that the scripts import, theirs excepted."""
     packages = set()
     for name in SCRIPTS:
         for node in ast.walk(ast.parse((FOLDER / f"{name}.py").read_text(encoding="utf-8"))):
@@ -35,7 +34,6 @@ def imported():
 
 
 def required():
-    """Return the names of packages in pyproject.toml and in the lines of the Makefile that install some."""
     text = (ROOT / "pyproject.toml").read_text(encoding="utf-8") + MAKEFILE + (ROOT / "requirements-vllm.txt").read_text(encoding="utf-8")
     names = re.findall(r"""(?:^|["'\s])([A-Za-z][\w.-]*?)(?:\[[\w,]+\])?\s*(?:==|>=|<=|~=)""", text, re.MULTILINE)
     return {name.lower().replace("-", "_") for name in names}
@@ -49,7 +47,6 @@ def test_no_script_has_the_name_of_a_package():
 
 
 def asked_in_make():
-    """Return the scripts that `make benchmark-quick` runs where everything is there."""
     words = re.search(r"^BENCHMARKS := (.*?)\n\n", MAKEFILE, re.MULTILINE | re.DOTALL).group(1)
     peers = re.search(r"^WITH_PEERS := (.*)$", MAKEFILE, re.MULTILINE).group(1)
     words = re.sub(r"\$\(if \$\([^)]*\)[^,]*,([^)]*)\)", r"\1", words.replace("$(WITH_PEERS)", peers))

@@ -70,13 +70,8 @@ def test_an_unknown_command_is_refused_with_the_entry_to_add(tmp_path):
     for page in ("README.md", "CONTRIBUTING.md"):
         (tmp_path / page).write_text("`sparring list`")
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "quickstart.md").write_text(
-        "`sparring train 'credit={name: rae}'` and `sparring list`"
-    )
-    known = [
-        table.Entry(command="sparring  'list'", add=""),
-        table.Entry(command="make gone", add=""),
-    ]
+    (tmp_path / "docs" / "quickstart.md").write_text("`sparring train 'credit={name: rae}'` and `sparring list`")
+    known = [table.Entry(command="sparring  'list'", add=""), table.Entry(command="make gone", add="")]
     complaint = table.complaint(table.documented(tmp_path), known)
     assert "does not know a command of docs/quickstart.md; add:" in complaint
     assert "- command: 'sparring train ''credit={name: rae}'''\n  add: steps=2" in complaint
@@ -102,16 +97,11 @@ def test_a_wrong_entry_is_refused(tmp_path, text, message):
 
 def test_an_entry_gives_the_line_to_run():
     entry = table.Entry(
-        command="sparring evaluate RUN --out RUNS seed=S",
-        add="--games 2",
-        where={"RUN": "runs/a", "S": "1"},
+        command="sparring evaluate RUN --out RUNS seed=S", add="--games 2", where={"RUN": "runs/a", "S": "1"}
     )
     assert entry.line(small=True) == "sparring evaluate runs/a --out RUNS seed=1 --games 2"
     assert entry.line(small=False) == "sparring evaluate runs/a --out RUNS seed=1"
-    long, never = (
-        table.Entry(command="make x", long="hours"),
-        table.Entry(command="make x", never="why"),
-    )
+    long, never = (table.Entry(command="make x", long="hours"), table.Entry(command="make x", never="why"))
     assert (long.line(small=True), long.line(small=False)) == ("", "make x")
     assert never.line(small=True) == never.line(small=False) == ""
 
@@ -120,11 +110,7 @@ def test_every_command_that_trains_has_a_valid_configuration():
     for entry in table.read_table():
         program, verb, *rest = [*table.words(entry.line(small=True) or "make x")]
         assert program != "sparring" or verb in VERBS
-        if (
-            (program, verb) == ("sparring", "train")
-            and not rest[0].startswith("-")
-            and not rest[0].endswith(".yaml")
-        ):
+        if (program, verb) == ("sparring", "train") and not rest[0].startswith("-") and not rest[0].endswith(".yaml"):
             after = [word for before, word in itertools.pairwise(rest) if before != "--assume"]
             overrides = [word for word in after if "=" in word and not word.startswith("-")]
             config.resolve(recipe.apply_overrides(recipe.load_recipe(rest[0]), overrides))
@@ -145,10 +131,7 @@ def shop(monkeypatch, tmp_path):
 
 
 def tried(shop, page, *rows):
-    shop.try_page(
-        page,
-        [(table.Command(row["command"], page), table.Entry(**{"add": "", **row})) for row in rows],
-    )
+    shop.try_page(page, [(table.Command(row["command"], page), table.Entry(**{"add": "", **row})) for row in rows])
     return shop.failed
 
 
@@ -159,21 +142,12 @@ def test_commands_run_as_typed_in_an_empty_home(shop, tmp_path, capsys):
         "input": "typed\n",
     }
     left_out = {"command": "nothing", "add": None, "never": "why"}
-    assert (
-        tried(
-            shop, "README.md", {**typed, "expect": f"written typed {tmp_path}/shop/home"}, left_out
-        )
-        == []
-    )
+    assert tried(shop, "README.md", {**typed, "expect": f"written typed {tmp_path}/shop/home"}, left_out) == []
     assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_a_command_that_fails_is_told_with_its_output(shop, capsys):
-    rows = [
-        {"command": "echo out; exit 3"},
-        {"command": "echo x", "expect": "y"},
-        {"command": "exit 2", "status": 2},
-    ]
+    rows = [{"command": "echo out; exit 3"}, {"command": "echo x", "expect": "y"}, {"command": "exit 2", "status": 2}]
     rows += [{"command": "echo Traceback"}, {"command": "sleep 60", "seconds": 1}]
     failed = tried(shop, "README.md", *rows)
     assert failed == [
@@ -185,12 +159,8 @@ def test_a_command_that_fails_is_told_with_its_output(shop, capsys):
     assert "\nout\n" in capsys.readouterr().out
 
 
-def test_a_command_of_an_earlier_page_is_not_run_again_and_its_runs_are_there(
-    shop, tmp_path, capsys
-):
-    training = {
-        "command": "mkdir -p runs/a && touch runs/a/config.yaml runs/a/metrics.jsonl"
-    }
+def test_a_command_of_an_earlier_page_is_not_run_again_and_its_runs_are_there(shop, tmp_path, capsys):
+    training = {"command": "mkdir -p runs/a && touch runs/a/config.yaml runs/a/metrics.jsonl"}
     tried(shop, "README.md", training)
     assert tried(shop, "docs/a.md", training, {"command": "ls runs/a", "expect": "metrics.jsonl"}) == []
     assert capsys.readouterr().out.count("mkdir") == 1
@@ -234,7 +204,6 @@ def test_a_process_that_ends_before_its_time_is_a_failure(shop):
 
 
 def commits(parts):
-    """Return as many rotations as there are parts, of hashes that follow each other."""
     return [f"{0x1A2B3C4D + number:x}/{parts}" for number in range(parts)]
 
 
@@ -320,21 +289,16 @@ def test_commands_that_need_each_other_stand_in_one_group():
             ["sparring report runs/demo/x"],
         ]
     )
-
-
-def test_a_command_joins_the_groups_of_all_that_it_needs():
     lines = ["sparring train a --run runs/a", "sparring train b --run runs/b", "sparring report runs/a runs/b"]
     assert lines_of(table.in_groups(rows_of(*lines), small=True)) == [lines]
 
 
 @functools.cache
 def pages_and_table():
-    """Return the commands of the pages and the entries of the table, read once."""
     return table.documented(), table.read_table()
 
 
 def pages_of_commands():
-    """Return all commands that run small, by page."""
     commands, entries = pages_and_table()
     known = {table.words(entry.command): entry for entry in entries}
     rows = [(command, known[command.key]) for command in commands]
@@ -357,7 +321,6 @@ def test_every_run_that_a_command_reads_is_made_by_an_earlier_one_of_its_page():
 
 
 def choose(commit="", only=""):
-    """Return the chosen commands of the pages, as (page, text)."""
     pages = trying.chosen(*pages_and_table(), only=only, rotation=commit, small=True)
     return [(page, command.text) for page, rows in pages.items() for command, _ in rows]
 
@@ -390,9 +353,6 @@ def test_a_failed_command_prints_the_line_that_repeats_it_with_what_it_needs(sho
     assert (make, target) == ("make", "commands")
     chosen = [command for _, command in choose(only=only.removeprefix("ONLY="))]
     assert "--run runs/league" in chosen[0] and text in chosen and len(chosen) == 4
-
-
-def test_nothing_is_run_where_the_pattern_names_what_is_never_run():
     assert choose(only="README.md: make test") == []
 
 

@@ -28,7 +28,6 @@ generate = load("docs", "generate")
 
 @functools.cache
 def generated_pages():
-    """Return every generated file and what it should hold, by its path below the project."""
     return {path.relative_to(ROOT).as_posix(): text for path, text in generate.pages().items()}
 
 
@@ -52,9 +51,6 @@ def all_pages():
 )
 def test_prose_turns_nothing_into_markup(text, expected):
     assert pages.prose(text) == expected
-
-
-def test_a_table_escapes_what_would_break_it():
     assert pages.table(("a", "b"), ("x | y", "two\nlines")) == ["| a | b |", "|---|---|", "| x \\| y | two lines |"]
 
 
@@ -245,9 +241,7 @@ def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monke
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("text", "size"), [(README + "x" * generate.README_BYTES, ""), ("é" * 6_001, "12,002 bytes")]
-)
+@pytest.mark.parametrize(("text", "size"), [(README + "x" * generate.README_BYTES, ""), ("é" * 6_001, "12,002 bytes")])
 def test_a_longer_readme_is_refused(text, size):
     assert re.match(rf"README\.md has .*{size}.*move some to docs/", generate.too_long(text))
     assert generate.too_long("é" * 6_000) == generate.too_long(README) == ""

@@ -16,14 +16,12 @@ HEAD = ["the field's name", "where it is here", "lines to paste", "what differs"
 
 
 def rows():
-    """Return the rows of all tables of the page, without their heads."""
     lines = [line for line in PAGE.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [row for row in cells if row != HEAD and not set(row[0]) <= {"-"}]
 
 
 def pasted(row):
-    """Return the recipe's sections that a row has, in order."""
     parts = [yaml.safe_load(text) for text in re.findall(r"`([a-z_]+: .*?)`(?= |,|;|$)", row[2])]
     return parts if all(isinstance(part, dict) for part in parts) else []
 
@@ -80,7 +78,6 @@ CHOICE = "| you have | take | lines in the recipe |\n|---|---|---|\n"
 
 
 def choices():
-    """Return the rows of the README's table: which estimator when."""
     lines = README.partition(CHOICE)[2].partition("\n\n")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 

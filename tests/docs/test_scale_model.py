@@ -21,6 +21,7 @@ def test_without_a_lag_a_step_takes_its_plays_and_then_its_learning():
     outcome = simulate(setting())
     assert outcome.seconds == pytest.approx(20 * (4 + 2))
     assert (outcome.step_seconds, outcome.busy, outcome.learner_busy) == (pytest.approx(6.0), pytest.approx(4 / 6), pytest.approx(2 / 6))
+    assert simulate(setting(pull=0.5)).step_seconds == pytest.approx(6.5), "new weights cost each worker once a step"
 
 
 @pytest.mark.parametrize(("workers", "learner", "seconds", "limit"), [(1, 2.0, 4.0, "players"), (4, 2.0, 2.0, "learner"), (2, 2.0, 2.0, "players")])
@@ -53,10 +54,6 @@ def test_messages_that_wait_are_not_counted_before_they_are_dealt_with():
     outcome = simulate(setting(workers=5, units=5, message=0.1, unit=lambda unit: 0.5, learner=0.5, lag=2, steps=6))
     assert outcome.messages_busy == pytest.approx(0.1 * 5 / outcome.step_seconds, rel=0.1)
     assert outcome.messages_busy <= 1.0
-
-
-def test_new_weights_cost_each_worker_once_a_step():
-    assert simulate(setting(pull=0.5)).step_seconds == pytest.approx(6.5)
 
 
 def test_seeds_bind():

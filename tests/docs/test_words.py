@@ -20,7 +20,6 @@ RECORDS = (
 
 
 def rows():
-    """Return the rows of all tables of the page, without their heads."""
     lines = [line for line in PAGE.splitlines() if line.startswith("|")]
     cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
     return [row for row in cells if row != HEAD and not set(row[0]) <= {"-"}]
@@ -38,7 +37,6 @@ def is_key(name):
 
 
 def is_record(name):
-    """Return whether a class is one of the records, with the field that is named."""
     record, _, field = name.partition(".")
     modules = [import_module(f"sparring.{module}") for module in RECORDS]
     found = [getattr(module, record) for module in modules if hasattr(module, record)]
@@ -56,7 +54,6 @@ EXISTS = {
 
 
 def faults(row):
-    """Return the places of a row that do not exist."""
     unread = PLACE.sub("", row[2]).replace(";", "").strip()
     wrong = [text for kind, text in PLACE.findall(row[2]) if not EXISTS[kind](text)]
     return [*wrong, *([unread] if unread else [])]

@@ -2,7 +2,9 @@
 
 import pytest
 
+from sparring.config import resolve
 from sparring.config.plugins import registry
+from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.config.run import _keys_at
 from sparring.core.errors import ConfigError
 from tests.fuzz import cases
@@ -20,9 +22,6 @@ REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses t
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_was_found_is_refused_with_one_line(name, tmp_path):
     overrides, message = REFUSED[name]
-    from sparring.config import resolve
-    from sparring.config.recipe import apply_overrides, load_recipe
-
     with pytest.raises(ConfigError) as caught:
         resolve(apply_overrides(load_recipe("kuhn-tiny"), [*fuzz.QUICK, *overrides]))
     assert message in str(caught.value) and "\n" not in str(caught.value)
@@ -72,8 +71,6 @@ def test_an_oracle_has_a_budget(judge, tmp_path):
 
 
 class LongError(ConfigError):
-    """An error that says more than anyone reads."""
-
     def __str__(self):
         return 9999 * "x"
 

@@ -200,8 +200,6 @@ def test_a_keeping_rule_is_asked_with_results_and_without_of_few_and_many():
 
 
 class Spoiled:
-    """Kuhn poker of which one thing is otherwise."""
-
     def __init__(self, **changes):
         self._game, self._changes = kuhn_poker(), changes
 

@@ -23,7 +23,6 @@ ASKED = re.compile(r"""(?:href|src)="(/[^"]*)"|(?:from|import)\s*\(?\s*"(\.{1,2}
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """Serve a run that the wheel has made; return the address and the token."""
     home = tmp_path_factory.mktemp("home")
     inherited = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "SPARRING_CACHE")}
     more = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "OMP_NUM_THREADS": "1"}
@@ -48,7 +47,6 @@ def served(tmp_path_factory):
 
 
 def fetched(address, token=None):
-    """Return the body and the kind of an address."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=30) as got:
         assert got.status == 200, address

@@ -100,7 +100,6 @@ def fresh():
 
 @pytest.fixture
 def package(tmp_path, monkeypatch, request):
-    """Return a function that writes modules into a package of this test's own, on the path."""
     name = f"own_{abs(hash(request.node.name)) % 10**8}"
     folder = tmp_path / "path" / name
     folder.mkdir(parents=True)
@@ -118,8 +117,6 @@ def package(tmp_path, monkeypatch, request):
 
 
 def installed(monkeypatch, points):
-    """Let these entry points be those of installed packages, for plug-ins alone."""
-
     def entry_points(*, group):
         return [point for point in points if point.group == group]
 

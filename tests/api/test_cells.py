@@ -51,9 +51,6 @@ def run(place, *cells, watch=lambda line: None, workers=1):
     return run_cells(list(cells), place, workers, watch)
 
 
-# -- one cell
-
-
 def test_a_cell_is_run_once_and_again_only_for_another_command(place):
     records = run(place, cell("a", "train", "demo"))
     assert records["a",]["found"] == {"said": "sparring train demo"}
@@ -139,9 +136,6 @@ def test_a_run_that_was_stopped_is_no_cell(place):
     assert run(place, stopped)["a",]["found"] == [{"step": 3}]
 
 
-# -- commits
-
-
 def test_cells_of_several_commits_are_refused(place):
     records = [{"commit": "0123abc", "date": "2026-11-21"}, {"commit": "0123abc", "date": "2026-11-22"}]
     assert origin(records) == {"commit": "0123abc", "date": "2026-11-22"}
@@ -160,9 +154,6 @@ def test_without_git_the_version_stands_for_the_commit(monkeypatch, tmp_path):
     place = Workplace(tmp_path)
     assert place.version.startswith("sparring ")
     assert origin([{"commit": place.version, "date": "2026-11-22"}])["commit"] is None
-
-
-# -- failures and progress
 
 
 def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_stay(tmp_path):
@@ -298,9 +289,6 @@ def is_running(pid):
         return Path("/proc", pid, "stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
-
-
-# -- a whole study
 
 
 def small(*names):

@@ -12,7 +12,7 @@ from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player, run_player
 from sparring.config import resolve
 from sparring.config.recipe import to_yaml
-from sparring.core.errors import CheckpointError, ConfigError, RunError
+from sparring.core.errors import RunError
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.measure.agent_spec import AgentSpec, parse_agent
@@ -237,13 +237,3 @@ def test_a_damaged_file_is_never_overwritten(suite, tmp_path, text):
     with pytest.raises(RunError, match="--out"):
         SuiteEvaluation(suite, agent_player(parse_agent("random")), folder=tmp_path)
     assert (tmp_path / "evaluation-small.json").read_text() == text
-
-
-def test_who_cannot_be_measured_is_refused(run, tmp_path):
-    for temperature in (0.0, -1.0, float("inf")):
-        with pytest.raises(ConfigError, match="must be above 0"):
-            run_player(run, None, temperature)
-    with pytest.raises(CheckpointError, match="Available steps: 1, 2"):
-        run_player(run, 7, None)
-    with pytest.raises(RunError, match="no run folder"):
-        run_player(tmp_path / "nowhere", None, None)

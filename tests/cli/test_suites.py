@@ -201,8 +201,6 @@ def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
     assert_refused(call("evaluate", *(argument.replace("{tmp}", str(tmp_path)).replace("{run}", str(run)) for argument in arguments)), message)
 
 
-
-
 def alive(group):
     processes = []
     for path in Path("/proc").glob("[0-9]*/stat"):

@@ -176,9 +176,6 @@ def test_nothing_more_is_sent_and_no_key_or_absurd_count_is_kept(listen):
     assert len(requests) in (1, 2)
 
 
-# -- the sampler openai
-
-
 def model(*, adapters=False):
     network = tiny_model(vocabulary_size=24, stream=Stream.from_seed(3), context=64, hidden_size=16, layers=1, heads=2).to_transformers()
     if adapters:

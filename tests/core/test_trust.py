@@ -35,9 +35,6 @@ def both(**options):
     return [registry.bind("players", "endpoint", options), lambda: registry.bind("rewards", "llm_judge", options)([], {})]
 
 
-# -- keys and hosts
-
-
 @pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "HOME", "GITHUB_TOKEN", "PATH", "_API_KEY", "my_API_KEY", "X_API_KEY\n", "sk-123"])
 def test_only_a_variable_of_a_key_is_sent(name, monkeypatch):
     monkeypatch.setenv(re.sub(r"\W", "", name), "secret-value")
@@ -116,9 +113,6 @@ def test_what_is_typed_is_named_by_the_user(text):
     with pytest.raises(ConfigError):
         check_host(parse_address("http://evil.lan:8000/v1"), "MY_API_KEY")
     assert os.environ[HOSTS] == "gpu.lan:8000"
-
-
-# -- files of answers
 
 
 @pytest.mark.parametrize("cache", ["notes.txt", ".bashrc", "~/.ssh/authorized_keys", "/dev/null", "answers", "", "x.jsonl/"])

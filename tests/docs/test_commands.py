@@ -47,9 +47,6 @@ Then `make demo`.
 """
 
 
-# -- the table
-
-
 def test_the_table_knows_every_command_of_the_pages_and_no_other():
     entries, commands = table.read_table(), table.documented()
     assert len(commands) > 50
@@ -114,9 +111,6 @@ def test_every_command_that_trains_has_a_valid_configuration():
             after = [word for before, word in itertools.pairwise(rest) if before != "--assume"]
             overrides = [word for word in after if "=" in word and not word.startswith("-")]
             config.resolve(recipe.apply_overrides(recipe.load_recipe(rest[0]), overrides))
-
-
-# -- running
 
 
 @pytest.fixture
@@ -198,9 +192,6 @@ def test_pages_are_tried_side_by_side_and_every_failure_is_named(shop):
 def test_a_process_that_ends_before_its_time_is_a_failure(shop):
     shop.try_pages({"docs/a.md": [(None, None)]})  # no command: it raises
     assert shop.failed == ["a process that tries pages ended before its time"]
-
-
-# -- what comes up at a commit
 
 
 def commits(parts):
@@ -354,9 +345,6 @@ def test_a_failed_command_prints_the_line_that_repeats_it_with_what_it_needs(sho
     chosen = [command for _, command in choose(only=only.removeprefix("ONLY="))]
     assert "--run runs/league" in chosen[0] and text in chosen and len(chosen) == 4
     assert choose(only="README.md: make test") == []
-
-
-# -- the Makefile and .ci
 
 
 def make(*arguments):

@@ -37,9 +37,6 @@ def all_pages():
     generated_pages()
 
 
-# -- text
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -107,9 +104,6 @@ def test_types_are_written_as_people_read_them():
     assert pages.field_type("losses", config.RunConfig.model_fields["losses"]) == "list of losses"
     assert pages.field_type("bots", config.RunConfig.model_fields["bots"]) == "map from names to players"
     assert pages.field_type("credit", config.RunConfig.model_fields["credit"]) == "advantage estimator"
-
-
-# -- pages
 
 
 @every_case("slot", ["environments", *METHOD_SLOTS])
@@ -235,8 +229,6 @@ def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monke
     with pytest.raises(SystemExit, match=r"nowhere\.md"):
         run("--check")
 
-
-# -- the README
 
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 

@@ -35,9 +35,6 @@ GOOD = {
 }
 
 
-# -- what is in the repository
-
-
 @every_case("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_a_page_shows_what_its_results_files_hold(page):
     text = page.read_text(encoding="utf-8")
@@ -77,9 +74,6 @@ def test_every_table_that_is_made_stands_on_a_page():
 @every_case("path", FILES, ids=[str(path.relative_to(ROOT)) for path in FILES])
 def test_a_results_file_says_where_its_figures_come_from(path):
     assert published.faults(json.loads(path.read_text(encoding="utf-8"))) == []
-
-
-# -- the rules themselves
 
 
 @every_case(
@@ -176,9 +170,6 @@ def test_record_refuses_what_the_check_refuses(tmp_path, monkeypatch):
     with pytest.raises(ValueError, match="'solved' may be figures of skill"):
         published.record("x", [{"solved": 0.5}], published.settings(parser(), "study"))
     assert not (tmp_path / "own.json").exists()
-
-
-# -- pages
 
 
 def test_markers_of_both_kinds_are_filled():

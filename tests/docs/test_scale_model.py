@@ -86,9 +86,6 @@ def test_rows_of_many_workers_have_their_values_by_seed():
     assert rows[1]["values"]["share in play"]["0"] > rows[0]["values"]["share in play"]["0"]
 
 
-# -- fresh order -----------------------------------------------------------------------------------
-
-
 def with_tails(**changes):
     return Setting(**{"workers": 8, "lag": 2, "steps": 12, "units": 16, "unit": lognormal_units(0, 2.0, 1.2), "learner": 0.5, "pull": 0.0, "timeout": 1e5, **changes})
 

@@ -273,7 +273,6 @@ def test_every_loss_trains_or_says_what_is_missing(tmp_path, name):
     ("options", "arguments", "error", "message"),
     [
         ({"credit": "gpro"}, {}, UnknownNameError, "gpro"),
-        ({"credit": "grpo", "credit_options": {"epsilom": 1.0}}, {}, UnknownNameError, "epsilon"),
         ({"losses": {"ppo_clip": {}}}, {"beta": 0.1}, ConfigError, "beta"),
         ({"losses": {"ppo_clip": {}}}, {"loss_type": "sapo"}, ConfigError, "loss_type"),
         ({"losses": {"ppo_clip": {}}}, {"importance_sampling_level": "sequence"}, ConfigError, "importance_sampling_level"),

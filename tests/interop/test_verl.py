@@ -71,8 +71,7 @@ def runs_of(row):
     return places
 
 
-def by_hand(rewards, mask, uid, tensors=None, columns=None):
-    tensors, columns = tensors or {}, columns or {}
+def by_hand(rewards, mask, uid, tensors, columns):
     lines = []
     for row in range(len(mask)):
         runs = runs_of(mask[row].numpy())
@@ -280,9 +279,6 @@ def test_the_trainer_passes_columns_once_wrapped():
         trainer.compute_advantage = original
     expected, _ = bridge.ESTIMATORS["sparring_gigpo"](rewards, mask, uid, non_tensor_batch=columns, **tensors)
     torch.testing.assert_close(got, expected)
-
-
-# losses
 
 
 def tensors_of(seed=0, spread=0.3):

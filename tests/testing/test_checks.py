@@ -27,9 +27,6 @@ NEEDS = {"value"}  # of the estimators below: this module declares them, as a pl
 CALLS = itertools.count()
 
 
-# -- rewards
-
-
 def short(episode, *, most: int = 3):
     """Pay every reply of at most ``most`` characters 1."""
     return [float(len(turn.reply) <= most) for turn in episode.turns]
@@ -61,9 +58,6 @@ def test_random_episodes_are_of_a_seed_and_of_the_length_asked_for():
     stream = Stream.from_seed(3)
     assert random_episode(stream, turns=5) == random_episode(stream, turns=5) != random_episode(stream.child(1), turns=5)
     assert [len(random_episode(stream, turns=count).turns) for count in range(4)] == [0, 1, 2, 3]
-
-
-# -- estimators
 
 
 def fitted(advantages, turns, state):
@@ -127,9 +121,6 @@ def test_a_bad_estimator_is_told_as_in_a_run(estimator, error, message):
         check_estimator(estimator)
 
 
-# -- matchmakers
-
-
 def seated(*seats, trained=None):
     return Seating(seats=seats, trained=trained or tuple(str(seat).startswith("learner") for seat in seats))  # plain names are read
 
@@ -158,9 +149,6 @@ def everywhere(name, **more):
 def test_a_bad_matchmaker_is_told_as_in_a_run(matchmaker, error, message):
     with pytest.raises(error, match=re.escape(message)):
         check_matchmaker(matchmaker)
-
-
-# -- keeping rules
 
 
 def moody(request):
@@ -194,9 +182,6 @@ def test_a_keeping_rule_is_asked_with_results_and_without_of_few_and_many():
     assert {len(request.members) for request in seen} == set(range(1, 10)) == {request.keep for request in seen}
     assert any(not request.payoffs.rows for request in seen) and any(len(request.payoffs.rows) > 3 for request in seen)
     assert all(list(request.steps) == sorted(set(request.steps)) and request.step == request.steps[-1] for request in seen)
-
-
-# -- environments
 
 
 class Spoiled:

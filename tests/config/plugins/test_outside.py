@@ -235,7 +235,6 @@ def test_what_declares_itself_no_plug_in_is_not_even_imported(name, monkeypatch)
         ("SLOT = 'rewards'\nraise SystemExit(3)\n", r"failed in bad\.py, line 2: SystemExit: 3"),
         ("SLOT = 'rewards'\nimport no_such_package_here\n", "failed.*No module named 'no_such_package_here'"),
         ("SLOT = 'rewards'\ndef other(episode): ...\n", "has no function 'bad'"),
-        ("SLOT = 'rewards'\nbad = 3\n", "has no function 'bad'"),
         ("SLOT = 'credit'\ndef bad(turns): ...\n", "is a plug-in of 'credit', not of 'rewards'"),
         ("def bad(episode): ...\n", r"is not a plug-in\. Write the line SLOT = 'rewards'"),
         ("# SLOT = 'rewards'\ndef bad(episode): ...\n", r"is not a plug-in"),

@@ -77,9 +77,6 @@ def test_options_are_checked_by_what_is_made_once_and_share_no_default(monkeypat
         registry.with_options(plugin, {"share": "much"})
 
 
-# -- finding
-
-
 @every_case(("slot", "name"), EVERY, ids="-".join)
 def test_every_plugin_describes_itself_and_its_options_have_types(slot, name):
     plugin = registry.load(slot, name)
@@ -157,9 +154,6 @@ def test_needs_may_depend_on_an_option():
 def test_unknown_names_give_the_nearest(call, message):
     with pytest.raises(UnknownNameError, match=message):
         call()
-
-
-# -- binding
 
 
 @pytest.mark.parametrize(

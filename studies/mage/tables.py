@@ -39,7 +39,7 @@ def learnt(results: Results) -> str:
         shares = [spread(row, f"closed {number}") for number in range(1, count + 1)]
         most = " ".join(f"{share:.2f}" for share in row["ceiling"][1:]) or "-"
         cells = (*shares, *["-"] * (LAST - count), most)
-        lines.append((row["game"], NAMES[row["arm"]], row["role"], training_status(row), *cells))
+        lines.append((row["game"], NAMES[row["arm"]], row["role"], status(row), *cells))
     return markdown(head, lines)
 
 
@@ -54,7 +54,7 @@ def adapts(results: Results) -> str:
         parts = (chance_beyond(gain), chance_beyond(interval(row, f"closed {LAST}")))
         chances.append(max(parts) if every else 1.0)
         cells = (interval_text(gain), spread(row, f"closed {LAST}"))
-        lines.append((row["game"], row["role"], training_status(row), *cells))
+        lines.append((row["game"], row["role"], status(row), *cells))
     words = ("held" if known else "not held" for known in decided(chances))
     return worded(head, lines, words)
 
@@ -72,18 +72,12 @@ def claims(results: Results) -> str:
                 ahead = less({"values": {"x": row["values"][f"closed {LAST}"]}}, theirs, "x")
                 gaps.append(ahead)
                 lines.append(
-                    (
-                        row["game"],
-                        row["role"],
-                        training_status(row),
-                        NAMES[arm],
-                        interval_text(ahead),
-                    )
+                    (row["game"], row["role"], status(row), NAMES[arm], interval_text(ahead))
                 )
     return worded(head, lines, sides(gaps, "ahead", "behind"))
 
 
-def training_status(row: Row) -> str:
+def status(row: Row) -> str:
     """Return whether training met the opponents of a row."""
     return "met in training" if row["met"] else "held out"
 

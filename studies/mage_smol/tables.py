@@ -17,7 +17,7 @@ from studies.common.result_figures import (
     worded,
 )
 from studies.common.significance import zero_probability
-from studies.mage.tables import LAST, training_status
+from studies.mage.tables import LAST, status
 from studies.mage_smol.study import TRAINED, WARM_UP
 
 NAMES = {
@@ -39,7 +39,7 @@ def attempts(results: Results) -> str:
             (
                 NAMES[trained_row["arm"]],
                 trained_row["role"],
-                training_status(trained_row),
+                status(trained_row),
                 *shares,
                 lost,
                 most,
@@ -69,7 +69,7 @@ def learns(results: Results) -> str:
         adapts.append(max(chance_beyond(gain), chance_beyond(interval(trained, last))))
         gains.append(ahead)
         cells = (spread(trained, last), interval_text(gain), interval_text(ahead), " ".join(seeds))
-        lines.append((training_status({"met": met_before}), *cells))
+        lines.append((status({"met": met_before}), *cells))
     known = decided([*adapts, *map(zero_probability, gains)])
     words = [
         f"adapts: {'held' if first else 'not held'}; by reward: "

@@ -90,14 +90,10 @@ def test_oracles_are_of_rows_or_of_all_and_keys_of_before_hold(tmp_path):
     assert len({row_key(other, ["x"], 3) for other in (row, *cfr)}) == 3
     report = evaluation(tmp_path, PLAIN, NIM, SUDOKU, oracle=parse_oracle("minimax"), games=2).run(workers=1)
     assert [row["oracle"] and row["oracle"]["name"] for row in report["rows"]] == [None, "minimax", "constraint"]
-    assert of(report, "kuhn")["notes"] == [f"Moves not judged: {note}" for note in [evaluation_reason()]]
+    assert of(report, "kuhn")["notes"] == [f"Moves not judged: {parse_oracle('minimax').make().covers(row.make_game())}"]
     assert of(report, "nim")["notes"] == []
     with pytest.raises(ConfigError, match="can judge none of the rows"):
         evaluation(tmp_path, PLAIN, oracle=parse_oracle("minimax"))
-
-
-def evaluation_reason():
-    return parse_oracle("minimax").make().covers(SuiteRow(**PLAIN).make_game())
 
 
 def test_two_that_play_in_turns_and_backwards_say_what_one_says(tmp_path):

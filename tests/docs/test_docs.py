@@ -128,9 +128,6 @@ def test_the_page_of_every_estimator_says_its_exact_bias():
     new = dataclasses.replace(registry.load("credit", "rloo"), name="new")
     assert pages.exact_bias(new)[1].endswith("not computed.")
     assert "-23 % (the expected gradient is 0.77 times" in generated_pages()["docs/methods/credit-grpo.md"]
-
-
-def test_a_bias_in_words():
     assert pages.bias_text(1.0) == "none (the expected gradient is the exact one)"
     assert pages.bias_text(0.75) == "-25 % (the expected gradient is 0.75 times the exact one)"
     assert pages.bias_text(-2.0) == "-300 % (the expected gradient is -2 times the exact one, the wrong way)"

@@ -8,17 +8,12 @@ import yaml
 from sparring import config
 from sparring.config.plugins import registry
 from tests.cases import every_case
+from tests.docs.loading import table_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "finding-methods.md").read_text(encoding="utf-8")
 BASE = {"environments": [{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], "rollout": {"games_per_step": 64}}
-HEAD = ["the field's name", "where it is here", "lines to paste", "what differs"]
-
-
-def rows():
-    lines = [line for line in PAGE.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return [row for row in cells if row != HEAD and not set(row[0]) <= {"-"}]
+ROWS = table_rows(PAGE, ["the field's name", "where it is here", "lines to paste", "what differs"])
 
 
 def pasted(row):
@@ -26,7 +21,7 @@ def pasted(row):
     return parts if all(isinstance(part, dict) for part in parts) else []
 
 
-@every_case("row", rows(), ids=lambda row: row[0])
+@every_case("row", ROWS, ids=lambda row: row[0])
 def test_what_a_row_names_exists_and_can_be_pasted(row):
     assert len(row) == 4 and all(row), row
     for name, slot, again in re.findall(r"\[`(\w+)`\]\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row)):
@@ -50,7 +45,7 @@ def test_what_a_row_names_exists_and_can_be_pasted(row):
         assert preset in registry.load(slot, name).presets
 
 
-@every_case("row", rows(), ids=lambda row: row[0])
+@every_case("row", ROWS, ids=lambda row: row[0])
 def test_presets_and_options_in_words_belong_to_a_plugin_of_the_row(row):
     linked = [registry.load(slot, name) for slot, name in re.findall(r"\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row))]
     for preset in re.findall(r"[Pp]reset:? `(\w+)`|`preset: (\w+)`", " ".join(row)):

@@ -197,16 +197,10 @@ def test_options_and_their_limits_schedules_presets_and_defaults():
     assert registry.bind("credit", "sample", {"limit": {"schedule": "linear", "start": 4, "end": 2}}).at(0.5)["limit"] == 3.0
     bound = registry.bind("credit", "sample", {"share": RAMP, "kind": "fancy"})
     assert bound([1]) == ([1], 0.4, 3, None, None, "fancy", None)
-    assert bound([1], progress=1.0)[1] == pytest.approx(0.2)
+    assert bound([1], progress=1.0)[1] == pytest.approx(0.2) and "share" not in bound.options
+    assert registry.bind("credit", "sample", {"cap": RAMP}).at(0.5)["cap"] == pytest.approx(0.3)
     bound = registry.bind("losses", "ppo_clip", {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}}, preset="dapo")
     assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
-
-
-@pytest.mark.parametrize("option", ["share", "cap"])
-def test_floats_may_be_schedules_limits_or_not(option):
-    bound = registry.bind("credit", "sample", {option: RAMP})
-    assert [bound.at(progress)[option] for progress in (0.0, 0.5, 1.0)] == pytest.approx([0.4, 0.3, 0.2])
-    assert option not in bound.options
 
 
 def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin_and_others_are_helpers(tmp_path, monkeypatch):

@@ -74,7 +74,7 @@ class Play:
         return ("yes", "no")
 
     def observe(self, seat):
-        return Observation(told=f"coin {self.coins[seat]}", key=str(self.coins[seat]))
+        return Observation(prompt=f"coin {self.coins[seat]}", key=str(self.coins[seat]))
 
     def step(self, replies):
         self.done = True

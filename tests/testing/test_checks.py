@@ -237,7 +237,7 @@ def test_what_keeps_the_contract_passes():
         ({"legal": lambda found: lambda seat: list(found(seat))}, "give a tuple"),
         ({"read": lambda found: lambda *a: "bet"}, "is read as 'bet'"),
         ({"read": lambda found: lambda *a: found(*a) or "bet"}, "'zzzqqq' is read as 'bet'"),
-        ({"observe": lambda found: lambda seat: found(seat)._replace(told=" ")}, "give an Observation with a text"),
+        ({"observe": lambda found: lambda seat: found(seat)._replace(prompt=" ")}, "give an Observation with a text"),
         ({"observe": lambda found: lambda seat: found(seat).text}, "give an Observation with a text"),
         ({"returns": lambda found: found[:1]}, "1 returns for 2 seats"),
         ({"returns": lambda found: (float("nan"), *found[1:])}, "not finite"),
@@ -245,7 +245,7 @@ def test_what_keeps_the_contract_passes():
         ({"due": lambda found: lambda: (5,)}, "give the seats whose replies are wanted, ascending, of 0 to 1"),
         ({"due": lambda found: lambda: ()}, "the play is not done"),
         ({"due": lambda found: lambda: (*found(), *found())}, "ascending"),
-        ({"observe": lambda found: lambda seat: found(seat)._replace(told=str(random.random()))}, "another text at the second call"),
+        ({"observe": lambda found: lambda seat: found(seat)._replace(prompt=str(random.random()))}, "another text at the second call"),
     ],
 )
 def test_a_bad_environment_is_told(changes, message):

@@ -50,7 +50,7 @@ class Needs(NamedTuple):
     strict: bool = False
 
 
-class Spoken(NamedTuple):
+class SpeechCounts(NamedTuple):
     """How varied the texts of a player are, names of players taken out.
 
     Args:
@@ -75,7 +75,7 @@ class Match(NamedTuple):
 
     won: float
     legal: list[float]
-    speeches: list[Spoken]
+    speeches: list[SpeechCounts]
 
 
 class Base(NamedTuple):
@@ -166,11 +166,11 @@ def match(game: Environment, players: Sequence[Agent], *, games: int, stream: St
     return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, spoken)
 
 
-def _spoken(turns: Sequence[Turn], called: tuple[str, ...]) -> Spoken:
+def _spoken(turns: Sequence[Turn], called: tuple[str, ...]) -> SpeechCounts:
     """Return how varied a player's texts are."""
     texts = [turn.action for turn in turns if not turn.legal_actions and turn.event == "ok"]
     counts = Counter(pattern(text, called) for text in texts if text is not None)
-    return Spoken(counts.total(), len(counts), max(counts.values(), default=0))
+    return SpeechCounts(counts.total(), len(counts), max(counts.values(), default=0))
 
 
 def matrix(

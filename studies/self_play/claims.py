@@ -274,7 +274,7 @@ def one_solver(results: Results) -> Claim:
         rows = [row for row in results.rows(game=game) if OWN in row["values"]]
         order = {key: _order(rows, key) for key in (END, OWN)}
         moved = max(abs(order[END][name] - order[OWN][name]) for name in order[END])
-        name = max(order[END], key=lambda one: abs(order[END][one] - order[OWN][one]))
+        name = max(order[END], key=lambda arm: abs(order[END][arm] - order[OWN][arm]))
         outcomes.append(moved > len(rows) / 4)
         parts.append(
             f"{GAMES[game]} {name}, {order[END][name]} to {order[OWN][name]} of {len(rows)}"

@@ -128,7 +128,7 @@ def test_a_run_that_was_stopped_is_no_cell(place):
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text("steps: 3", encoding="utf-8")
     (folder / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n', encoding="utf-8")
-    stopped = cell("a", "train", "demo", measure=lambda folder, said, ask: metrics(folder))
+    stopped = cell("a", "train", "demo", measure=lambda folder, stdout, ask: metrics(folder))
     with pytest.raises(RunError, match="stopped after 2 of 3 steps"):
         run(place, stopped)
     assert not (folder / "cell.json").exists()
@@ -170,7 +170,7 @@ def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_stay(tmp_p
 
 def test_failures_and_progress_are_told(place):
     with pytest.raises(RunError, match="cannot be measured: KeyError: 'gone'"):
-        run(place, cell("a", "train", measure=lambda folder, said, ask: {}["gone"]))
+        run(place, cell("a", "train", measure=lambda folder, stdout, ask: {}["gone"]))
     lines = []
     run(place, cell("a", "train"))
     run(place, *(cell(name, "train") for name in "abc"), watch=lines.append)
@@ -299,7 +299,7 @@ def small(*names):
         setting={"names": list(names)},
         quick={"names": list(names[:1])},
         cells=lambda setting: [cell(name, "list", name) for name in setting["names"]],
-        rows=lambda setting, kept: [{"what": name, **one["found"]} for (name,), one in kept.items()],
+        rows=lambda setting, records: [{"what": name, **record["found"]} for (name,), record in records.items()],
     )
 
 

@@ -105,7 +105,7 @@ def test_the_kernel_finds_the_count_of_updates_on_the_gpu_and_leaves_ours_where_
 
 
 def test_rows_are_added_along_the_tree_on_the_gpu(gpu, monkeypatch):
-    monkeypatch.setattr(torch.distributed, "all_to_all_single", lambda out, given, group: out.copy_(given))
+    monkeypatch.setattr(torch.distributed, "all_to_all_single", lambda out, source, group: out.copy_(source))
     rows = TreeReduceScatter().allocate([4, 3], dtype=torch.bfloat16, device=torch.device("cuda")).fill_(1.0)
     summed = TreeReduceScatter().allocate([3], dtype=torch.bfloat16, device=torch.device("cuda"))
     TreeReduceScatter()(summed, rows.view(-1), None, None)
@@ -113,7 +113,7 @@ def test_rows_are_added_along_the_tree_on_the_gpu(gpu, monkeypatch):
 
 
 def test_learners_on_the_cpu_meet_by_gloo_alone(monkeypatch, chat_folder, tmp_path):
-    monkeypatch.setattr(room, "split_learner", lambda own, mesh, others, each_pass: None)
+    monkeypatch.setattr(room, "split_learner", lambda learner, mesh, others, each_pass: None)
     run = engine(chat_folder, model={"device": "cpu"})
     _, options = shard_of(run, monkeypatch, tmp_path)
     assert options["backend"] == "gloo" and run.model.device == CPU

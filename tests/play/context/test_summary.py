@@ -217,7 +217,7 @@ def test_a_play_that_is_taken_over_goes_on_alike(played):
 
 def test_a_memory_is_written_once_where_decisions_have_candidates(played):
     sokoban, episodes = played
-    rule = Candidates(count=3, grade=lambda asked: [[0.0] * len(episode.turns) for episode in asked], commit="random")
+    rule = Candidates(count=3, grade=lambda requests: [[0.0] * len(episode.turns) for episode in requests], commit="random")
     several = play(sokoban.specs(8), {"learner": sokoban.agent}, candidates=rule)
     for new, old in zip(several, episodes, strict=True):
         assert [len(turn.candidates) for turn in new.turns] == [0 if turn.event == "memory" else 2 for turn in new.turns]

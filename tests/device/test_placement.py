@@ -131,7 +131,7 @@ def whole_run(run, again, folder, device=GPU):
     run.drop_member(snapshot(1))
     for policy in run.policies.values():
         policy.model.check()
-        sampler, ids = policy._sit(LEARNER, policy.model).sampler, (5, 6, 7)
+        sampler, ids = policy._policy_agent(LEARNER, policy.model).sampler, (5, 6, 7)
         scored = sampler.score([ids, ids[:2]], [[(3, 4), (3,)], [(9,)]], policy.params)
         assert [scores.shape for scores in scored] == [(2,), (1,)] and not sampler.invariant
         sampler.publish({key: tensor.cpu() for key, tensor in policy.model.tensors().items()}, policy.model.version + 1)

@@ -25,7 +25,7 @@ PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve"}
 UNSAFE = {"eval", "exec", "torch.load", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 OPENSPIEL = re.compile(r"pyspiel|open_spiel|\.spiel", re.IGNORECASE)
-GAMES = ("Game", "Banked", "FillIn")  # classes of games over OpenSpiel
+GAMES = ("Game", "BankGame", "FillIn")  # classes of games over OpenSpiel
 METHOD_SLOTS = ("credit", "losses", "rewards", "selection")
 
 

@@ -32,7 +32,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sparring.config.plugins.declarations import declarations_of
+from sparring.config.plugins.plugin import declarations_of
 from sparring.core.errors import DEBUG, ConfigError, quoted
 from sparring.core.foreign_text import current_slot, slot_spellings
 

@@ -105,10 +105,10 @@ class IllegalRule:
             UnknownNameError: there is no such option, rule or payoff.
             ConfigError: a number out of range.
         """
-        known = [field.name for field in fields(cls)]
+        names = [field.name for field in fields(cls)]
         for name in options:
-            if name not in known:
-                raise UnknownNameError("option of illegal", name, known)
+            if name not in names:
+                raise UnknownNameError("option of illegal", name, names)
         return cls(**options)
 
     def check(self, game: HasUtilities) -> None:
@@ -745,8 +745,8 @@ def teams_of(environment: Environment) -> tuple[int, ...]:
     teams = environment.teams
     if teams is None:
         seats = environment.num_seats
-        alone = not environment.cooperative
-        return tuple(range(seats)) if alone else (0,) * seats
+        is_competitive = not environment.cooperative
+        return tuple(range(seats)) if is_competitive else (0,) * seats
     if isinstance(teams, str) or len(teams) != environment.num_seats:
         raise GameError(
             f"{environment.name}: teams={quoted(teams)} must name a team for each of its "
@@ -794,8 +794,10 @@ def spec_of(game: Environment) -> EnvironmentSpec | None:
     if made_by is None:
         return None
     key = (id(made_by), game.illegal, game.name)
-    known, spec = vars(game).get(KEPT, (None, None)) if hasattr(game, "__dict__") else (None, None)
-    if known == key:
+    known_game, spec = (
+        vars(game).get(KEPT, (None, None)) if hasattr(game, "__dict__") else (None, None)
+    )
+    if known_game == key:
         return spec
     name = str(made_by["name"])
     spec = EnvironmentSpec(

@@ -179,8 +179,8 @@ class BluffPlay(PaintedPlay):
         roles = self.rules.roles
         payoffs = dict(enumerate(f"{value:+g}" for value in self.returns)) if self.done else {}
         seats(canvas, roles, self.due(), payoffs)
-        seen = self.card if seat in (None, SPEAKER) or self.done else ""
-        heading(canvas, "Card", seen or "hidden")
+        card = self.card if seat in (None, SPEAKER) or self.done else ""
+        heading(canvas, "Card", card or "hidden")
         lines = [
             TimelineMessage(roles[player], line, seat_colour(player))
             for player, line in enumerate(self.replies)

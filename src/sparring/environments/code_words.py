@@ -62,7 +62,8 @@ class CodeWordsPosition(NamedTuple):
         if not self.guessed:
             return 0.0, 0.0
         first, second = (
-            known - leak * lost for known, lost in zip(self.understood, self.leaked, strict=True)
+            understood - leak * leaked
+            for understood, leaked in zip(self.understood, self.leaked, strict=True)
         )
         return first - second, second - first
 
@@ -89,9 +90,9 @@ def brief_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -
     """Return everything except the keys in brief style, the reader's team first."""
     clues, guessed = position.clues, position.guessed
     parts = (
-        f"{who} say {words[clues[side]]} word {words[position.deal.secret[side]]} "
+        f"{word} say {words[clues[side]]} word {words[position.deal.secret[side]]} "
         f"guess {words[guessed[side][0]]} {words[guessed[side][1]]}"
-        for who, side in (("we", team), ("they", 1 - team))
+        for word, side in (("we", team), ("they", 1 - team))
     )
     return " ".join(parts)
 
@@ -146,13 +147,13 @@ def full_ask(words: Sequence[str], guesser: bool) -> str:
 
 def full_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -> str:
     """Return everything except the keys in sentences, the reader's team first."""
-    named = (
+    teams = (
         f"The secret word of team {TEAMS[side]} was {words[position.deal.secret[side]]}; "
         f"guesser_{TEAMS[side]} named {words[mine]} for its own team and {words[theirs]} for the "
         "other."
         for side, (mine, theirs) in ((side, position.guessed[side]) for side in (team, 1 - team))
     )
-    return " ".join((full_clues(words, team, position.clues), *named))
+    return " ".join((full_clues(words, team, position.clues), *teams))
 
 
 def _points(leak: float) -> str:
@@ -243,9 +244,9 @@ class CodeWords(Environment):
         return CodeWordsPlay(self, CodeWordsPosition(Deal((first, second), (key, other_key))))
 
     def openings(self) -> tuple[tuple[float, CodeWordsPlay], ...]:
-        every = deals(len(self.words))
+        all_deals = deals(len(self.words))
         return tuple(
-            (1 / len(every), CodeWordsPlay(self, CodeWordsPosition(deal))) for deal in every
+            (1 / len(all_deals), CodeWordsPlay(self, CodeWordsPosition(deal))) for deal in all_deals
         )
 
 
@@ -282,8 +283,8 @@ class CodeWordsPlay(PaintedPlay):
         action = listed_reply(self.legal(seat), reply, exact)
         if action is not None or exact or seat in TELLERS:
             return action
-        named = [word for word in SPOKEN.findall(reply.lower()) if word in self.rules.words]
-        return " ".join(named) if len(named) == 2 else None
+        words = [word for word in SPOKEN.findall(reply.lower()) if word in self.rules.words]
+        return " ".join(words) if len(words) == 2 else None
 
     def observe(self, seat: int) -> Observation:
         """Return the key with the secret word for a teller, or with both clues for a guesser."""

@@ -203,7 +203,7 @@ class SplitPlay(PaintedPlay):
             else "goes to nobody"
         )
         values = start.values[seat]
-        listed = ", ".join(
+        items = ", ".join(
             f"{number} {kind} worth {value} each to you"
             for number, kind, value in zip(start.counts, rules.items, values, strict=True)
         )
@@ -213,7 +213,7 @@ class SplitPlay(PaintedPlay):
             f"kind of which you two name more than there is {beyond}. Each player has values of "
             f"its own, at which the whole pool is worth {rules.total}. Your result is what "
             "your items are worth to you, as a share of that.\n\n"
-            f"You are {rules.roles[seat]!r}. The pool: {listed}."
+            f"You are {rules.roles[seat]!r}. The pool: {items}."
         )
         order = ", ".join(rules.items)
         example = " ".join(str(number // 2) for number in start.counts)
@@ -228,9 +228,9 @@ class SplitPlay(PaintedPlay):
         other = " ".join(map(str, self.claims[1 - seat]))
         if self.rules.brief:
             return f"other took {other}"
-        listed = zip(self.claims[1 - seat], self.rules.items, strict=True)
-        named = ", ".join(f"{count} {kind}" for count, kind in listed)
-        return f"The other player named {named}. You got {self.returns[seat]:g}."
+        claims = zip(self.claims[1 - seat], self.rules.items, strict=True)
+        claim_text = ", ".join(f"{count} {kind}" for count, kind in claims)
+        return f"The other player named {claim_text}. You got {self.returns[seat]:g}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, start = self.rules, self.start
@@ -243,15 +243,15 @@ class SplitPlay(PaintedPlay):
         took = [f"{role} took" for role in rules.roles] if self.claims else []
         rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *took)]
         for place, kind in enumerate(rules.items):
-            worth = (
+            values = (
                 str(start.values[player][place]) if seat in (None, player) else "?"
                 for player in (0, 1)
             )
-            named = (str(claim[place]) for claim in self.claims)
-            rows.append((kind, str(start.counts[place]), *worth, *named))
+            claims = (str(claim[place]) for claim in self.claims)
+            rows.append((kind, str(start.counts[place]), *values, *claims))
         table(canvas, rows)
-        what = "in proportion" if rules.over == "share" else "to nobody"
-        paragraph(canvas, f"What both name too much of goes {what}.", colour="dim")
+        rule_text = "in proportion" if rules.over == "share" else "to nobody"
+        paragraph(canvas, f"What both name too much of goes {rule_text}.", colour="dim")
 
     def described(self, seat: int | None) -> str:
         rules, start = self.rules, self.start

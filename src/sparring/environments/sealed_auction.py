@@ -161,22 +161,24 @@ class Auction(PaintedPlay):
 
     def _seen_winner(self, seat: int | None) -> int | None:
         """Return the winner if the reader can know it, else None."""
-        known = self.done and (seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1)
-        return self.winner if known else None
+        is_known = self.done and (
+            seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1
+        )
+        return self.winner if is_known else None
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
-        seen = [
+        visible_bids = [
             f"The thing is worth {value} to {role}."
             for player, (role, value) in enumerate(zip(roles, self.start, strict=True))
             if seat in (None, player)
         ]
         if not self.done:
-            return " ".join([due_sentence(roles), *seen])
+            return " ".join([due_sentence(roles), *visible_bids])
         bids = ", ".join(f"{role} {bid}" for role, bid in zip(roles, self.bids, strict=True))
         won = self._seen_winner(seat)
-        who = "another seat" if won is None else roles[won]
-        return " ".join([f"The bids were {bids}; {who} won.", *seen])
+        winner = "another seat" if won is None else roles[won]
+        return " ".join([f"The bids were {bids}; {winner} won.", *visible_bids])
 
     def clone(self) -> Auction:
         return Auction(self.rules, self.start, self.stream, self.bids)

@@ -134,8 +134,10 @@ class NegotiationTable(Table):
             (other_wood - change[0], other_gold - change[1]),
         )
         traded = replace(self, holdings=holdings, offer=None, actions=actions)
-        before, now = self.gains(), traded.gains()
-        return replace(traded, last_payment=(now[0] - before[0], now[1] - before[1]))
+        old_gains, new_gains = self.gains(), traded.gains()
+        return replace(
+            traded, last_payment=(new_gains[0] - old_gains[0], new_gains[1] - old_gains[1])
+        )
 
     def returns(self) -> list[float]:
         """Return the gains so far, or at the end their sign."""
@@ -298,11 +300,11 @@ class SimpleNegotiation(Game):
 
     def revealed(self, state: State) -> str:
         pairs = [VALUES[entry] for entry in state.table.values]
-        worth = (
+        values = (
             f"to {role} wood {pair[0]}, gold {pair[1]}"
             for role, pair in zip(self.roles, pairs, strict=False)
         )
-        return f"A unit was worth: {'; '.join(worth)}."
+        return f"A unit was worth: {'; '.join(values)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
@@ -310,15 +312,15 @@ class SimpleNegotiation(Game):
         rows = [("", *RESOURCES, "worth", "gain")]
         for player, role in enumerate(roles):
             wood, gold = position.holdings[player]
-            known = seat in (None, player)
-            prices = VALUES[position.values[player]] if known else ("?", "?")
+            is_visible = seat in (None, player)
+            prices = VALUES[position.values[player]] if is_visible else ("?", "?")
             rows.append(
                 (
                     role,
                     f"{wood} at {prices[0]}",
                     f"{gold} at {prices[1]}",
-                    str(position.worth(player)) if known else "?",
-                    f"{position.gains()[player]:+d}" if known else "?",
+                    str(position.worth(player)) if is_visible else "?",
+                    f"{position.gains()[player]:+d}" if is_visible else "?",
                 )
             )
         table(canvas, rows)
@@ -336,12 +338,12 @@ class SimpleNegotiation(Game):
         for player, role in enumerate(roles):
             wood, gold = position.holdings[player]
             prices = VALUES[position.values[player]]
-            worth = (
+            values = (
                 f", worth {prices[0]} and {prices[1]} each, {position.gains()[player]:+d} gained"
                 if seat in (None, player)
                 else ""
             )
-            parts.append(f"{role} holds {wood} wood and {gold} gold{worth}.")
+            parts.append(f"{role} holds {wood} wood and {gold} gold{values}.")
         if position.offer:
             proposer = roles[(len(position.actions) - 1) % 2]
             parts.append(f"{proposer} {_offer(position.offer)}.")

@@ -107,14 +107,16 @@ class TalkPlay(CombinedPlay):
     def observe(self, seat: int) -> Observation:
         """Return the current play's observation, or the messages since then."""
         rules = self.rules
-        seen: Observation = self.play.observe(seat)
-        news, key = self.news.get(seat, ""), f"{self.keys[seat]}{seen.key}"
+        observation: Observation = self.play.observe(seat)
+        news, key = self.news.get(seat, ""), f"{self.keys[seat]}{observation.key}"
         if self.talking:
-            prompt = join_texts([seen.told, SAY], True) if rules.brief else seen.told
-            seen = seen._replace(told=prompt, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
-            return with_news(seen, news, rules.brief)
+            prompt = join_texts([observation.told, SAY], True) if rules.brief else observation.told
+            observation = observation._replace(
+                told=prompt, ask="" if rules.brief else ASK, key=f"{key}|{SAY}"
+            )
+            return with_news(observation, news, rules.brief)
         nothing = "." if rules.brief else "Nobody else has said anything."
-        return seen._replace(told=news or nothing, key=key, fresh=False)
+        return observation._replace(told=news or nothing, key=key, fresh=False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat in replies:

@@ -157,22 +157,22 @@ class ToolPlay(CombinedPlay):
     def observe(self, seat: int) -> Observation:
         """Return the result of the last call, or the current play's observation."""
         answered = self.open_calls.get(seat, ())
-        seen = super().observe(seat)
+        observation = super().observe(seat)
         calls = (*self.past_calls[seat], answered)
-        key = f"{seen.key} | {calls}" if any(calls) else seen.key
+        key = f"{observation.key} | {calls}" if any(calls) else observation.key
         if not answered:
-            prompt = seen.told
+            prompt = observation.told
             if not self.rules.brief and seat not in self.informed:
                 forms = self.rules.forms(bool(self.library(seat)))
                 prompt = f"{prompt}\n\n{forms}" if prompt else forms
-            return seen._replace(told=prompt, key=key)
-        answer, ask, calls_left = answered[-1][1], seen.ask, self.calls_left(seat)
+            return observation._replace(told=prompt, key=key)
+        answer, ask, calls_left = answered[-1][1], observation.ask, self.calls_left(seat)
         if self.rules.brief:
-            return seen._replace(
+            return observation._replace(
                 told=answer if calls_left else f"{answer} spent", key=key, view=answer, fresh=False
             )
         ask = f"Calls left: {calls_left}.{' ' if ask else ''}{ask}"
-        return seen._replace(told=answer, ask=ask, key=key, view=answer, fresh=False)
+        return observation._replace(told=answer, ask=ask, key=key, view=answer, fresh=False)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the call in a reply, else the move, else ``UNREAD`` if calls remain, or None."""
@@ -200,9 +200,9 @@ class ToolPlay(CombinedPlay):
                 continue
             answer = self._answer(seat, call)
             self.open_calls[seat] = (*self.open_calls.get(seat, ()), (read, answer))
-            spent = list(self.num_calls)
-            spent[seat] += 1
-            self.num_calls = tuple(spent)
+            num_calls = list(self.num_calls)
+            num_calls[seat] += 1
+            self.num_calls = tuple(num_calls)
         if self.waiting_moves and not self.due():
             past, moves = list(self.past_calls), self.waiting_moves
             for seat in moves:

@@ -101,22 +101,22 @@ class TrialPlay(CombinedPlay):
             return Observation(told=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
-        seen = self.play.observe(seat)
+        observation = self.play.observe(seat)
         if begins and keeps and rules.told_once:
-            text = seen.told.removeprefix(rules.told_once).strip()
-            seen = seen._replace(told=join_texts([AGAIN, text], False))
-        fresh = (begins or seen.fresh) and not keeps
-        seen = with_news(seen, self._notes(seat) if fresh else news, rules.brief)
-        key = f"{self.keys[seat]}{seen.key}" if seat in rules.carried else seen.key
-        return seen._replace(key=key, attempt=self.attempt, fresh=fresh)
+            text = observation.told.removeprefix(rules.told_once).strip()
+            observation = observation._replace(told=join_texts([AGAIN, text], False))
+        fresh = (begins or observation.fresh) and not keeps
+        observation = with_news(observation, self._notes(seat) if fresh else news, rules.brief)
+        key = f"{self.keys[seat]}{observation.key}" if seat in rules.carried else observation.key
+        return observation._replace(key=key, attempt=self.attempt, fresh=fresh)
 
     def _notes(self, seat: int) -> str:
         """Return the notes of a seat so far, for a new conversation."""
         notes = self.notes.get(seat, ())
         if self.rules.brief or not notes:
             return join_texts(notes, True)
-        listed = (f"{number}. {text}" for number, text in enumerate(notes, start=1))
-        return join_texts(["Your notes from earlier attempts:", *listed], False)
+        lines = (f"{number}. {text}" for number, text in enumerate(notes, start=1))
+        return join_texts(["Your notes from earlier attempts:", *lines], False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         if self.reflecting:
@@ -127,9 +127,9 @@ class TrialPlay(CombinedPlay):
                 self.keys = _append_key(self.keys, seat, f"{note}|")
             self._begin_attempt()
             return
-        known = self.key_parts(replies)
+        key_parts = self.key_parts(replies)
         super().step(replies)
-        self._record_replies(known)
+        self._record_replies(key_parts)
 
     def after(self, replies: Mapping[int, str], play: Any) -> TrialPlay:
         """Return a copy after replies of some seats, with a given play as the result.
@@ -140,11 +140,11 @@ class TrialPlay(CombinedPlay):
             replies: replies to the current attempt; empty: only the play changes.
             play: of the inner environment; the copy owns it, and ends the attempt if it is over.
         """
-        twin, known = self.clone(), self.key_parts(replies)
+        twin, key_parts = self.clone(), self.key_parts(replies)
         twin.play = play
         for seat in replies:
             twin.news.pop(seat, None)
-        twin._record_replies(known)
+        twin._record_replies(key_parts)
         return twin
 
     def _add_to_key(self, seat: int, text: str) -> None:
@@ -152,10 +152,10 @@ class TrialPlay(CombinedPlay):
         if self.rules.memory == "all":
             self.keys = _append_key(self.keys, seat, f"{self.last.get(seat, '')}{text}|")
 
-    def _record_replies(self, known: Mapping[int, str]) -> None:
+    def _record_replies(self, key_parts: Mapping[int, str]) -> None:
         """Record which seats replied, with their information states, and end a finished attempt."""
-        self.opened |= set(known)
-        self.last = {**self.last, **known}
+        self.opened |= set(key_parts)
+        self.last = {**self.last, **key_parts}
         while self.play.done and not self.ended and not self.reflecting:
             self._end_attempt()
 
@@ -204,9 +204,10 @@ class TrialPlay(CombinedPlay):
             timeline(canvas, messages, most=SHOWN, lines=2)
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
-                who = f"note of {rules.roles[player]}"
+                title = f"note of {rules.roles[player]}"
                 messages = [
-                    TimelineMessage(who, text or "(nothing)", seat_colour(player)) for text in notes
+                    TimelineMessage(title, text or "(nothing)", seat_colour(player))
+                    for text in notes
                 ]
                 timeline(canvas, messages, most=3)
 

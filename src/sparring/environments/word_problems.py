@@ -80,12 +80,12 @@ class Story:
         ones = self.things if first != 1 else self.things[:-1]
         opening = (_BRIEF if brief else _FULL)[self.opening]
         parts = [opening.format(**names, a=first, b=second, ones=ones)]
-        for kind, number, way in self.events:
+        for kind, number, wording in self.events:
             if brief:
                 parts.append(kind if kind == DOUBLES else f"{kind} {number}")
             else:
                 ones = self.things if number != 1 else self.things[:-1]
-                parts.append(_THEN[kind][way].format(**names, a=number, ones=ones))
+                parts.append(_THEN[kind][wording].format(**names, a=number, ones=ones))
         if brief:
             return f"{' '.join(parts)} how many"
         return f"{' '.join(parts)} How many {self.things} does {names['who']} have now?"
@@ -229,10 +229,10 @@ class Problem(QuestionPlay):
         if not numbers or (exact and reply.strip() != numbers[-1]):
             return None
         last = numbers[-1].replace(",", "").replace("\u2212", "-")
-        whole, _, fraction = last.partition(".")
-        if len(whole) > LONGEST:
+        integer_part, _, fraction = last.partition(".")
+        if len(integer_part) > LONGEST:
             return None
-        number = str(int(whole))
+        number = str(int(integer_part))
         return f"{number}.{fraction}" if fraction.strip("0") else number
 
     def step(self, replies: Mapping[int, str]) -> None:

@@ -85,57 +85,59 @@ def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
             return None, f"name each of {', '.join(names)} once"
         amounts[name] = int(match[1])
     share = tuple(amounts.get(name, 0) for name in names)
-    if any(taken > count for taken, count in zip(share, counts, strict=True)):
+    if any(number > count for number, count in zip(share, counts, strict=True)):
         return None, f"there are only {items_in_words(counts)}"
     return share, ""
 
 
-def read_full(line: str, cut: bool, counts: Counts) -> tuple[Message, str]:
+def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, str]:
     """Return a message of full style, and the error in its proposal, or "".
 
     The last of ``<propose>...</propose>``, ``<accept>``, ``<reject>`` counts; a message "accept" or
     "reject" without a tag counts too.
     """
-    alone, tags = _ALONE.fullmatch(line), [*_TAG.finditer(line)]
-    verb = alone[1].lower() if alone else tags[-1][1].lower() if tags else ""
+    bare_verb, tags = _ALONE.fullmatch(line), [*_TAG.finditer(line)]
+    verb = bare_verb[1].lower() if bare_verb else tags[-1][1].lower() if tags else ""
     if verb == "accept":
-        return Message(line, "accept", cut=cut), ""
+        return Message(line, "accept", cut=is_truncated), ""
     if verb == "reject":
-        return Message(line, "reject", cut=cut), ""
+        return Message(line, "reject", cut=is_truncated), ""
     if not verb:
         broken = _BROKEN.search(line) is not None
         why = "close the form with </propose> and open it with <propose>" if broken else ""
-        return Message(line, "malformed" if broken else "talk", cut=cut), why
-    body, closed, _ = line[tags[-1].end() :].partition("</propose>")
-    share, why = share_of(body, counts) if closed else (None, "it does not end with </propose>")
+        return Message(line, "malformed" if broken else "talk", cut=is_truncated), why
+    body, end_tag, _ = line[tags[-1].end() :].partition("</propose>")
+    share, why = share_of(body, counts) if end_tag else (None, "it does not end with </propose>")
     if share is None:
-        return Message(line, "malformed", cut=cut), why
-    return Message(line, "offer", share, cut), ""
+        return Message(line, "malformed", cut=is_truncated), why
+    return Message(line, "offer", share, is_truncated), ""
 
 
-def read_brief(line: str, cut: bool, counts: Counts, known: frozenset[str]) -> Message:
+def read_brief(
+    line: str, is_truncated: bool, counts: Counts, vocabulary: frozenset[str]
+) -> Message:
     """Return a message of brief style: its known words, of which the last verb counts.
 
     An offer is "offer" with exactly one number per kind of the pool.
     """
-    words = [word for word in line.split() if word in known]
+    words = [word for word in line.split() if word in vocabulary]
     text = " ".join(words)
-    place = max((at for at, word in enumerate(words) if word in VERBS), default=-1)
+    place = max((index for index, word in enumerate(words) if word in VERBS), default=-1)
     if place < 0:
-        return Message(text, "talk", cut=cut)
+        return Message(text, "talk", cut=is_truncated)
     if words[place] != "offer":
-        return Message(text, "accept" if words[place] == "accept" else "reject", cut=cut)
+        return Message(text, "accept" if words[place] == "accept" else "reject", cut=is_truncated)
     digits = itertools.takewhile(lambda word: word.isascii() and word.isdigit(), words[place + 1 :])
     numbers = tuple(map(int, digits))
     fits = len(numbers) == len(counts)
     if not fits or any(a > b for a, b in zip(numbers, counts, strict=True)):
-        return Message(text, "malformed", cut=cut)
-    return Message(text, "offer", numbers, cut)
+        return Message(text, "malformed", cut=is_truncated)
+    return Message(text, "offer", numbers, is_truncated)
 
 
-def brief_words(kinds: int, most: int, total: int) -> frozenset[str]:
+def brief_words(kinds: int, largest: int, total: int) -> frozenset[str]:
     """Return every word of brief style except the roles."""
-    numbers = {str(number) for number in range(most + 1)}
+    numbers = {str(number) for number in range(largest + 1)}
     values = {f"={value}" for value in range(total + 1)}
     return frozenset({TITLE, ".", *NOTES, *VERBS, *TALK, *KINDS[:kinds], *numbers, *values})
 
@@ -247,8 +249,8 @@ class BargainPlay(PaintedPlay):
         seats(canvas, roles, due, _got(position, seat))
         rows = [("", *kinds), ("pool", *map(str, scenario.counts))]
         for player, role in enumerate(roles):
-            known = seat in (None, player)
-            values = scenario.values[player] if known else ("?",) * len(kinds)
+            is_visible = seat in (None, player)
+            values = scenario.values[player] if is_visible else ("?",) * len(kinds)
             rows.append((f"worth to {role}", *map(str, values)))
         for player, role in enumerate(roles):
             if (share := position.offer_of(player)) is not None:
@@ -312,11 +314,11 @@ class BargainPlay(PaintedPlay):
 
     def step(self, replies: Mapping[int, str]) -> None:
         seat, counts = self.table.seat, self.table.scenario.counts
-        line, cut = clean(replies[seat], self.rules.talk)
+        line, is_truncated = clean(replies[seat], self.rules.talk)
         if self.rules.brief:
-            message, why = read_brief(line, cut, counts, self.rules.known), ""
+            message, why = read_brief(line, is_truncated, counts, self.rules.known), ""
         else:
-            message, why = read_full(line, cut, counts)
+            message, why = read_full(line, is_truncated, counts)
         self.table = self.table.after(message)
         self.why = (why, self.why[1]) if seat == 0 else (self.why[0], why)
 
@@ -335,7 +337,9 @@ class BargainPlay(PaintedPlay):
         talk = "" if kind < 15 else f"{verb} {name}" if brief else f"I {verb} the {name}."
         if kind == 19:
             return talk
-        share = tuple(stream.integer(3 + at, count + 1) for at, count in enumerate(counts))
+        share = tuple(
+            stream.integer(3 + kind_index, count + 1) for kind_index, count in enumerate(counts)
+        )
         return f"{talk} {self._offer(share)}".strip()
 
     def house(self, seat: int, stream: Stream) -> str:
@@ -346,17 +350,17 @@ class BargainPlay(PaintedPlay):
         items to the other seat.
         """
         table, total = self.table, self.rules.source.total
-        scenario, offered = table.scenario, table.offer_of(1 - seat)
+        scenario, offer = table.scenario, table.offer_of(1 - seat)
         num_messages = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
-        gone = (len(table.messages) // 2) / max(num_messages - 1, 1)
-        target = (FIRM + (SOFT - FIRM) * gone) * total
-        got = scenario.worth(seat, scenario.rest(offered)) if offered is not None else 0
-        if got >= target or (got > 0 and table.left <= 2):
+        progress = (len(table.messages) // 2) / max(num_messages - 1, 1)
+        target = (FIRM + (SOFT - FIRM) * progress) * total
+        gain = scenario.worth(seat, scenario.rest(offer)) if offer is not None else 0
+        if gain >= target or (gain > 0 and table.left <= 2):
             return self._act("accept")
         shares = itertools.product(*(range(count + 1) for count in scenario.counts))
-        enough = [share for share in shares if scenario.worth(seat, share) >= target]
-        least = min(map(sum, enough))
-        best = [share for share in enough if sum(share) == least]
+        shares_worth_target = [share for share in shares if scenario.worth(seat, share) >= target]
+        fewest = min(map(sum, shares_worth_target))
+        best = [share for share in shares_worth_target if sum(share) == fewest]
         return self._offer(best[stream.integer(0, len(best))])
 
     def _act(self, verb: str) -> str:
@@ -371,26 +375,26 @@ class BargainPlay(PaintedPlay):
 
     def _note(self, seat: int, last: Message) -> str:
         """Return the error notice about a seat's own last message, or ""."""
-        wrong: list[str] = [act for act in ("malformed", "nothing") if last.act == act]
-        wrong += ["cut"] if last.cut else []
+        faults: list[str] = [act for act in ("malformed", "nothing") if last.act == act]
+        faults += ["cut"] if last.cut else []
         if self.rules.brief:
-            return " ".join(wrong)
+            return " ".join(faults)
         return " ".join(
-            NOTES[fault].format(why=self.why[seat], talk=self.rules.talk) for fault in wrong
+            NOTES[fault].format(why=self.why[seat], talk=self.rules.talk) for fault in faults
         )
 
     def _position(self, seat: int) -> str:
-        table, offered = self.table, self.table.offer_of(1 - seat)
+        table, offer = self.table, self.table.offer_of(1 - seat)
         lines = []
-        if offered is not None:
-            got = table.scenario.rest(offered)
+        if offer is not None:
+            gain = table.scenario.rest(offer)
             lines.append(
-                f"By the other player's last proposal you would get {items_in_words(got)}, worth "
-                f"{table.scenario.worth(seat, got)} points to you."
+                f"By the other player's last proposal you would get {items_in_words(gain)}, worth "
+                f"{table.scenario.worth(seat, gain)} points to you."
             )
         last = table.left == 1
-        more = "This is the last message." if last else f"Messages left in all: {table.left}."
-        return " ".join([*lines, more])
+        remaining = "This is the last message." if last else f"Messages left in all: {table.left}."
+        return " ".join([*lines, remaining])
 
 
 def _record(table: BargainTable, seat: int) -> str:

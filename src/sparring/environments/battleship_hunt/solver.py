@@ -193,8 +193,8 @@ def _from_counts(
     tally: Tally = water.tally(usable, answers.hits)
     if not tally.fleets:
         return None
-    some = list(water.fleets(tally, answers.hits)) if tally.fleets <= most else []
-    return Posterior(tally.chances(water), tally.fleets, log(tally.fleets), some)
+    fleets = list(water.fleets(tally, answers.hits)) if tally.fleets <= most else []
+    return Posterior(tally.chances(water), tally.fleets, log(tally.fleets), fleets)
 
 
 def _from_bank(
@@ -207,7 +207,7 @@ def _from_bank(
     agree = [
         fleet
         for fleet in layouts
-        if all(ship in some for ship, some in zip(fleet, places, strict=True))
+        if all(ship in ships for ship, ships in zip(fleet, places, strict=True))
         and not answers.hits & ~_union(fleet)
     ]
     if not agree:
@@ -305,10 +305,11 @@ def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> lis
         BattleshipSearch(fleets, table.cells, table.pay == "share", beliefs),
         sum(1 << move for move in table.moves),
     )
-    every, total = (1 << len(fleets)) - 1, sum(table.lengths)
+    all_fleets, total = (1 << len(fleets)) - 1, sum(table.lengths)
     try:
         sums = [
-            search.shooting(every, shot, afloat, table.shots_left, cell) for cell in table.legal()
+            search.shooting(all_fleets, shot, afloat, table.shots_left, cell)
+            for cell in table.legal()
         ]
     except LongBattleshipSearchError:
         return None

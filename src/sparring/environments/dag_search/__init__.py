@@ -176,10 +176,10 @@ def _best(schedule: WaveSchedule, done: int) -> BestSchedule:
     schedules = [BestSchedule(0, 0)] if done == schedule.all else []
     for width in range(1, min(schedule.workers, len(ready)) + 1):
         tasks = ready[:width]
-        rest = _best(schedule, done | sum(1 << task for task in tasks))
+        remaining = _best(schedule, done | sum(1 << task for task in tasks))
         slowest = max(schedule.steps[task] for task in tasks)
-        steps = schedule.lead(width) + slowest + rest.steps
-        schedules.append(BestSchedule(steps, max(width, rest.width)))
+        steps = schedule.lead(width) + slowest + remaining.steps
+        schedules.append(BestSchedule(steps, max(width, remaining.width)))
     return min(schedules)
 
 
@@ -532,12 +532,12 @@ class Dag(PaintedPlay):
         self.done_by, self.calls = dict(self.done_by), dict(self.calls)
         self.steps = dict(self.steps)
         for seat, reply in sorted(replies.items()):
-            call, (word, *rest) = self.calls[seat], reply.split()
+            call, (word, *arguments) = self.calls[seat], reply.split()
             log = (*call.log, self.observe(seat).told, reply)
             call = replace(call, turns=call.turns - 1, log=log)
             self.steps[seat] += 1
             self.calls[seat] = call
-            if word == NOTE and rest[0] == self.start.results[call.task]:
+            if word == NOTE and arguments[0] == self.start.results[call.task]:
                 self.done_by[call.task] = seat
             if word in (NOTE, DONE) or not call.turns:
                 self.ends = {**self.ends, seat: "answered" if word in (NOTE, DONE) else "turns"}

@@ -262,10 +262,10 @@ class Mastermind(BankGame):
         for number in range(table.guesses):
             if number < len(table.moves):
                 exact, misplaced = table.answers[number]
-                row, after = _pegs(table, table.moves[number]), f"{exact} + {misplaced}"
+                row, score_text = _pegs(table, table.moves[number]), f"{exact} + {misplaced}"
             else:
-                row, after = [("", "none")] * table.pegs, ""
-            discs(canvas, f"guess {number + 1}", row, after=after)
+                row, score_text = [("", "none")] * table.pegs, ""
+            discs(canvas, f"guess {number + 1}", row, after=score_text)
         paragraph(canvas, "After each guess: exact + misplaced.", colour="dim", size=14)
 
     def describe_table(self, table: MastermindTable, seat: int | None) -> str:

@@ -114,13 +114,17 @@ class Minefield(MinesweeperOptions, Table):
 
     def legal(self) -> list[int]:
         """Return reveals of closed cells and, after the first while mines lack flags, flags."""
-        closed = [
+        closed_cells = [
             cell
             for cell in range(self.cells)
             if cell not in self.opened and cell not in self.flagged
         ]
         may_flag = self.flags and self.opened and len(self.flagged) < self.mines
-        return closed + [self.cells + cell for cell in closed] if may_flag else closed
+        return (
+            closed_cells + [self.cells + cell for cell in closed_cells]
+            if may_flag
+            else closed_cells
+        )
 
     def draws(self) -> range:
         return range(self.layouts)
@@ -154,13 +158,13 @@ class Minefield(MinesweeperOptions, Table):
     def _cascade(self, start: int, mined: frozenset[int]) -> tuple[int, ...]:
         """Return the cells that a reveal opens; a count of 0 opens all cells around it."""
         around, opened, place = neighbours(self.rows, self.columns), [start], 0
-        seen = {start, *self.opened}
+        reached = {start, *self.opened}
         while place < len(opened):
             near = around[opened[place]]
             place += 1
             if mined.isdisjoint(near):
-                new = [cell for cell in near if cell not in seen]
-                seen.update(new)
+                new = [cell for cell in near if cell not in reached]
+                reached.update(new)
                 opened += new
         return tuple(opened)
 
@@ -418,8 +422,8 @@ def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> BoardCel
 
 
 def _news(table: Minefield) -> str:
-    closed = table.cells - len(table.opened)
-    remaining = f"{closed} cells are closed, {table.mines} of them with a mine."
+    num_closed = table.cells - len(table.opened)
+    remaining = f"{num_closed} cells are closed, {table.mines} of them with a mine."
     if not table.moves:
         return remaining
     word = word_of(table.rows, table.columns, table.moves[-1])

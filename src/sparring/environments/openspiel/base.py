@@ -201,8 +201,8 @@ class GamePictures:
 
     def describe(self, state: State, seat: int | None) -> str:
         """Return a position in one or two sentences; seat None: nothing is hidden."""
-        known = "; ".join(line for line in self.known_lines(state, seat) if line.strip())
-        return f"{self.whose(state)} {known}".strip()
+        lines = "; ".join(line for line in self.known_lines(state, seat) if line.strip())
+        return f"{self.whose(state)} {lines}".strip()
 
     def paint_seats(
         self,
@@ -392,10 +392,10 @@ class State(EnumerableState, PaintedPlay):
         """
         words = self.legal_actions()
         if action not in words:
-            listed = ", ".join(words) or "none, the game is over"
+            legal_text = ", ".join(words) or "none, the game is over"
             raise GameError(
                 f"{self.game.name}: action {action!r} is not legal at ply {self.plies}; legal "
-                f"actions: {listed}."
+                f"actions: {legal_text}."
             )
         return self._position.legal()[words.index(action)]
 

@@ -158,10 +158,10 @@ class GenericGame(Game):
             history: str = state.spiel.history_str()
             return history
         acted = [event for event in state.trail if event.player != CHANCE]
-        seen = [
+        public_actions = [
             f"{event.note[seat]}\n{event.action if event.player == seat else ''}" for event in acted
         ]
-        return "\n".join([*seen, str(state.spiel.observation_string(seat))])
+        return "\n".join([*public_actions, str(state.spiel.observation_string(seat))])
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
         """Return the observation of every seat before an action."""

@@ -64,9 +64,9 @@ def prompt_for(
 ) -> tuple[str, str]:
     """Return (news, question) for a seat that is due."""
     last = ("solved" if solved[-1] else "failed") if solved else ""
-    listed = " ".join(map(str, allowed))
+    numbers = " ".join(map(str, allowed))
     if rules.style == "brief":
-        news = f"propose {listed}" if seat == 0 else f"solve {written(posed[-1], 'brief')}"
+        news = f"propose {numbers}" if seat == 0 else f"solve {written(posed[-1], 'brief')}"
         return f"{last} {news}".strip(), ""
     lines = (
         [f"The last puzzle was {'solved' if last == 'solved' else 'not solved'}."]
@@ -75,7 +75,7 @@ def prompt_for(
     )
     number = f"Round {len(solved) + 1} of {rules.rounds}."
     if seat == 0:
-        lines.append(f"{number} The numbers of your puzzle may be, also repeatedly: {listed}.")
+        lines.append(f"{number} The numbers of your puzzle may be, also repeatedly: {numbers}.")
         return "\n".join(lines), f"Write your puzzle in this form: {PUZZLE_FORM}"
     lines.append(f"{number} The puzzle: {written(posed[-1], 'full')}")
     return "\n".join(lines), f"Write your solution in this form: {SOLUTION_FORM}"
@@ -286,12 +286,12 @@ class PuzzleDuel(Bank):
     num_seats = 2
 
     def __post_init__(self) -> None:
-        least = self.numbers * self.largest
+        smallest = self.numbers * self.largest
         check_range("puzzle_duel: allowed", self.allowed, 2, self.largest)
-        if not least <= self.most <= 9999:
+        if not smallest <= self.most <= 9999:
             raise ConfigError(
-                f"puzzle_duel: most={self.most} must be at least numbers * largest = {least}, so "
-                f"that every sum is a target, and at most 9999; write most={least}."
+                f"puzzle_duel: most={self.most} must be at least numbers * largest = {smallest}, so "
+                f"that every sum is a target, and at most 9999; write most={smallest}."
             )
         self.limits = PuzzleLimits(numbers=self.numbers, most=self.most)
         self.brief = self.style == "brief"

@@ -109,7 +109,7 @@ def _search(
                 break
     if not best:
         return
-    cell, rest = empty[place], empty[:place] + empty[place + 1 :]
+    cell, remaining = empty[place], empty[:place] + empty[place + 1 :]
     row, column, box = layout.units_of[cell]
     for bit in layout.bits if order is None else order(best):
         if best & bit:
@@ -119,7 +119,7 @@ def _search(
                 missing[column] ^ bit,
                 missing[box] ^ bit,
             )
-            _search(layout, cells, missing, rest, limit, order, boards)
+            _search(layout, cells, missing, remaining, limit, order, boards)
             missing[row], missing[column], missing[box] = (
                 missing[row] ^ bit,
                 missing[column] ^ bit,
@@ -155,14 +155,18 @@ def hidden_singles(size: int, board: Sequence[int]) -> dict[int, int]:
     """Return cell -> digit where the digit fits into no other cell of a unit."""
     choices, digits = candidates(size, board), {}
     for unit in frame(size).units:
-        once = twice = 0
+        once_possible = twice = 0
         for cell in unit:
-            twice |= once & choices[cell]
-            once |= choices[cell]
-        once &= ~twice
-        if once:
+            twice |= once_possible & choices[cell]
+            once_possible |= choices[cell]
+        once_possible &= ~twice
+        if once_possible:
             digits.update(
-                {cell: (choices[cell] & once).bit_length() for cell in unit if choices[cell] & once}
+                {
+                    cell: (choices[cell] & once_possible).bit_length()
+                    for cell in unit
+                    if choices[cell] & once_possible
+                }
             )
     return digits
 

@@ -119,10 +119,10 @@ class QuestionsTable(QuestionsOptions, Table):
             else [1.0 - self.noise, self.noise]
         )
 
-    def truth(self, thing: int, question: int) -> int:
+    def truth(self, item: int, question: int) -> int:
         """Return the true answer for an object: 1 for yes."""
         attribute, value = divmod(question, self.values)
-        return int(self.rows[thing][attribute] == value)
+        return int(self.rows[item][attribute] == value)
 
     def after(self, index: int) -> QuestionsTable:
         if not self.rows:
@@ -133,8 +133,8 @@ class QuestionsTable(QuestionsOptions, Table):
             return replace(self, hidden=index)
         if self.num_asked > len(self.answers):
             return replace(self, answers=(*self.answers, index))
-        known = () if self.noise or index >= self.kinds else (self.truth(self.hidden, index),)
-        return replace(self, moves=(*self.moves, index), answers=(*self.answers, *known))
+        answer = () if self.noise or index >= self.kinds else (self.truth(self.hidden, index),)
+        return replace(self, moves=(*self.moves, index), answers=(*self.answers, *answer))
 
     def returns(self) -> list[float]:
         """Return at the end 1 or 0 for the guess, less the cost of the questions; 0 before."""
@@ -344,7 +344,7 @@ def _hue(position: QuestionsTable, number: int) -> str:
 
 
 def _rules(table: QuestionsTable) -> str:
-    listed = "; ".join(
+    objects = "; ".join(
         f"{name}: {', '.join(values[: table.values])}"
         for name, values in ATTRIBUTES[: table.attributes]
     )
@@ -359,7 +359,7 @@ def _rules(table: QuestionsTable) -> str:
         f"One of {table.objects} objects is hidden, all equally likely. You may ask up "
         f"to {table.questions} yes-or-no question(s), one a turn, and then you guess the object; "
         "you may also guess earlier. A question is one word for a value of an attribute "
-        f"({listed}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
+        f"({objects}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
         f"is the name of an object, as {NOUNS[0]}, and ends the game.{noise} You get 1 point for "
         f"a right guess and 0 for a wrong one{cost}."
     )

@@ -75,8 +75,8 @@ def _thing(name: str, row: dict[str, str], item: int, brief: bool) -> Page:
 
 
 def _list(title: str, names: Sequence[str]) -> Page:
-    listed = "\n".join(f"- {name}" for name in names)
-    return Page(title, f"# {title}\n\n{LISTED.capitalize()}:\n\n{listed}")
+    lines = "\n".join(f"- {name}" for name in names)
+    return Page(title, f"# {title}\n\n{LISTED.capitalize()}:\n\n{lines}")
 
 
 def _lists(world: World, brief: bool) -> list[Page]:

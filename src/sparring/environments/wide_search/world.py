@@ -291,12 +291,12 @@ def real_world(stream: Stream, kind: str, items: int, columns: int, other: bool)
     chosen = filters[stream.child("filter").integer(0, len(filters))]
     remaining = [name for name in source.columns if name != chosen.column]
     draws = stream.child("columns")
-    named = [remaining.pop(draws.integer(place, len(remaining))) for place in range(columns)]
-    places = [source.columns.index(name) for name in named]
+    names = [remaining.pop(draws.integer(place, len(remaining))) for place in range(columns)]
+    places = [source.columns.index(name) for name in names]
     rows = [source.rows[number] for number in chosen.rows]
     return World(
         names=tuple(name for name, _ in rows),
-        columns=tuple(named),
+        columns=tuple(names),
         values=tuple(tuple(values[place] for place in places) for _, values in rows),
         kind=kind,
         key=source.key,

@@ -76,9 +76,9 @@ def _teams(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) 
         return roles
     missing = sorted({turns.role_names[role] for role in np.unique(roles).tolist()} - set(teams))
     if missing:
-        known = ", ".join(f"{role}: {team}" for role, team in teams.items())
+        names = ", ".join(f"{role}: {team}" for role, team in teams.items())
         raise CreditError(
-            f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{known}}}; "
+            f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{names}}}; "
             f"write {missing[0]}: TEAM as well."
         )
     number = {team: index for index, team in enumerate(sorted(set(teams.values())))}

@@ -31,10 +31,10 @@ def gpg(turns: TurnTable) -> Credit:
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    useful = varied(returns, ids, count)[ids]
-    factor = len(returns) / max(int(useful.sum()), 1)
-    advantages = np.where(useful, factor * centre(returns, ids, count), 0.0)
+    is_varied = varied(returns, ids, count)[ids]
+    factor = len(returns) / max(int(is_varied.sum()), 1)
+    advantages = np.where(is_varied, factor * centre(returns, ids, count), 0.0)
     return Credit(
         advantages=broadcast_to_turns(advantages, turns),
-        metrics={"useful_share": 1.0 / factor if useful.any() else 0.0},
+        metrics={"useful_share": 1.0 / factor if is_varied.any() else 0.0},
     )

@@ -100,8 +100,8 @@ def grpo(
     baselines = values - advantages
     if divide_by_std:
         advantages = over_deviation(advantages, values, ids, count, ddof=ddof, epsilon=epsilon)
-    alone = group_counts(groups[starts], count)[ids] < 2
-    advantages = np.where(alone, 0.0, advantages)
+    is_single = group_counts(groups[starts], count)[ids] < 2
+    advantages = np.where(is_single, 0.0, advantages)
     if over != "turns":
         advantages, baselines = (
             broadcast_to_turns(advantages, turns),

@@ -128,9 +128,9 @@ def hierarchical_advantages(
         lam_segment: decay of differences between segments.
     """
     segment, starts = np.cumsum(opens) - 1, np.flatnonzero(opens)
-    seen = value_low.copy()
-    seen[starts] = value_high
-    low = reward + gamma * next_values(seen, trajectory) - value_low
+    is_first = value_low.copy()
+    is_first[starts] = value_high
+    low = reward + gamma * next_values(is_first, trajectory) - value_low
     durations = np.diff(np.append(starts, len(reward)))
     of_segment, discount = trajectory[starts], gamma**durations
     earned = discounted_returns(reward, segment, gamma=gamma)[starts]

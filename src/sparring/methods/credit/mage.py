@@ -145,8 +145,8 @@ def differences(attempts: Attempts, returns: FloatArray) -> FloatArray:
     """Return each attempt's return less that of the attempt before, or less 0, [K]."""
     order, result = attempts.order, np.empty(len(returns))
     sequence = attempts.sequence[order]
-    before = next_values(returns[order][::-1], sequence[::-1])[::-1]
-    result[order] = returns[order] - before
+    previous = next_values(returns[order][::-1], sequence[::-1])[::-1]
+    result[order] = returns[order] - previous
     return result
 
 
@@ -317,7 +317,7 @@ def mage(
     rewards, note_rewards = earned(table, part)
     returns, differential = trajectory_sums(rewards, table.part), pay == "differential"
     gains = differences(table, returns) if differential else returns
-    after = step_returns(
+    later_returns = step_returns(
         table,
         at_the_end(table, gains) if differential else rewards,
         gamma,
@@ -333,7 +333,7 @@ def mage(
     anchors, num_anchors = anchor_groups(turns, "mage", anchor)
     if keys:
         anchors, num_anchors = group_ids(anchors, *keys)
-    step = centre(_with_notes(table, after, note_rewards), anchors, num_anchors)
+    step = centre(_with_notes(table, later_returns, note_rewards), anchors, num_anchors)
     return Credit(advantages=episode + step_weight * step)
 
 
@@ -383,10 +383,12 @@ def _centred(values: FloatArray, ids: IntArray, count: int, keep_lone: bool) -> 
     return np.where(group_counts(ids, count)[ids] == 1, values, level) if keep_lone else level
 
 
-def _with_notes(attempts: Attempts, after: FloatArray, note_rewards: FloatArray) -> FloatArray:
+def _with_notes(
+    attempts: Attempts, later_returns: FloatArray, note_rewards: FloatArray
+) -> FloatArray:
     """Return the return from every turn on, with notes, [N]."""
     result = np.zeros(len(attempts.rows) + len(attempts.notes))
-    result[attempts.rows], result[attempts.notes] = after, note_rewards
+    result[attempts.rows], result[attempts.notes] = later_returns, note_rewards
     followed = attempts.after >= 0
-    result[attempts.notes[followed]] = after[attempts.starts[attempts.after[followed]]]
+    result[attempts.notes[followed]] = later_returns[attempts.starts[attempts.after[followed]]]
     return result

@@ -50,10 +50,12 @@ def match_tir(
         epsilon: added to both deviations, in reward units, at least 0. The default matters only
             where a deviation is tiny. Unused without ``divide_by_std``.
     """
-    whole = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    trajectory_advantages = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     places, count = group_ids(*turn_places(turns))
-    here = centre(returns, places, count)
+    step_advantages = centre(returns, places, count)
     if divide_by_std:
-        here = over_deviation(here, returns, places, count, epsilon=epsilon)
-    return Credit(advantages=(1.0 - turn_share) * whole + turn_share * here)
+        step_advantages = over_deviation(step_advantages, returns, places, count, epsilon=epsilon)
+    return Credit(
+        advantages=(1.0 - turn_share) * trajectory_advantages + turn_share * step_advantages
+    )

@@ -52,14 +52,14 @@ def aepo_clip(
             leaves the advantage as it is. The default 0.1 is ours: the paper's number is unknown to
             us.
     """
-    whole, index = whole_of(batch)
-    assert whole.entropy is not None
-    advantages = batch.advantages * (1.0 + entropy_gain * standardised(whole.entropy)[index]).clamp(
-        min=0.0
-    )
+    minibatch, index = whole_of(batch)
+    assert minibatch.entropy is not None
+    advantages = batch.advantages * (
+        1.0 + entropy_gain * standardised(minibatch.entropy)[index]
+    ).clamp(min=0.0)
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    bounded, cut = (
+    bounded, is_clipped = (
         (advantages > 0) & (ratio > 1.0 + clip_high),
         (advantages < 0) & (ratio < 1.0 - clip_low),
     )
@@ -67,8 +67,11 @@ def aepo_clip(
     bounded_ratio = torch.where(
         bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio
     )
-    bounded_ratio = torch.where(cut, torch.full_like(ratio, 1.0 - clip_low), bounded_ratio)
-    fractions = {"clip_fraction": cut.float().mean(), "bounded_fraction": bounded.float().mean()}
+    bounded_ratio = torch.where(is_clipped, torch.full_like(ratio, 1.0 - clip_low), bounded_ratio)
+    fractions = {
+        "clip_fraction": is_clipped.float().mean(),
+        "bounded_fraction": bounded.float().mean(),
+    }
     return LossTerm(
         values=-bounded_ratio * advantages,
         weighted=True,

@@ -37,9 +37,9 @@ def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 
             keeps all. A number or a schedule, linear over training in D3S. The default 0.5
             is ours: the paper's numbers are unknown to us.
     """
-    whole, index = whole_of(batch)
-    assert whole.entropy is not None
-    scores = whole.advantages.abs() * whole.entropy
+    minibatch, index = whole_of(batch)
+    assert minibatch.entropy is not None
+    scores = minibatch.advantages.abs() * minibatch.entropy
     number = min(math.ceil(keep * len(scores) - 1e-9), len(scores))
     mask = (scores >= scores.sort(descending=True).values[number - 1])[index].to(scores.dtype)
     return LossTerm(

@@ -64,9 +64,12 @@ def ppo_clip(
         )
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio, advantages = log_of_ratio.exp(), batch.advantages
-    loss, cut = clipped(ratio, advantages, clip_low, clip_high)
+    loss, is_clipped = clipped(ratio, advantages, clip_low, clip_high)
     if dual_clip is not None:
         loss, too_large = dual_clipped(loss, advantages, dual_clip)
-        cut = cut | too_large
-    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": cut.detach().float().mean()}
+        is_clipped = is_clipped | too_large
+    metrics = {
+        **ratio_metrics(ratio, log_of_ratio),
+        "clip_fraction": is_clipped.detach().float().mean(),
+    }
     return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -67,7 +67,7 @@ def _ranks(values: Sequence[float]) -> list[int]:
     tie = TIE * max(1.0, *map(abs, values))
     ordered = sorted(range(len(values)), key=values.__getitem__)
     ranks, rank = [0] * len(values), 0
-    for before, this in pairwise(ordered):
-        rank += values[this] - values[before] > tie
+    for previous, this in pairwise(ordered):
+        rank += values[this] - values[previous] > tie
         ranks[this] = rank
     return ranks

@@ -90,9 +90,9 @@ def _parts(end: HasCounterfactual, by: str) -> dict[int, float]:
     if by == "own":
         return {seat: end.own_share(seat) for seat in seats}
     if by == "difference":
-        whole = end.worth(seats)
+        total = end.worth(seats)
         return {
-            seat: whole - end.worth([other for other in seats if other != seat]) for seat in seats
+            seat: total - end.worth([other for other in seats if other != seat]) for seat in seats
         }
     if len(seats) > MAX_PLAYERS:
         raise RewardError(

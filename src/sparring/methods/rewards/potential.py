@@ -59,7 +59,7 @@ def potential(
 def _difference(turn: Turn, later: Turn | None, gamma: float) -> float | None:
     if turn.verdict is None:
         return None
-    now = max(turn.verdict.values)
+    best = max(turn.verdict.values)
     if later is None:
-        return -now
-    return None if later.verdict is None else gamma * max(later.verdict.values) - now
+        return -best
+    return None if later.verdict is None else gamma * max(later.verdict.values) - best

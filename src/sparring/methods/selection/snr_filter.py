@@ -63,8 +63,8 @@ def snr_filter(
     scores = data.deviations() ** (2 if score == "variance" else 1)
     order = best_first(scores, data.group_draws(stream))
     total = scores.sum()
-    before = np.cumsum(scores[order]) - scores[order]  # covered by the preceding groups
-    covers = before < (top_p * total - tolerance) - 1e-12 * total
+    covered = np.cumsum(scores[order]) - scores[order]  # covered by the preceding groups
+    covers = covered < (top_p * total - tolerance) - 1e-12 * total
     mask = np.zeros(data.num_groups, dtype=bool)
     mask[order] = covers & (scores[order] >= min_p * scores.max(initial=0.0))
     return data.rows(mask[data.groups])

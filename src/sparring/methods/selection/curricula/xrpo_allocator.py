@@ -53,10 +53,10 @@ def xrpo_allocator(
             Default 0.95.
         window: number of an arm's latest records that count, at least 1; at most 32 are kept.
     """
-    known = [_pooled(records[-window:]) for records in request.history]
+    statistics = [_pooled(records[-window:]) for records in request.history]
     counts, spread = (
-        np.array([n for n, _ in known], dtype=np.float64),
-        np.array([s for _, s in known]),
+        np.array([n for n, _ in statistics], dtype=np.float64),
+        np.array([s for _, s in statistics]),
     )
     sizes = [record.size for records in request.history for record in records[-window:]]
     step = max(1, round(sum(sizes) / len(sizes))) if sizes else 1
@@ -83,9 +83,11 @@ def _priority(
     counts: FloatArray, spread: FloatArray, exploration: float, confidence: float
 ) -> FloatArray:
     """Return the priority of every arm, [A]; infinite for arms with n < 2."""
-    few, known = counts < 2, np.maximum(counts, 2)
-    gain = _half_width(known, spread, confidence) - _half_width(known + 1, spread, confidence)
-    bonus = exploration * np.sqrt(np.log1p(counts.sum()) / known)
+    few, at_least_two = counts < 2, np.maximum(counts, 2)
+    gain = _half_width(at_least_two, spread, confidence) - _half_width(
+        at_least_two + 1, spread, confidence
+    )
+    bonus = exploration * np.sqrt(np.log1p(counts.sum()) / at_least_two)
     return np.where(few, np.inf, gain + bonus)
 
 

@@ -62,8 +62,7 @@ class CodeWordsPosition(NamedTuple):
         if not self.guessed:
             return 0.0, 0.0
         first, second = (
-            understood - leak * leaked
-            for understood, leaked in zip(self.understood, self.leaked, strict=True)
+            points - leak * loss for points, loss in zip(self.understood, self.leaked, strict=True)
         )
         return first - second, second - first
 

@@ -277,9 +277,8 @@ def with_news(observation: Observation, news: str, brief: bool) -> Observation:
     if not news:
         return observation
     between = " " if brief else "\n\n"
-    return observation._replace(
-        told=f"{news}{between}{observation.told}" if observation.told else news
-    )
+    prompt = f"{news}{between}{observation.told}" if observation.told else news
+    return observation._replace(told=prompt)
 
 
 def ending_of(play: Play, seat: int) -> str:

@@ -283,28 +283,21 @@ class KuhnRounds(Game):
         chips = state.table.chips
         self.paint_seats(canvas, state, seat, {0: f"{chips:+d} chips", 1: f"{-chips:+d} chips"})
         position, roles = state.table, self.roles
-        *earlier, current = position.rounds
-        pot = "" if current.is_over else f"pot {current.bets(0)} + {current.bets(1)}"
+        *earlier, last = position.rounds
+        pot = "" if last.is_over else f"pot {last.bets(0)} + {last.bets(1)}"
         heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
         for player, role in enumerate(roles):
             cards(
-                canvas,
-                role,
-                [Card(_card(current, player, seat))],
-                colour=seat_colour(player),
-                high=50,
+                canvas, role, [Card(_card(last, player, seat))], colour=seat_colour(player), high=50
             )
-        if current.actions:
-            colours = [seat_colour((current.starter + place) % 2) for place in (0, 1)]
+        if last.actions:
+            colours = [seat_colour((last.starter + place) % 2) for place in (0, 1)]
             strip(
                 canvas,
-                [
-                    (ACTIONS[action], colours[place % 2])
-                    for place, action in enumerate(current.actions)
-                ],
+                [(ACTIONS[action], colours[i % 2]) for i, action in enumerate(last.actions)],
             )
         else:
-            paragraph(canvas, f"{roles[current.starter]} acts first.", colour="dim")
+            paragraph(canvas, f"{roles[last.starter]} acts first.", colour="dim")
         if earlier:
             first = max(0, len(earlier) - PAST)
             heading(canvas, "Rounds before", f"{first} more" if first else "")

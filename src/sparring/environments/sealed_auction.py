@@ -161,10 +161,8 @@ class Auction(PaintedPlay):
 
     def _seen_winner(self, seat: int | None) -> int | None:
         """Return the winner if the reader can know it, else None."""
-        is_known = self.done and (
-            seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1
-        )
-        return self.winner if is_known else None
+        known = self.done and (seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1)
+        return self.winner if known else None
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles

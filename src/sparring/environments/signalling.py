@@ -157,7 +157,7 @@ class Signalling(Game):
         words = (*signals, *TYPES[: options.types], ASK)
         super().__init__(spiel, name=NAME, roles=("sender", "receiver"), words=words, style=style)
         self.types = TYPES[: options.types]
-        question = (
+        asks = (
             (
                 f" or choose 'ask' for one more signal, at most {rounds} time(s), each at a cost "
                 f"of {options.cost:g} to both"
@@ -169,7 +169,7 @@ class Signalling(Game):
             "We play a cooperative signalling game. One colour is drawn, all equally "
             f"likely: {', '.join(self.types)}. Only 'sender' sees it and sends a "
             f"signal: {', '.join(signals)}. {_meaning(options)} "
-            f"Then 'receiver' may guess the colour{question}. The guess ends the game: both players "
+            f"Then 'receiver' may guess the colour{asks}. The guess ends the game: both players "
             "get 1 point if it is right and 0 if it is wrong"
             f"{', minus all costs' if rounds else ''}."
         )

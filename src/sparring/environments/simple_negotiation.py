@@ -134,10 +134,8 @@ class NegotiationTable(Table):
             (other_wood - change[0], other_gold - change[1]),
         )
         traded = replace(self, holdings=holdings, offer=None, actions=actions)
-        old_gains, new_gains = self.gains(), traded.gains()
-        return replace(
-            traded, last_payment=(new_gains[0] - old_gains[0], new_gains[1] - old_gains[1])
-        )
+        old, new = self.gains(), traded.gains()
+        return replace(traded, last_payment=(new[0] - old[0], new[1] - old[1]))
 
     def returns(self) -> list[float]:
         """Return the gains so far, or at the end their sign."""

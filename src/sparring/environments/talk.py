@@ -111,9 +111,8 @@ class TalkPlay(CombinedPlay):
         news, key = self.news.get(seat, ""), f"{self.keys[seat]}{observation.key}"
         if self.talking:
             prompt = join_texts([observation.told, SAY], True) if rules.brief else observation.told
-            observation = observation._replace(
-                told=prompt, ask="" if rules.brief else ASK, key=f"{key}|{SAY}"
-            )
+            ask = "" if rules.brief else ASK
+            observation = observation._replace(told=prompt, ask=ask, key=f"{key}|{SAY}")
             return with_news(observation, news, rules.brief)
         nothing = "." if rules.brief else "Nobody else has said anything."
         return observation._replace(told=news or nothing, key=key, fresh=False)

@@ -204,10 +204,10 @@ class TrialPlay(CombinedPlay):
             timeline(canvas, messages, most=SHOWN, lines=2)
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
-                title = f"note of {rules.roles[player]}"
+                name = f"note of {rules.roles[player]}"
                 messages = [
-                    TimelineMessage(title, text or "(nothing)", seat_colour(player))
-                    for text in notes
+                    TimelineMessage(name, note or "(nothing)", seat_colour(player))
+                    for note in notes
                 ]
                 timeline(canvas, messages, most=3)
 

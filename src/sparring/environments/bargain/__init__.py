@@ -113,26 +113,24 @@ def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, s
     return Message(line, "offer", share, is_truncated), ""
 
 
-def read_brief(
-    line: str, is_truncated: bool, counts: Counts, vocabulary: frozenset[str]
-) -> Message:
+def read_brief(line: str, is_cut: bool, counts: Counts, words_read: frozenset[str]) -> Message:
     """Return a message of brief style: its known words, of which the last verb counts.
 
     An offer is "offer" with exactly one number per kind of the pool.
     """
-    words = [word for word in line.split() if word in vocabulary]
+    words = [word for word in line.split() if word in words_read]
     text = " ".join(words)
     place = max((index for index, word in enumerate(words) if word in VERBS), default=-1)
     if place < 0:
-        return Message(text, "talk", cut=is_truncated)
+        return Message(text, "talk", cut=is_cut)
     if words[place] != "offer":
-        return Message(text, "accept" if words[place] == "accept" else "reject", cut=is_truncated)
+        return Message(text, "accept" if words[place] == "accept" else "reject", cut=is_cut)
     digits = itertools.takewhile(lambda word: word.isascii() and word.isdigit(), words[place + 1 :])
     numbers = tuple(map(int, digits))
     fits = len(numbers) == len(counts)
     if not fits or any(a > b for a, b in zip(numbers, counts, strict=True)):
-        return Message(text, "malformed", cut=is_truncated)
-    return Message(text, "offer", numbers, is_truncated)
+        return Message(text, "malformed", cut=is_cut)
+    return Message(text, "offer", numbers, is_cut)
 
 
 def brief_words(kinds: int, largest: int, total: int) -> frozenset[str]:
@@ -337,9 +335,7 @@ class BargainPlay(PaintedPlay):
         talk = "" if kind < 15 else f"{verb} {name}" if brief else f"I {verb} the {name}."
         if kind == 19:
             return talk
-        share = tuple(
-            stream.integer(3 + kind_index, count + 1) for kind_index, count in enumerate(counts)
-        )
+        share = tuple(stream.integer(3 + place, most + 1) for place, most in enumerate(counts))
         return f"{talk} {self._offer(share)}".strip()
 
     def house(self, seat: int, stream: Stream) -> str:

@@ -126,11 +126,9 @@ class Scenarios:
         stream = Stream.from_seed(self.bank).child(f"{NAME} {self.kinds} {self.most} {self.total}")
         stream = stream.child(number)
         counts = all_pools[stream.integer(0, len(all_pools))]
-        all_values = valuations(counts, self.total)
+        options = valuations(counts, self.total)
         for draw in itertools.count(1, 2):
-            first, second = (
-                all_values[stream.integer(draw + seat, len(all_values))] for seat in (0, 1)
-            )
+            first, second = (options[stream.integer(draw + seat, len(options))] for seat in (0, 1))
             if _share_interest(first, second):
                 return Scenario(counts, (first, second))
         raise AssertionError  # a count has no end

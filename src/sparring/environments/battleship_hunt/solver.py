@@ -305,11 +305,10 @@ def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> lis
         BattleshipSearch(fleets, table.cells, table.pay == "share", beliefs),
         sum(1 << move for move in table.moves),
     )
-    all_fleets, total = (1 << len(fleets)) - 1, sum(table.lengths)
+    alive, total = (1 << len(fleets)) - 1, sum(table.lengths)
     try:
         sums = [
-            search.shooting(all_fleets, shot, afloat, table.shots_left, cell)
-            for cell in table.legal()
+            search.shooting(alive, shot, afloat, table.shots_left, cell) for cell in table.legal()
         ]
     except LongBattleshipSearchError:
         return None

@@ -150,9 +150,8 @@ class ChoosePlay(CombinedPlay):
         observation = super().observe(seat)
         if seat not in self.candidates:
             return observation._replace(key=f"{self.keys[seat]}{observation.key}")
-        args = (observation, self.candidates[seat], self.keys[seat])
-        with_candidates: Observation = self.rules.add_candidates(*args)
-        return with_candidates
+        rules: ChooseEnvironment = self.rules
+        return rules.add_candidates(observation, self.candidates[seat], self.keys[seat])
 
     def step(self, replies: Mapping[int, str]) -> None:
         actions = dict(replies)

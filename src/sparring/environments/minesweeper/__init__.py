@@ -114,17 +114,13 @@ class Minefield(MinesweeperOptions, Table):
 
     def legal(self) -> list[int]:
         """Return reveals of closed cells and, after the first while mines lack flags, flags."""
-        closed_cells = [
+        cells = [
             cell
             for cell in range(self.cells)
             if cell not in self.opened and cell not in self.flagged
         ]
         may_flag = self.flags and self.opened and len(self.flagged) < self.mines
-        return (
-            closed_cells + [self.cells + cell for cell in closed_cells]
-            if may_flag
-            else closed_cells
-        )
+        return cells + [self.cells + cell for cell in cells] if may_flag else cells
 
     def draws(self) -> range:
         return range(self.layouts)

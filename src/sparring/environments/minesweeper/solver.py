@@ -75,8 +75,8 @@ def _weigh(polynomial: int, loose: int, mines: int) -> int:
 def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int, ...], list[int]]]:
     """Return groups of like cells by connected constraints, in order of their first cells."""
     parts: list[tuple[set[int], list[tuple[int, ...]]]] = []
-    for constraints in alike:
-        near, groups, components = set(constraints), [constraints], []
+    for row in alike:
+        near, groups, components = set(row), [row], []
         for part in parts:
             if near.isdisjoint(part[0]):
                 components.append(part)
@@ -85,10 +85,7 @@ def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int,
                 groups += part[1]
         parts = [*components, (near, groups)]
     return [
-        {
-            constraints: alike[constraints]
-            for constraints in sorted(groups, key=lambda group: alike[group][0])
-        }
+        {row: alike[row] for row in sorted(groups, key=lambda group: alike[group][0])}
         for _, groups in parts
     ]
 
@@ -102,31 +99,25 @@ def _component(
     polynomial of the ways to reach it; a backward pass computes the ways from it to the end.
     """
     order = list(groups)
-    used = sorted({number for constraints in order for number in constraints})
-    place = {number: index for index, number in enumerate(used)}
-    steps = [
-        ([place[number] for number in constraints], len(groups[constraints]))
-        for constraints in order
-    ]
-    room = [
-        sum(size for constraints, size in steps if index in constraints)
-        for index in range(len(used))
-    ]
+    used = sorted({number for row in order for number in row})
+    place = {number: i for i, number in enumerate(used)}
+    steps = [([place[number] for number in row], len(groups[row])) for row in order]
+    room = [sum(size for row, size in steps if i in row) for i in range(len(used))]
     ahead: list[dict[tuple[int, ...], int]] = [{tuple(counts[number] for number in used): 1}]
     moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]] = []
-    for constraints, size in steps:
-        for index in constraints:
-            room[index] -= size
+    for row, size in steps:
+        for i in row:
+            room[i] -= size
         reached: dict[tuple[int, ...], int] = {}
         choices = []
         for lacks, ways in ahead[-1].items():
             for mines in range(
-                max(0, *(lacks[index] - room[index] for index in constraints)),
-                min(size, *(lacks[index] for index in constraints)) + 1,
+                max(0, *(lacks[i] - room[i] for i in row)),
+                min(size, *(lacks[i] for i in row)) + 1,
             ):
                 remaining = list(lacks)
-                for index in constraints:
-                    remaining[index] -= mines
+                for i in row:
+                    remaining[i] -= mines
                 state = tuple(remaining)
                 reached[state] = reached.get(state, 0) + (ways * comb(size, mines) << BITS * mines)
                 choices.append((lacks, mines, state))
@@ -268,16 +259,16 @@ class Sweeper:
 
     def _best(self, alive: tuple[int, ...], opened: int) -> int:
         """Return the value of a safe reveal if any, else of the best by branch and bound."""
-        never, closed_cells = self.every, self.every & ~opened
+        never, cells = self.every, self.every & ~opened
         any_mine = 0
         for number in alive:
             any_mine |= self.mined[number]
             never &= self.mined[number]
-        if sure := closed_cells & ~any_mine:
+        if sure := cells & ~any_mine:
             return self.revealing(alive, opened, (sure & -sure).bit_length() - 1)
         ranked, pay = [], opened.bit_count() if self.share else 0
         for cell in range(len(self.around)):
-            if (closed_cells & ~never) >> cell & 1:
+            if (cells & ~never) >> cell & 1:
                 num_lost = sum(self.mined[number] >> cell & 1 for number in alive)
                 ranked.append((-((len(alive) - num_lost) * self.win + num_lost * pay), cell))
         best = 0
@@ -408,15 +399,15 @@ def tiers(state: SearchablePlay) -> list[str]:
 
 
 def _best_play(
-    table: Minefield, prior: Literal["uniform", "bank"], closed_cells: list[int], beliefs: int
+    table: Minefield, prior: Literal["uniform", "bank"], cells: list[int], beliefs: int
 ) -> list[float] | None:
     around = neighbours(table.rows, table.columns)
     opened = sum(1 << cell for cell in table.opened)
     values: list[float] = []
-    for cell in closed_cells:
+    for cell in cells:
         if not values or not opened:  # the first reveal decides where mines can lie
             sweeper = Sweeper(
-                _layouts(table, prior, closed_cells, cell), around, table.pay == "share", beliefs
+                _layouts(table, prior, cells, cell), around, table.pay == "share", beliefs
             )
         try:
             total = sweeper.revealing(range(len(sweeper.mined)), opened, cell)
@@ -427,7 +418,7 @@ def _best_play(
 
 
 def _layouts(
-    table: Minefield, prior: Literal["uniform", "bank"], closed_cells: list[int], cell: int
+    table: Minefield, prior: Literal["uniform", "bank"], cells: list[int], cell: int
 ) -> list[int]:
     """Return the layouts that agree with the board, or with the first reveal of ``cell``."""
     if prior == "bank":
@@ -436,10 +427,8 @@ def _layouts(
             if table.opened
             else list(_bank(table.cells, table.mines, table.layouts, table.bank, cell))
         )
-    hidden_cells = (
-        closed_cells if table.opened else [other for other in closed_cells if other != cell]
-    )
-    return list(layouts_of(_constraints(table, closed_cells), hidden_cells, table.mines))
+    hidden = cells if table.opened else [other for other in cells if other != cell]
+    return list(layouts_of(_constraints(table, cells), hidden, table.mines))
 
 
 def mine_probabilities(
@@ -453,32 +442,30 @@ def mine_probabilities(
     Raises:
         OracleError: no layout agrees with the board.
     """
-    closed_cells = [
+    cells = [
         cell
         for cell in range(table.cells)
         if cell not in table.opened and cell not in table.flagged
     ]
     if not table.opened:
-        return dict.fromkeys(closed_cells, 0.0), table.layouts if prior == "bank" else comb(
+        return dict.fromkeys(cells, 0.0), table.layouts if prior == "bank" else comb(
             table.cells - 1, table.mines
         )
     counts, layouts = (
-        _from_bank(table, closed_cells)
+        _from_bank(table, cells)
         if prior == "bank"
-        else mine_counts(
-            _constraints(table, closed_cells), closed_cells, table.mines - len(table.flagged)
-        )
+        else mine_counts(_constraints(table, cells), cells, table.mines - len(table.flagged))
     )
     if not layouts:
         raise OracleError(
             f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states "
             "that were played."
         )
-    return {cell: counts[cell] / layouts for cell in closed_cells}, layouts
+    return {cell: counts[cell] / layouts for cell in cells}, layouts
 
 
-def _constraints(table: Minefield, closed_cells: list[int]) -> list[Constraint]:
-    around, unknown = neighbours(table.rows, table.columns), set(closed_cells)
+def _constraints(table: Minefield, cells: list[int]) -> list[Constraint]:
+    around, unknown = neighbours(table.rows, table.columns), set(cells)
     constraints = []
     for cell in sorted(table.opened):
         flagged = sum(other in table.flagged for other in around[cell])
@@ -488,9 +475,9 @@ def _constraints(table: Minefield, closed_cells: list[int]) -> list[Constraint]:
     return constraints
 
 
-def _from_bank(table: Minefield, closed_cells: list[int]) -> tuple[dict[int, int], int]:
+def _from_bank(table: Minefield, cells: list[int]) -> tuple[dict[int, int], int]:
     agree = _agreeing(table)
-    return {cell: sum(mined >> cell & 1 for mined in agree) for cell in closed_cells}, len(agree)
+    return {cell: sum(mined >> cell & 1 for mined in agree) for cell in cells}, len(agree)
 
 
 def _agreeing(table: Minefield) -> list[int]:

@@ -139,8 +139,7 @@ class FillInTable(Table):
         moves = [divmod(index, self.values) for index in self.legal()]
         right = [solution[cell] == value + 1 for cell, value in moves]
         wrong = sum(
-            cell_value not in (0, right_value)
-            for cell_value, right_value in zip(self.cells, solution, strict=True)
+            digit not in (0, solved) for digit, solved in zip(self.cells, solution, strict=True)
         )
         filled = len(self.moves)
         blanks = filled + self.cells.count(0)

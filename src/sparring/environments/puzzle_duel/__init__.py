@@ -286,12 +286,12 @@ class PuzzleDuel(Bank):
     num_seats = 2
 
     def __post_init__(self) -> None:
-        smallest = self.numbers * self.largest
+        low = self.numbers * self.largest
         check_range("puzzle_duel: allowed", self.allowed, 2, self.largest)
-        if not smallest <= self.most <= 9999:
+        if not low <= self.most <= 9999:
             raise ConfigError(
-                f"puzzle_duel: most={self.most} must be at least numbers * largest = {smallest}, so "
-                f"that every sum is a target, and at most 9999; write most={smallest}."
+                f"puzzle_duel: most={self.most} must be at least numbers * largest = {low}, so "
+                f"that every sum is a target, and at most 9999; write most={low}."
             )
         self.limits = PuzzleLimits(numbers=self.numbers, most=self.most)
         self.brief = self.style == "brief"

@@ -155,18 +155,14 @@ def hidden_singles(size: int, board: Sequence[int]) -> dict[int, int]:
     """Return cell -> digit where the digit fits into no other cell of a unit."""
     choices, digits = candidates(size, board), {}
     for unit in frame(size).units:
-        once_possible = twice = 0
+        once = twice = 0
         for cell in unit:
-            twice |= once_possible & choices[cell]
-            once_possible |= choices[cell]
-        once_possible &= ~twice
-        if once_possible:
+            twice |= once & choices[cell]
+            once |= choices[cell]
+        once &= ~twice
+        if once:
             digits.update(
-                {
-                    cell: (choices[cell] & once_possible).bit_length()
-                    for cell in unit
-                    if choices[cell] & once_possible
-                }
+                {cell: (choices[cell] & once).bit_length() for cell in unit if choices[cell] & once}
             )
     return digits
 

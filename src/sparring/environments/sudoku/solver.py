@@ -77,9 +77,7 @@ def tiers(state: SearchablePlay) -> list[str]:
     table: SudokuTable = state.table
     size, board = table.size, solution(table.size, table.givens)
     counts = [choice.bit_count() for choice in candidates(size, table.cells)]
-    fewest = min(
-        count for count, cell_value in zip(counts, table.cells, strict=True) if not cell_value
-    )
+    fewest = min(count for count, value in zip(counts, table.cells, strict=True) if not value)
     names = []
     for index in state.legal_indices():
         cell, digit = divmod(index, size)

@@ -344,7 +344,7 @@ def _hue(position: QuestionsTable, number: int) -> str:
 
 
 def _rules(table: QuestionsTable) -> str:
-    objects = "; ".join(
+    words = "; ".join(
         f"{name}: {', '.join(values[: table.values])}"
         for name, values in ATTRIBUTES[: table.attributes]
     )
@@ -359,7 +359,7 @@ def _rules(table: QuestionsTable) -> str:
         f"One of {table.objects} objects is hidden, all equally likely. You may ask up "
         f"to {table.questions} yes-or-no question(s), one a turn, and then you guess the object; "
         "you may also guess earlier. A question is one word for a value of an attribute "
-        f"({objects}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
+        f"({words}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
         f"is the name of an object, as {NOUNS[0]}, and ends the game.{noise} You get 1 point for "
         f"a right guess and 0 for a wrong one{cost}."
     )

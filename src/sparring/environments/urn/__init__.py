@@ -45,8 +45,7 @@ def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: i
     """
     cuts = itertools.combinations(range(1, balls), colours - 1)
     all_urns = [
-        tuple(high - low for low, high in itertools.pairwise((0, *cut_points, balls)))
-        for cut_points in cuts
+        tuple(high - low for low, high in itertools.pairwise((0, *cut, balls))) for cut in cuts
     ]
     stream = Stream.from_seed(bank).child(f"{NAME} {urns} {colours} {balls} {apart}").child(index)
     for number in range(TRIES):
@@ -186,7 +185,7 @@ class UrnTable(Table):
 
     def key(self, seat: int) -> str:
         """Return the urns, the colours drawn in order, and the outcome."""
-        colours = [COLOURS[colour] for colour in self.balls_seen]
+        names = [COLOURS[colour] for colour in self.balls_seen]
         end = (
             [NAMES[self.declared], *self.outcome()]
             if self.declared >= 0
@@ -194,9 +193,7 @@ class UrnTable(Table):
             if self.drawing
             else []
         )
-        return (
-            f"urns: {', '.join(map(' '.join, self.sheet()))}; drawn: {' '.join([*colours, *end])}"
-        )
+        return f"urns: {', '.join(map(' '.join, self.sheet()))}; drawn: {' '.join([*names, *end])}"
 
     def __str__(self) -> str:
         """Return the seat's information state and the hidden urn."""

@@ -146,9 +146,9 @@ def full_rules(setup: WerewolfSetup, seat: int) -> str:
     parts += [_talk(setup)] if setup.speech != "none" else []
     parts += [NOTED] if seat in setup.deduce else []
     tied = "one of them, drawn at random, is out" if setup.tie == "random" else "nobody is out"
-    abstention = " or abstains" if setup.abstain else ""
+    abstains = " or abstains" if setup.abstain else ""
     parts.append(
-        f"Then each votes for another player{abstention}, all at once. Who has most votes is out; if "
+        f"Then each votes for another player{abstains}, all at once. Who has most votes is out; if "
         f"several have most, {tied}. Who is killed or out says and does nothing any more."
     )
     majority = "more than" if setup.strict else "as many as"
@@ -197,14 +197,12 @@ def full_event(event: WerewolfEvent, text: bool) -> str:
     actor, target = (name_of(place) if place >= 0 else "" for place in (event.who, event.target))
     role = f" {target} was {_role(event.word)}." if event.word else ""
     if event.kind in ("say", "whisper"):
-        audience = "Among the werewolves " if event.kind == "whisper" else ""
+        start = "Among the werewolves " if event.kind == "whisper" else ""
         if not event.word or (event.word == SILENCE and not text):
-            return f"{audience}{actor} says nothing."
+            return f"{start}{actor} says nothing."
         if text:
-            return f"{audience}{actor} says: {in_quotation_marks(event.word)}"
-        return (
-            f"{audience}{actor} {(_whisper_sentence if audience else _speech_sentence)(event.word)}"
-        )
+            return f"{start}{actor} says: {in_quotation_marks(event.word)}"
+        return f"{start}{actor} {(_whisper_sentence if start else _speech_sentence)(event.word)}"
     if event.kind == "look":
         kind = "a werewolf" if event.word == WOLF else "no werewolf"
         return f"You learn that {target} is {kind}."

@@ -376,10 +376,8 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             self.useful |= {(len(self.waves), self.by[cell]) for cell in new}
             self.waves = (*self.waves, tuple(self.steps.values()))
             self.wave_texts = (*self.wave_texts, wave_text(self))
-        lead_call = self.calls.get(
-            LEAD
-        )  # still at work if the limit of critical steps ends the wave
-        self.past = lead_call.log if lead_call is not None else self.past
+        call = self.calls.get(LEAD)  # still at work if the limit of critical steps ends the wave
+        self.past = call.log if call is not None else self.past
         self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
         self.calls, self.steps = {}, {}
 

@@ -143,18 +143,18 @@ def read_action(play: SharedNotes, call: SearchCall, reply: str, exact: bool) ->
     return None
 
 
-def _command(play: SharedNotes, call: SearchCall, word: str, argument: str) -> str | None:
+def _command(play: SharedNotes, call: SearchCall, word: str, text: str) -> str | None:
     """Return an action in normal form; None if the worker cannot follow it now."""
     if word == DONE:
-        return None if re.search(r"\w", argument) else DONE
+        return None if re.search(r"\w", text) else DONE
     if word == SEARCH:
-        words = " ".join(argument.split())[:QUERY].strip(BETWEEN)
+        words = " ".join(text.split())[:QUERY].strip(BETWEEN)
         return f"{SEARCH} {words}" if re.search(r"[^\W_]", words) else None
     if word == OPEN:
-        number = _NUMBER.match(argument)
+        number = _NUMBER.match(text)
         is_result = number is not None and 1 <= int(number[1]) <= len(call.results)
         return f"{OPEN} {int(number[1])}" if is_result and number else None
-    noted = _noted(play, call, argument)
+    noted = _noted(play, call, text)
     if noted is None:
         return None
     (item, column), value = noted

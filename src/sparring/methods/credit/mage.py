@@ -383,12 +383,10 @@ def _centred(values: FloatArray, ids: IntArray, count: int, keep_lone: bool) -> 
     return np.where(group_counts(ids, count)[ids] == 1, values, level) if keep_lone else level
 
 
-def _with_notes(
-    attempts: Attempts, later_returns: FloatArray, note_rewards: FloatArray
-) -> FloatArray:
+def _with_notes(attempts: Attempts, later: FloatArray, note_rewards: FloatArray) -> FloatArray:
     """Return the return from every turn on, with notes, [N]."""
     result = np.zeros(len(attempts.rows) + len(attempts.notes))
-    result[attempts.rows], result[attempts.notes] = later_returns, note_rewards
+    result[attempts.rows], result[attempts.notes] = later, note_rewards
     followed = attempts.after >= 0
-    result[attempts.notes[followed]] = later_returns[attempts.starts[attempts.after[followed]]]
+    result[attempts.notes[followed]] = later[attempts.starts[attempts.after[followed]]]
     return result

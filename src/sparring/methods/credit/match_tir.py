@@ -50,12 +50,10 @@ def match_tir(
         epsilon: added to both deviations, in reward units, at least 0. The default matters only
             where a deviation is tiny. Unused without ``divide_by_std``.
     """
-    trajectory_advantages = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    by_outcome = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     places, count = group_ids(*turn_places(turns))
-    step_advantages = centre(returns, places, count)
+    by_step = centre(returns, places, count)
     if divide_by_std:
-        step_advantages = over_deviation(step_advantages, returns, places, count, epsilon=epsilon)
-    return Credit(
-        advantages=(1.0 - turn_share) * trajectory_advantages + turn_share * step_advantages
-    )
+        by_step = over_deviation(by_step, returns, places, count, epsilon=epsilon)
+    return Credit(advantages=(1.0 - turn_share) * by_outcome + turn_share * by_step)

@@ -50,14 +50,12 @@ def vine_ppo(
         whiten: true (default) whitens over the tokens of the batch. False (preset ``unbiased``)
             leaves the differences, whose expected gradient is that of the return.
     """
-    value_after, value_before = turns.column("playout"), turns.column("playout_before")
+    after, before = turns.column("playout"), turns.column("playout_before")
     payoffs = component(turns, "vine_ppo", "game")
     so_far = _until(payoffs, turns)
-    advantages: FloatArray = (
-        turns.reward + gamma * (value_after - so_far) - (value_before - (so_far - payoffs))
-    )
+    advantages: FloatArray = turns.reward + gamma * (after - so_far) - (before - (so_far - payoffs))
     if whiten and len(advantages):
-        size = float(np.abs(value_after).mean() + np.abs(value_before).mean())
+        size = float(np.abs(after).mean() + np.abs(before).mean())
         advantages = whitened(advantages, turns.n_tokens.astype(np.float64), size)
     return Credit(advantages=advantages)
 

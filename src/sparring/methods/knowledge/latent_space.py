@@ -463,9 +463,7 @@ def _check_kinds(kinds: Mapping[str, int]) -> None:
 def _cluster_counts(
     decisions: Sequence[Sequence[JudgedDecision]], clusters: int, kinds: Mapping[str, int]
 ) -> dict[str, int]:
-    known = sorted(
-        {decision.kind for of_episode in decisions for decision in of_episode if decision.kind}
-    )
+    known = sorted({entry.kind for of_episode in decisions for entry in of_episode if entry.kind})
     unknown = sorted(set(kinds) - set(known))
     if unknown and known:
         raise ConfigError(
@@ -498,15 +496,15 @@ def _with_clusters(
             pattern(line, space.called) for line in decision.actions if line is not None
         )
     stream = request.stream.child("clusters")
-    earlier_kinds = earlier.kinds if earlier is not None else {}
+    earlier_of = earlier.kinds if earlier is not None else {}
     clusters = {
         kind: cluster_statements(
-            lines, counts[kind], earlier_kinds.get(kind), space, stream.child(kind)
+            lines, counts[kind], earlier_of.get(kind), space, stream.child(kind)
         )
         for kind, lines in sorted(statements.items())
-        if lines or kind in earlier_kinds
+        if lines or kind in earlier_of
     }
-    return replace(space, kinds={**earlier_kinds, **clusters})
+    return replace(space, kinds={**earlier_of, **clusters})
 
 
 def _with_strategies(

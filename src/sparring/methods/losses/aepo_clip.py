@@ -54,9 +54,8 @@ def aepo_clip(
     """
     minibatch, index = whole_of(batch)
     assert minibatch.entropy is not None
-    advantages = batch.advantages * (
-        1.0 + entropy_gain * standardised(minibatch.entropy)[index]
-    ).clamp(min=0.0)
+    factor = 1.0 + entropy_gain * standardised(minibatch.entropy)[index]
+    advantages = batch.advantages * factor.clamp(min=0.0)
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
     bounded, is_clipped = (
@@ -68,10 +67,8 @@ def aepo_clip(
         bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio
     )
     bounded_ratio = torch.where(is_clipped, torch.full_like(ratio, 1.0 - clip_low), bounded_ratio)
-    fractions = {
-        "clip_fraction": is_clipped.float().mean(),
-        "bounded_fraction": bounded.float().mean(),
-    }
+    clipping, bounding = is_clipped.float().mean(), bounded.float().mean()
+    fractions = {"clip_fraction": clipping, "bounded_fraction": bounding}
     return LossTerm(
         values=-bounded_ratio * advantages,
         weighted=True,

@@ -64,26 +64,21 @@ def kto(
     )
     # means of equal outcomes may differ from them by rounding
     margin = 1e-9 * (1.0 + minibatch.outcome.abs().max())
-    is_desirable, is_undesirable = (
-        minibatch.outcome > bar + margin,
-        minibatch.outcome < bar - margin,
-    )
-    weight = desirable_weight * is_desirable + undesirable_weight * is_undesirable
-    count = (is_desirable | is_undesirable).sum().clamp(min=1)
-    log_ratios = trajectory_sums(minibatch.logprobs - reference, minibatch)
-    baseline = log_ratios.mean().clamp(min=0.0)
+    desired = minibatch.outcome > bar + margin
+    undesired = minibatch.outcome < bar - margin
+    weight = desirable_weight * desired + undesirable_weight * undesired
+    count = (desired | undesired).sum().clamp(min=1)
+    ratios = trajectory_sums(minibatch.logprobs - reference, minibatch)
+    baseline = ratios.mean().clamp(min=0.0)
 
     def loss_of(logprobs: Tensor) -> Tensor:
         gain = trajectory_sums(logprobs - reference, minibatch)
-        distance = torch.where(is_desirable, gain - baseline, baseline - gain)
+        distance = torch.where(desired, gain - baseline, baseline - gain)
         return (weight * torch.sigmoid(-beta * distance)).sum() / count
 
-    means = [
-        (log_ratios * kind).sum() / kind.sum().clamp(min=1)
-        for kind in (is_desirable, is_undesirable)
-    ]
+    means = [(ratios * kind).sum() / kind.sum().clamp(min=1) for kind in (desired, undesired)]
     metrics: dict[str, Tensor | float] = {
-        "desirable_fraction": is_desirable.sum() / count,
+        "desirable_fraction": desired.sum() / count,
         "baseline": baseline,
         "margin": means[0] - means[1],
     }

@@ -27,9 +27,8 @@ def whole_of(batch: LossBatch) -> tuple[WholeMinibatch, Tensor]:
 
 def covariance(minibatch: WholeMinibatch) -> Tensor:
     """Return (A - mean A)(log pi - mean log pi) of every token of the minibatch, [M']."""
-    return (minibatch.advantages - minibatch.advantages.mean()) * (
-        minibatch.logprobs - minibatch.logprobs.mean()
-    )
+    advantages, logprobs = minibatch.advantages, minibatch.logprobs
+    return (advantages - advantages.mean()) * (logprobs - logprobs.mean())
 
 
 def standardised(values: Tensor) -> Tensor:

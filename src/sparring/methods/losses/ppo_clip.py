@@ -68,8 +68,6 @@ def ppo_clip(
     if dual_clip is not None:
         loss, too_large = dual_clipped(loss, advantages, dual_clip)
         is_clipped = is_clipped | too_large
-    metrics = {
-        **ratio_metrics(ratio, log_of_ratio),
-        "clip_fraction": is_clipped.detach().float().mean(),
-    }
+    clip_fraction = is_clipped.detach().float().mean()
+    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": clip_fraction}
     return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -103,8 +103,8 @@ def _penalty(data: Trajectories, component: str | None) -> FloatArray:
 
 def _num_successes(num_good: int, num_bad: int, keep: int, least: int) -> int:
     """Return the number of successes that stay in a group larger than ``keep``."""
-    share = num_good / (num_good + num_bad)
-    return min(max(round(keep * share), min(least, num_good)), keep - min(least, num_bad))
+    num = round(keep * num_good / (num_good + num_bad))
+    return min(max(num, min(least, num_good)), keep - min(least, num_bad))
 
 
 def _by_penalty(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:

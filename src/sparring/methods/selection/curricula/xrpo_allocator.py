@@ -83,11 +83,9 @@ def _priority(
     counts: FloatArray, spread: FloatArray, exploration: float, confidence: float
 ) -> FloatArray:
     """Return the priority of every arm, [A]; infinite for arms with n < 2."""
-    few, at_least_two = counts < 2, np.maximum(counts, 2)
-    gain = _half_width(at_least_two, spread, confidence) - _half_width(
-        at_least_two + 1, spread, confidence
-    )
-    bonus = exploration * np.sqrt(np.log1p(counts.sum()) / at_least_two)
+    few, sizes = counts < 2, np.maximum(counts, 2)
+    gain = _half_width(sizes, spread, confidence) - _half_width(sizes + 1, spread, confidence)
+    bonus = exploration * np.sqrt(np.log1p(counts.sum()) / sizes)
     return np.where(few, np.inf, gain + bonus)
 
 

@@ -64,11 +64,9 @@ def r3(
         first, outcomes = groups[group][0], {succeeds(episode) for episode in groups[group]}
         if size > 0.0 or len(outcomes) > 1:
             continue
-        opposite = pool.get((*_kind(first, request.arm_of[group]), not outcomes.pop()), [])
-        for draw in range(min(number, len(opposite))):
-            joining.append(
-                (opposite.pop(request.stream.child(group).integer(draw, len(opposite))), group)
-            )
+        rest = pool.get((*_kind(first, request.arm_of[group]), not outcomes.pop()), [])
+        for draw in range(min(number, len(rest))):
+            joining.append((rest.pop(request.stream.child(group).integer(draw, len(rest))), group))
     return ReplayPlan(joining=tuple(joining), buffer=_admitted(request, entries, capacity))
 
 

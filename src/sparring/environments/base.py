@@ -5,7 +5,7 @@ new observation, and applies their replies. Several seats may be due at once (si
 seat chooses from a finite list of actions, or replies with any text.
 
 Every optional capability is a small protocol in this file: a class with the methods has the
-capability. ``Searchable`` environments, such as games over OpenSpiel, have a tree for exact solvers.
+capability. ``Searchable`` environments, such as OpenSpiel games, have a tree for exact solvers.
 """
 
 from __future__ import annotations

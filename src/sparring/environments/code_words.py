@@ -164,7 +164,7 @@ SPOKEN = re.compile(r"[\w-]+")
 
 
 class CodeWords(Environment):
-    """A word game of two teams of two: be understood by the team-mate and not by the other team.
+    """A word game of two teams of two: words that the team-mate understands, not the other team.
 
     What: each team has a teller and a guesser, a secret word that only its teller knows, and a key
     that only the team knows: one of as many numbers as there are words. Both tellers say one word
@@ -188,12 +188,12 @@ class CodeWords(Environment):
     guesser may learn to read a fixed code, and cannot read a key. In the clear a teller that says
     another word loses 1 - leak, as its own guesser misreads it, and a guesser that uses the key
     alone loses too: no seat gains alone, and with 0 < leak < 1 each loses by any other word. The
-    same holds for every public code: one word for each word, for all keys, known to all four.
-    Pitfalls: payoffs of self-play are 0 on average for any convention; look at
-    ``team_exploitability`` and at the figures ``understood``, ``leaked``, ``clear`` (the teller
-    said its secret word) and ``by_key`` (it said the clue of the key). Only ``leaked`` shows a
-    public code other than the clear. Uniform play is a local equilibrium too: a teller whom nobody
-    understands gains by no word, so that learning from returns hardly begins. Exact figures are
+    same holds for every public code: a fixed word for each word and all keys, known to all seats.
+    Pitfalls: payoffs of self-play are 0 on average for any convention; use
+    ``team_exploitability`` and the figures ``understood``, ``leaked``, ``clear`` (the teller said
+    its secret word) and ``by_key`` (the teller said the clue of the key). Only ``leaked`` shows
+    other public codes. Uniform play is a local equilibrium too: if nobody understands a teller, no
+    word has a gain, so that learning from returns hardly begins. Exact figures are
     possible for 2 and 3 words; the tree of 4 has 1,119,489 histories.
     Reference: Shannon, "Communication theory of secrecy systems", 1949 (a key used once); local
     equilibria of teams: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354. The game is

@@ -42,7 +42,7 @@ class RepeatedEnvironment(CombinedEnvironment):
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
-            rock_paper_scissors, to look at.
+            rock_paper_scissors, as an example.
         rounds: number of plays, 1 to 1000.
         recall: false (default): the view is that of the current play, so that with ``context:
             markov`` a seat knows nothing of earlier plays. true: the view begins with the end of

@@ -42,7 +42,7 @@ class Talk(CombinedEnvironment):
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
-            rock_paper_scissors, to look at.
+            rock_paper_scissors, as an example.
         limit: characters of a message that other seats see, 1 to 100,000.
         words: in style "brief", the words of messages of a tiny model. The random player sends one
             of them in both styles.

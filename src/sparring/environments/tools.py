@@ -55,7 +55,7 @@ class ToolEnvironment(CombinedEnvironment):
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
-            tic_tac_toe, to look at.
+            tic_tac_toe, as an example.
         calls: most calls of a seat before each of its moves, 1 to 50.
         results: most documents that a search returns, 1 to 20.
         cost: cost of a call for the seat that makes it, 0 to 1.

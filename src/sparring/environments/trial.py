@@ -248,7 +248,7 @@ class Trial(CombinedEnvironment):
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
-            rock_paper_scissors, to look at.
+            rock_paper_scissors, as an example.
         attempts: number of attempts, 1 to 100.
         carry: roles that remember. Empty (default): only the first role.
         reflect: whether these write a note between attempts. true by default.

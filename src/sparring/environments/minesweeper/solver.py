@@ -73,7 +73,7 @@ def _weigh(polynomial: int, loose: int, mines: int) -> int:
 
 
 def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int, ...], list[int]]]:
-    """Return groups of like cells by connected constraints, in order of their first cells."""
+    """Return groups of equivalent cells by connected constraints, in order of first cells."""
     parts: list[tuple[set[int], list[tuple[int, ...]]]] = []
     for row in alike:
         near, groups, components = set(row), [row], []
@@ -258,7 +258,7 @@ class Sweeper:
         return total
 
     def _best(self, alive: tuple[int, ...], opened: int) -> int:
-        """Return the value of a safe reveal if any, else of the best by branch and bound."""
+        """Return the value of a safe reveal, or without one the best value by branch and bound."""
         never, cells = self.every, self.every & ~opened
         any_mine = 0
         for number in alive:
@@ -325,28 +325,29 @@ def minesweeper(
 ) -> Judgement:
     """Exact probability that each action of minesweeper survives, over all consistent layouts.
 
-    What: the value of a reveal is the probability that the cell has no mine, of a flag that the
-    cell has one; the best actions are the safest. With ``worlds``, where few enough layouts are
-    left, the value of a reveal is that of best play after it, so information counts too.
+    What: the value of a reveal is the probability that the cell has no mine. The value of a flag is
+    the probability that the cell has a mine. The best actions are the safest. If at most ``worlds``
+    layouts are left, the value of a reveal is that of best play after it, with information counted.
     When to use: through oracle ``posterior``, on game ``minesweeper``. Oracle ``graded`` puts
     actions into tiers by the same probabilities: a sure reveal ("safe", 2), the least risky if none
     is sure ("guess", 1), a sure flag ("flag", 1), any other reveal ("risky", 0), any other flag
     ("wrong_flag", -1).
     Mathematics:
         P(mine in c | board) = n_c / n
-    with n the layouts that agree with all counts, flags and the number of mines, and n_c those with
-    a mine in c. Closed cells that the same counts touch are one group. Groups that counts connect
-    are a component. Each component gives a polynomial in its number of mines, and the remaining
-    k mines lie in the U untouched cells in C(U, k) ways. All are integers, so exact.
+    where n layouts agree with all counts, flags and the number of mines, and n_c of them have a
+    mine in c. Closed cells that touch the same counts form one group. Groups that counts connect
+    form a component. Each component gives a polynomial in its number of mines, and the remaining
+    k mines lie in the U untouched cells in C(U, k) ways. All numbers are integers, so exact.
         value = s + (1 - s) * l
         entropy = log n
-    with s the probability to survive and l what a loss pays now (0, or the share open). Best play:
+    where s is the probability to survive and l the payoff of a loss now (0, or the open share).
+    The value of best play is
         V(B) = max_c sum_a V(B_c=a)
     summed over the layouts in B and the results a of c in them, a mine or the counts that open. The
     search reveals a cell that is safe in all of B at once, because a win needs it anyway.
-    Pitfalls: the safest reveal is not always best play: a riskier cell can tell more. The value is
-    then an upper bound, as if nothing were lost later. ``bound`` is its distance from the loss, and
-    0 where the board is fully known. A flag of a sure mine is as good as a safe reveal. Before the
+    Pitfalls: the safest reveal is not always best play: a riskier cell can give more information.
+    The value is an upper bound, which ignores later losses. ``bound`` is the value's distance from
+    the loss, 0 if the board is fully known. A flag of a sure mine equals a safe reveal. Before the
     first reveal every cell is best; ``worlds`` separates them (3x4, 2 mines: 55 layouts). Games
     with flags have no values of best play. With "bank" time grows with the number of layouts.
     Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv

@@ -71,11 +71,11 @@ class Wording:
         return ""
 
     def picture(self, state: State, seat: int) -> str:
-        """Return the position for a person: that of full style, or one with coordinates."""
+        """Return the position for a person: the full-style position, or one with coordinates."""
         return self.position(state, seat)
 
     def on_table(self, state: State, seat: int) -> str:
-        """Return further text for people alone, such as the pot, or ""; models never read it."""
+        """Return more text for people only, such as the pot, or ""; models never read it."""
         return ""
 
     def revealed(self, state: State) -> str:
@@ -261,7 +261,7 @@ class EnumerableGame:
 
     @property
     def rules_key(self) -> str:
-        """Rules and options as text; games with one text have one tree."""
+        """Rules and options as text; games with equal text have equal trees."""
         return str(self.spiel)
 
     @property

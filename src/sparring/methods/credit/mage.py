@@ -142,7 +142,7 @@ def earned(attempts: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArr
 
 
 def differences(attempts: Attempts, returns: FloatArray) -> FloatArray:
-    """Return each attempt's return less that of the attempt before, or less 0, [K]."""
+    """Return each attempt's return minus that of the attempt before (0 for the first), [K]."""
     order, result = attempts.order, np.empty(len(returns))
     sequence = attempts.sequence[order]
     previous = next_values(returns[order][::-1], sequence[::-1])[::-1]
@@ -225,7 +225,7 @@ def mage(
     outcome: str | None = None,
     per_opponent: bool = False,
 ) -> Credit:
-    """Credit an attempt with its improvement over the one before, and with gains of later attempts.
+    """Credit an attempt with its improvement over the last one, and with gains of later attempts.
 
     What: The environment ``trial`` has several attempts in an episode, with notes between them. The
     reward of an attempt is the difference of its return to that of the attempt before, or (LaMer)

@@ -19,7 +19,7 @@ the policy's empirical distribution in a state. With T(I) the sum of t over the 
 
     sigma(I, a) in proportion to q(a) exp(R(I, a) / (lambda T(I)))
 
-which maximises the mean payoff of the actions so far less lambda KL(sigma || q). A fixed point is
+which maximises (mean payoff of the actions so far) - lambda KL(sigma || q). A fixed point is
 a logit equilibrium with base q (McKelvey and Palfrey, 1995; with search anchored at human play:
 Jacob et al., 2022).
 
@@ -321,9 +321,9 @@ def latent_space(
     cluster, with sigma' = floor / k.
     With "ratio", unchanged credit and soft labels, the loss is least where every cluster has the
     probability sigma', and statements within a cluster keep their shares.
-    The sign: a reply is better the more the equilibrium plays its cluster. The paper's text prefers
-    the lower regret; its update R(a) <- R(a) + u(a) - u(strategy) plays the larger regret more. See
-    docs/lspo.md.
+    The sign: a reply scores higher if the equilibrium plays its cluster more. The paper's text
+    prefers the lower regret, but its update R(a) <- R(a) + u(a) - u(strategy) plays the larger
+    regret more. See docs/lspo.md.
     Pitfalls:
         - "probability", the paper's order, gives all clusters of a uniform equilibrium one score,
           so that nothing is learnt there; the clusters that it prefers become ever likelier.

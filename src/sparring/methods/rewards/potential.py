@@ -28,7 +28,7 @@ def potential(
     over the seat's turns. Phi is the oracle's value of the state for the acting seat. Sums
     telescope:
         sum_t gamma^t r_t = -Phi(s_0)
-    for every course of play. So the order of policies stays, and with it every best response and
+    for every episode. So the order of policies stays, and with it every best response and
     equilibrium.
     Shapes: one number per turn; None if the oracle abstained at the turn or at the seat's next
     turn.

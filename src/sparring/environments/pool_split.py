@@ -71,21 +71,21 @@ class PoolSplit(Bank):
     """Pool split for 2 seats with private values: each names at once the items that it takes.
 
     What: pools and values are those of ``bargain``: books, hats and balls, worth ``total`` in all
-    to each seat. Each seat knows its own values and names a number per kind, such as "2 0 1". There
-    is no acceptance: each seat gets what it named, and a kind with too large claims is shared in
-    proportion.
-    When to use: mixed motives by text. If each seat leaves the items that it values little, the
-    pool is worth more to both; with ``over: share`` a seat never loses by taking everything in one
-    play. Within ``repeated`` the seats meet again and can reciprocate; within ``talk`` they speak
-    first, for example about what they want.
-    Mathematics: of a kind of n items seat i names a and the other seat b; then seat i gets
+    to each seat. Each seat knows only its own values and claims a number per kind, such as "2 0 1".
+    Nobody has to accept: each seat gets its claim, and the seats share a kind with too large claims
+    in proportion.
+    When to use: to study mixed motives in text. If each seat leaves the items that it values
+    little, the pool is worth more to both; with ``over: share`` a seat never loses by taking
+    everything in one play. In ``repeated`` the seats meet again and can reciprocate; in ``talk``
+    they speak first, for example about their interests.
+    Mathematics: of a kind of n items seat i claims a and the other seat claims b; seat i gets
 
         a                 if a + b <= n
-        n a / (a + b)     else, with over=share;   0 with over=nothing
+        n a / (a + b)     otherwise, with over=share;   0 with over=nothing
 
     return of a seat = worth of its items, at its own values, / total.
-    With ``values: opposed`` each seat can infer from its own values what the other wants most; with
-    ``over: share`` this is a dilemma: to take all, or only what is worth more to oneself.
+    With ``values: opposed`` each seat can infer from its own values what the other wants most. With
+    ``over: share`` this is a dilemma: to take everything, or only the items with higher own values.
     Pitfalls: with ``over: share`` naming everything is dominant in one play, and if both do so each
     gets half of the pool's worth. The other seat never sees the private values, even at the end.
     Reference: the negotiation games of Advantage Alignment (Duque et al., 2024, arXiv 2406.14662);

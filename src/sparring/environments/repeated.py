@@ -32,7 +32,7 @@ class RepeatedEnvironment(CombinedEnvironment):
 
     What: each play has a new initial state and new chance. The first prompt of a play begins with
     the end and the payoff of the play before. The conversations continue.
-    When to use: to learn about an opponent from play to play, and for repeated games.
+    When to use: to learn about an opponent over several plays, and for repeated games.
     Mathematics:
         return of a seat = sum over plays of its return
     Pitfalls: in style "full" every play repeats its rules. ``rollout.max_new_tokens`` and the

@@ -122,10 +122,10 @@ register(NAME, DilemmaOptions, rules)
 class RepeatedDilemma(Game):
     """Repeated dilemma for 2 seats: the prisoner's dilemma over several rounds, general-sum.
 
-    Choices of a round are simultaneous: seat 1 acts after seat 0 but sees its choice only when the
-    round ends. Payoffs are summed and paid as rounds end, so that a turn's reward is its own
-    round's payoff. In every equilibrium of a known number of rounds both seats always defect on the
-    path of play.
+    Choices of a round are simultaneous: seat 1 acts after seat 0 but sees seat 0's choice only when
+    the round ends. Each round pays at its end, so that a turn's reward is the payoff of its round,
+    and the return is the sum. With a known number of rounds both seats always defect on the path of
+    every equilibrium.
 
     With ``told: false`` no prompt gives the number of rounds, and the view (for the context
     strategy ``markov``) is the last round alone, without its number. A policy that reads the whole

@@ -128,8 +128,8 @@ register(NAME, SignallingOptions, rules)
 class Signalling(Game):
     """Signalling for 2 seats: a sender signals a colour, and a receiver guesses it or asks again.
 
-    Both seats get the same payoff. To ask again is to ask for another signal, so that episodes
-    differ in length. With as many signals as types the best team never asks and earns 1. With 3
+    Both seats get the same payoff. The receiver can ask for another signal, so that episodes differ
+    in length. With as many signals as types the best team never asks and earns 1. With 3
     types, 2 signals, one round and a cost of 0.1 the best team uses one signal for one type, asks
     after the other signal, and earns 1 - 0.2 / 3.
 

@@ -224,8 +224,8 @@ class SimpleNegotiation(Game):
         turns: number of turns of both seats together, 1 to 100.
         largest: most units that an offer gives or asks, 1 to 10; there are 2 * largest^2 offers.
         values: worth of one wood and one gold. "fixed": 5 and 15 to seat 0, 15 and 5 to seat 1, as
-            in SPIRAL; seats see only their own, yet nothing is random, so searching players can
-            play. "drawn": each seat's values are 5/15, 10/10 or 15/5, equally likely.
+            in SPIRAL. Seats see only their own values, but nothing is random, so searching players
+            can play. "drawn": each seat's values are 5/15, 10/10 or 15/5, equally likely.
         outcome: what an episode pays. "sign": +1, -1 or 0 at the end for a larger, smaller or equal
             gain in the worth of the seat's goods (zero-sum); "gain": the gains, paid as trades
             happen (general-sum; player mcts cannot search it).

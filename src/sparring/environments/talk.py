@@ -31,13 +31,13 @@ ASK = "Before you act, say something to the other players, in your own words. Do
 class Talk(CombinedEnvironment):
     """An environment in which each seat sends a public message before each of its actions.
 
-    What: every moment has two halves. First the seats that are due send any text, all at once; then
-    each acts. A seat reads the messages of others at its next turn. Talk is cheap: messages change
+    What: every turn has two halves. First the seats that are due all send a message; then each of
+    them acts. A seat reads the messages of others at its next turn. Talk is cheap: messages change
     no payoff.
     When to use: negotiation, coordination and deception around any environment.
-    Pitfalls: messages are model text that other seats read. Messages are data, cut at ``limit``, on
-    one line, and in style "full" in quotation marks that they cannot close. Messages can be false.
-    All seats read all messages; private messages need another environment.
+    Pitfalls: messages are model text that other seats read. Messages are data, truncated at
+    ``limit``, on one line, and in style "full" in quotation marks that they cannot close. Messages
+    can be false. All seats read all messages; private messages need another environment.
     Verified by: tests/environments/test_combinators.py.
 
     Args:
@@ -76,7 +76,7 @@ class Talk(CombinedEnvironment):
 
 
 class TalkPlay(CombinedPlay):
-    """A play in which every moment has two halves: messages, then actions.
+    """A play in which every turn has two halves: messages, then actions.
 
     Attributes:
         talking: whether messages are due now.

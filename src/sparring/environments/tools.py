@@ -34,14 +34,14 @@ NUMBERS = 99  # the largest result in brief style
 class ToolEnvironment(CombinedEnvironment):
     """Another environment in which seats may search and calculate before each move.
 
-    Only the calling seat sees the result of a call, and it is due again; any other reply is its
+    Only the calling seat sees the result of a call, and it acts again; any other reply is its
     move. Seats that move at once wait for each other's calls. Each call is a turn. In full style
     the calls are ``<search>words</search>`` and ``<calculate>2*(3+4)</calculate>``; the first call
     of a reply counts, and the rest of that reply is ignored. In brief style a call is the whole
     reply: ``search ada box``, ``add 3 4``, ``subtract``, ``multiply``, ``divide``; the calculator
     then returns whole numbers from 0 to 99, and "none" for all others. A reply that is neither a
-    call nor a move spends a call and gets an error notice. After the last call a reply is a move or
-    illegal.
+    call nor a move uses up a call and gets an error notice. After the last call only a move is
+    legal.
 
     The search uses ``play.library(seat)``, the documents of the play, if it has this method, as in
     the environment ``lookups``.

@@ -77,7 +77,7 @@ class TrialPlay(CombinedPlay):
         return tuple(sorted(self.rules.carried)) if self.reflecting else super().due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the legal actions of the attempt; None: any text, as a note is."""
+        """Return the legal actions of the attempt; None: any text, for example a note."""
         return None if self.reflecting else super().legal(seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
@@ -233,16 +233,16 @@ class Trial(CombinedEnvironment):
     """Several attempts at an environment in one episode: meta-RL, learning within an episode.
 
     What: the seats in ``carry`` remember earlier attempts, and write a note (any text) between two
-    attempts. All other seats begin a new conversation at every attempt, so that they are the same
-    opponent again. Turns are numbered by attempt (record ``attempt``); a note belongs to the
-    attempt before it.
+    attempts. All other seats begin a new conversation at every attempt, so that each attempt meets
+    the same opponents. Turns have the number of their attempt (record ``attempt``); a note belongs
+    to the attempt before it.
     When to use: to train players that learn about a task or an opponent while they play (MAGE,
     LaMer), with an estimator that uses attempts.
     Mathematics:
         return of a seat = sum over attempts of its return
     Pitfalls: with ``redeal: same`` (as MAGE's release) a note can reveal chance outcomes that
-    repeat, so that the next attempt is recall. With ``stop_on_win`` an early win ends the episode,
-    and later attempts are missing, not lost. A note is a turn, and training uses it like any other.
+    repeat, so that the next attempt needs only memory. With ``stop_on_win`` an early win ends the
+    episode; later attempts are missing, not lost. A note is a turn, and training uses it as such.
     Reference: MAGE (arXiv 2603.03680); LaMer (arXiv 2512.16848).
     Verified by: tests/environments/test_combinators.py.
 
@@ -255,12 +255,12 @@ class Trial(CombinedEnvironment):
         memory: what they remember: "all" (default), their whole conversation; "notes", only their
             notes, in a new conversation at every attempt.
         redeal: "fresh" (default): chance is drawn anew at every attempt. "same": every attempt has
-            the chance of the first, as long as the play takes the same course.
+            the chance outcomes of the first, as long as the actions are the same.
         stop_on_win: whether an attempt with a positive return of a carried seat is the last.
         note_limit: most characters of a note, 1 to 100,000.
-        reveal: whether roles that remember see at the end of an attempt what the rules show then,
-            such as the cards of a show-down in kuhn_poker (no card after a fold). false by default:
-            only the actions and the result.
+        reveal: whether roles that remember see at the end of an attempt what the rules reveal, such
+            as the cards of a show-down in kuhn_poker (no card after a fold). Default false: only
+            the actions and the result.
         retell: whether roles with their whole conversation see the rules at every attempt. true by
             default. false: only at the first attempt, so that a conversation has fewer tokens; for
             an environment in full style whose rules are one text.

@@ -59,7 +59,7 @@ def items_in_words(counts: Counts) -> str:
 
 
 def clean(reply: str, talk: int) -> tuple[str, bool]:
-    """Return a reply as one line of printable characters, and whether it was cut.
+    """Return a reply as one line of printable characters, and whether it was truncated.
 
     Thoughts before ``</think>``, and unfinished thoughts, are left out.
 
@@ -437,8 +437,8 @@ class Bargain(Bank):
     ``<reject>`` anywhere in the message, and the last act counts. In brief style it is "offer 2 0
     1", a number per kind, "accept" or "reject", and words outside the vocabulary are left out. An
     unparsable proposal counts as talk, and the next prompt of its seat has an error notice, as
-    after an acceptance without a proposal and after a cut message. A play counts these per seat
-    (``malformed``, ``cut``).
+    after an acceptance without a proposal and after a truncated message. A play counts them
+    per seat (``malformed``, ``cut``).
 
     Mathematics: with n items of each kind, a proposal x and values v,
 
@@ -448,17 +448,17 @@ class Bargain(Bank):
 
     Pitfalls: the game is general-sum, so that a policy from self-play may learn a convention that
     no other policy knows; measure it against others as well. The player ``house`` is a stubborn
-    partner that concedes towards the end. The seat with the last message but one can ask for nearly
-    everything. As any text is legal, an entropy bonus may fill messages with random words. Rule and
-    penalty for illegal replies apply only if a renderer requires a form of answer; a renderer that
-    does not (``answer: free``) fits best.
+    partner that concedes towards the end. The seat with the second-last message can ask for nearly
+    everything. Any text is legal, so an entropy bonus may fill messages with random words. Rule and
+    penalty for illegal replies apply only if a renderer requires a form of answer; use a renderer
+    without such a form (``answer: free``).
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
         most: largest number of items of one kind, drawn from 1 to this, 1 to 5.
         total: worth of the whole pool to each seat, 2 to 20.
         messages: most messages of both seats together, 2 to 40; without an agreement both get 0.
-        talk: most characters of a message, 10 to 2000; longer messages are cut and counted.
+        talk: most characters of a message, 10 to 2000; longer messages are truncated and counted.
         pay: "own": worth of a seat's items to it, as a share of ``total`` (general-sum); "joint":
             the mean of both shares for each seat (cooperative).
         scenarios: pools with values in the bank, 1 to 100,000.

@@ -273,7 +273,7 @@ class Minesweeper(BankGame):
         flags: whether "f2c3" may flag a closed cell, after the first reveal, at most ``mines``
             times. A flag stays, and flagging a cell without a mine loses the game; a win never
             needs a flag.
-        pay: 1 for a cleared field; a lost one pays 0, or with "share" the share of the safe cells
+        pay: 1 for a cleared field; a lost field pays 0, or with "share" the share of the safe cells
             that are open.
         centre: whether the cell in the middle is open before the first turn, at no cost.
         style: wording, "brief" for tiny models, "full" for language models.

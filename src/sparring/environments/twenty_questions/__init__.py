@@ -227,8 +227,8 @@ class TwentyQuestions(BankGame):
         objects: 2 to 32, and at most ``values`` to the power of ``attributes``.
         attributes: 1 to 5: colour, size, shape, stuff, place.
         values: values of each attribute, 2 to 4.
-        questions: most questions in one game, 1 to 20. Few of them, against the logarithm of
-            ``objects``, make the game hard.
+        questions: most questions in one game, 1 to 20. The game is hard if they are few compared
+            with the logarithm of ``objects``.
         noise: probability that an answer is wrong, independently each time, below 0.5.
         cost: cost of a question, 0 to 1. The game pays 1 for a right guess, 0 for a wrong one, less
             the cost of each question.

@@ -37,8 +37,8 @@ Urns = tuple[tuple[int, ...], ...]  # per urn the number of balls of each colour
 def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: int) -> Urns:
     """Return set number ``index`` of a bank: urns with every colour, at least ``apart`` apart.
 
-    The search takes contents in random order if they are far enough from those taken before. If it
-    fails for a set, the result is set 0.
+    The search visits contents in random order, and takes those that are far enough from all taken
+    contents. If the search fails for a set, the result is set 0.
 
     Raises:
         ConfigError: the search fails for set 0.
@@ -230,8 +230,8 @@ class Urn(BankGame):
         urns: 2 to 6.
         colours: 2 to 4: red, blue, green, white.
         balls: balls in each urn, at least ``colours`` and at most 20.
-        apart: least number of balls that must change colour to make one urn another, from 1; small
-            numbers are hard.
+        apart: least number of balls that must change colour to turn one urn into another, from 1;
+            small numbers are hard.
         draws: most draws in one episode, 1 to 20.
         cost: cost of a draw, 0 to 1. The return is 1 for the right urn, 0 for a wrong one, less the
             cost of the draws.

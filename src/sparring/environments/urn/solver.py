@@ -70,17 +70,17 @@ def trial(urns: Urns, most: int, cost: float) -> UrnValues:
 def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
     """Exact values of a draw and of each declaration in urn, for the best player of the seat.
 
-    What: the value of a declaration is the probability that it is right; the value of a draw is
-    that of best play after it. Values include the cost of earlier draws. The best player knows the
-    urns, but not which one is hidden.
+    What: the value of a declaration is the probability that it is right. The value of a draw is
+    the value of best play after it. Values include the cost of earlier draws. The best player knows
+    the urns, but not which one is hidden.
     When to use: through oracle ``posterior``, on game ``urn``.
     Mathematics:
         P(u | n) proportional to prod_c b_uc^n_c
     with b_uc balls of colour c in urn u and n_c of them drawn.
         V(n) = max(max_u P(u | n), -cost + sum_c P(c | n) V(n + e_c))
         P(c | n) = sum_u P(u | n) b_uc / balls
-    The second term of V counts only while draws are left. The values are these less the cost of the
-    draws so far.
+    The second term of V counts only while draws are left. Judgements subtract the cost of the draws
+    so far.
         entropy = -sum_u P(u | n) log P(u | n)
     Pitfalls: with many draws and colours there are many counts, C(draws + colours, colours),
     computed once per set of urns: 10,626 for 20 draws of 4 colours.

@@ -243,7 +243,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         return self.ends.get(seat) if self.ended or seat != LEAD else None
 
     def open_items(self, items: Sequence[int] | None = None) -> list[int]:
-        """Return the rows that lack a cell, of ``among`` or of all."""
+        """Return the rows that lack a cell, of ``items`` or of all."""
         rows, columns = range(len(self.start.names)), range(self.rules.columns)
         lacks = [any((row, column) not in self.notes for column in columns) for row in rows]
         return [row for row in (rows if items is None else items) if lacks[row]]

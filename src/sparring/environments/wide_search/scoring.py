@@ -118,7 +118,7 @@ def score(table: Rows, answer: Rows, columns: int) -> TableScore:
     Cells compare by ``plain``.
 
     Args:
-        truth: the true table.
+        table: the true table.
         answer: the answer; cells may be missing.
         columns: A.
     """

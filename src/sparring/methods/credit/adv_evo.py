@@ -41,7 +41,7 @@ def adv_evo(
         - If the whole team has one payoff and there is only one episode, every advantage is 0.
         - Without ``teams``, and over groups, this is ``grpo`` without the deviation.
         - The published schedule of safety and task rewards belongs to the rewards, not to credit.
-    Reference: AdvEvo-MARL (2025), after secondary notes: literal reading, no reproduction.
+    Reference: AdvEvo-MARL (2025), after secondary notes: our reading, no reproduction.
     Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:

@@ -51,7 +51,7 @@ def bi_level_gae(
         - A reward before the first turn with tokens is lost, because no token could change it.
         - The critic is fitted at every token, which costs no further forward pass.
     Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). Lambdas
-    and the whitening: literal reading.
+    and the whitening: our reading.
     Verified by: tests/methods/credit/test_critics.py.
 
     Args:

@@ -55,7 +55,7 @@ def hiper(
     Pitfalls:
         - In the published method the policy marks the start of a segment, A_high goes to the tokens
           of the subgoal, and a third advantage to the switch. Games here have no such tokens, so
-          segments are fixed and the levels are mixed: a literal reading, not a reproduction.
+          segments are fixed and the levels are mixed: our reading, not a reproduction.
         - The published two critics are one here, V_low = V_high = V, with the same mixture for its
           targets; ``hierarchical_advantages`` takes two.
         - Without ``normalise``, one segment per trajectory with high_share 0 is ``gae``, and so are

@@ -56,7 +56,7 @@ def ppr(
     paper: no reproduction. With "half" a turn with p below 1/2 is a loss, so many such turns favour
     short games. With "mean" the outcome counts once per turn that is left. The bound on shaping
     scales components down before they come here; set ``reorder_outcomes`` to have them whole.
-    Reference: PPR with ReNorm (literal readings of a review and of notes).
+    Reference: PPR with ReNorm (our readings of a review and of notes).
     Verified by: tests/methods/credit/test_judged_turns.py,
     tests/methods/credit/test_exact_values.py.
 

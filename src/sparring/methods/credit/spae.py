@@ -47,7 +47,7 @@ def spae(
     c = reduction where Phi of an earlier turn was above saturation, else 1. z_g is as in ``grpo``.
     Shapes: advantages [N]; statistics per (group, role).
     Pitfalls: The potential is the paper's. How it joins the outcome was not released: this is a
-    literal reading, and ``weight`` and ``reduction`` are ours. Gains are a bonus, not a change of
+    our reading, and ``weight`` and ``reduction`` are ours. Gains are a bonus, not a change of
     baseline, and add up to the last Phi. So policies that end surely right are favoured beyond
     their return. The bound on shaping scales components down before they come here; set
     ``reorder_outcomes`` to have them whole.

@@ -34,7 +34,7 @@ def etr(
     with p the share of successes in the trajectory's group. Then the loss is that of ``ppo_clip``.
     Shapes: [M] -> [M].
     Pitfalls:
-        - This is a literal reading of the abstract, which allows any two non-decreasing functions;
+        - This is our reading of the abstract, which allows any two non-decreasing functions;
           it is not a reproduction.
         - Without scaled advantages the first factor is always at its limit, or never near it.
         - p counts the minibatch's trajectories only.

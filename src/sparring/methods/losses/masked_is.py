@@ -36,8 +36,8 @@ def masked_is(
     Verified by: tests/methods/losses/test_weights_of_losses.py.
 
     Args:
-        low: least ratio of a token that is trained on, at least 0. Default 0.5.
-        high: largest ratio of a token that is trained on, at least 0. Default 2; preset ``icepop``
+        low: least ratio of a token that keeps its loss, at least 0. Default 0.5.
+        high: largest ratio of a token that keeps its loss, at least 0. Default 2; preset ``icepop``
             has 5.
         keep_ratio: weight of tokens within the bounds: 1 (false, default) or their ratio (true, as
             in preset ``icepop``).

@@ -37,7 +37,7 @@ def xrpo_allocator(
     Shapes: [A] arms -> [groups].
     Pitfalls:
         - The structure is from notes on the paper, the forms of h and of the bonus are from memory:
-          a literal reading, not a reproduction.
+          our reading, not a reproduction.
         - The paper plans three rounds within a step; here the statistics are the records of earlier
           steps, from older policies.
         - Weights of games have no effect, and returns are compared in the games' units.

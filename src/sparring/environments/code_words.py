@@ -266,7 +266,7 @@ class CodeWordsPlay(PaintedPlay):
     @property
     def returns(self) -> tuple[float, ...]:
         """The payoff of each seat's team."""
-        return _each(self.position.payoffs(self.rules.leak))
+        return _by_seat(self.position.payoffs(self.rules.leak))
 
     def due(self) -> tuple[int, ...]:
         if self.done:
@@ -321,10 +321,10 @@ class CodeWordsPlay(PaintedPlay):
         (deal, clues, _) = position
         rows = list(zip(deal.secret, deal.key, clues, strict=True))
         return {
-            "understood": _each(position.understood),
-            "leaked": _each(position.leaked),
-            "clear": _each([word == clue for word, _, clue in rows]),
-            "by_key": _each([encode_word(word, key, size) == clue for word, key, clue in rows]),
+            "understood": _by_seat(position.understood),
+            "leaked": _by_seat(position.leaked),
+            "clear": _by_seat([word == clue for word, _, clue in rows]),
+            "by_key": _by_seat([encode_word(word, key, size) == clue for word, key, clue in rows]),
         }
 
     def ending(self, seat: int) -> str:
@@ -385,7 +385,7 @@ class CodeWordsPlay(PaintedPlay):
         return CodeWordsPlay(self.rules, self.position)
 
 
-def _each(of_team: Sequence[float]) -> tuple[float, ...]:
+def _by_seat(of_team: Sequence[float]) -> tuple[float, ...]:
     """Return a number per team as a number per seat."""
     return tuple(float(of_team[team]) + 0.0 for team in CodeWords.teams)
 

@@ -127,7 +127,7 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
     )
 
 
-def most(steps: int, largest: int) -> int:
+def max_answer(steps: int, largest: int) -> int:
     """Return an upper bound of all answers: the largest opening, then doubled or added to."""
     count = largest * largest if steps else largest
     for _ in range(max(steps - 1, 0)):
@@ -198,7 +198,7 @@ class WordProblems(Bank):
         return frozenset(self.start(number).text(brief=True) for number in range(self.problems))
 
     def vocabulary(self) -> tuple[str, ...]:
-        numbers = map(str, range(most(self.steps, self.largest) + 1))
+        numbers = map(str, range(max_answer(self.steps, self.largest) + 1))
         return tuple(sorted({*WORDS, *PEOPLE, *THINGS, *numbers}))
 
     def reset(self, stream: Stream) -> Problem:
@@ -243,7 +243,7 @@ class Problem(QuestionPlay):
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random answer in the possible range."""
-        return str(stream.integer(0, most(self.rules.steps, self.rules.largest) + 1))
+        return str(stream.integer(0, max_answer(self.rules.steps, self.rules.largest) + 1))
 
 
 word_problems = WordProblems

@@ -163,7 +163,7 @@ class WaveSchedule:
 
     def value(self, done: int, steps: int) -> float:
         """Return the largest share of all sub-tasks that can be finished in the steps left."""
-        return _most(self, done, steps) / len(self.steps)
+        return _most_finished(self, done, steps) / len(self.steps)
 
     def values(self, done: int, steps: int, widths: Sequence[int]) -> list[float]:
         """Return the share finished by a wave of each width and the best waves after it."""
@@ -184,14 +184,14 @@ def _best(schedule: WaveSchedule, done: int) -> BestSchedule:
 
 
 @lru_cache(maxsize=100_000)
-def _most(schedule: WaveSchedule, done: int, steps: int) -> int:
+def _most_finished(schedule: WaveSchedule, done: int, steps: int) -> int:
     best = schedule.best(done)
     if best.steps <= steps:
         return len(schedule.steps)
     if not steps:
         return done.bit_count()
     widths = range(1, min(schedule.workers, len(schedule.ready(done))) + 1)
-    return max(_most(schedule, *schedule.after(done, steps, width)) for width in widths)
+    return max(_most_finished(schedule, *schedule.after(done, steps, width)) for width in widths)
 
 
 WORDS = (

@@ -115,11 +115,11 @@ class QuestionsTable(QuestionsOptions, Table):
             return [1.0 / len(self.draws())] * len(self.draws())
         return (
             [self.noise, 1.0 - self.noise]
-            if self.truth(self.hidden, self.moves[-1])
+            if self.true_answer(self.hidden, self.moves[-1])
             else [1.0 - self.noise, self.noise]
         )
 
-    def truth(self, item: int, question: int) -> int:
+    def true_answer(self, item: int, question: int) -> int:
         """Return the true answer for an object: 1 for yes."""
         attribute, value = divmod(question, self.values)
         return int(self.rows[item][attribute] == value)
@@ -133,7 +133,8 @@ class QuestionsTable(QuestionsOptions, Table):
             return replace(self, hidden=index)
         if self.num_asked > len(self.answers):
             return replace(self, answers=(*self.answers, index))
-        answer = () if self.noise or index >= self.kinds else (self.truth(self.hidden, index),)
+        is_exact = not self.noise and index < self.kinds
+        answer = (self.true_answer(self.hidden, index),) if is_exact else ()
         return replace(self, moves=(*self.moves, index), answers=(*self.answers, *answer))
 
     def returns(self) -> list[float]:

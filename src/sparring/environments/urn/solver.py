@@ -62,7 +62,7 @@ class UrnValues:
 
 
 @lru_cache(maxsize=64)
-def trial(urns: Urns, most: int, cost: float) -> UrnValues:
+def cached_values(urns: Urns, most: int, cost: float) -> UrnValues:
     """Return the values for some urns, shared by all states with these urns."""
     return UrnValues(urns, most, cost)
 
@@ -93,7 +93,8 @@ def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform")
             is drawn anew in every episode.
     """
     table = state.table
-    counts, best = table.counts(), trial(table.contents, table.options.draws, table.options.cost)
+    best = cached_values(table.contents, table.options.draws, table.options.cost)
+    counts = table.counts()
     chances, cost = best.chances(counts), table.options.cost * len(table.balls_seen)
     values = [
         (chances[index - 1] if index else best.drawing(counts)) - cost

@@ -271,7 +271,7 @@ def _certain(position: WerewolfPosition, seat: int) -> tuple[dict[int, str], set
     setup, exact, good_players = position.setup, dict[int, str](), set[int]()
     if seat in setup.wolves:
         exact |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}
-    for event in position.seen(seat):
+    for event in position.events_of(seat):
         if event.kind == "dead" or (event.kind == "look" and event.word == GOOD):
             good_players.add(event.target)
         if event.kind in ("look", "dead", "out") and event.word not in ("", GOOD):

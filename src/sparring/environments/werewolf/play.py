@@ -426,14 +426,14 @@ class WerewolfPlay(PaintedPlay):
         """Return the events since the seat's last reply that it may know of."""
         position, rules = self.position, self.rules
         question = question_of(position, seat)
-        parts = [repr(tuple(event[:4])) for event in position.seen(seat)]
+        parts = [repr(tuple(event[:4])) for event in position.events_of(seat)]
         opening = brief_opening(position, seat)
         key = " | ".join([str(seat), opening, *parts, *([question] if question else [])])
         place = position.places[seat]
         first = self.seen_until[seat] == 0
         news = [
             event
-            for event in position.seen(seat, since=max(self.seen_until[seat] - 1, 0))
+            for event in position.events_of(seat, since=max(self.seen_until[seat] - 1, 0))
             if not (event.who == place and event.kind in OWN_ACTIONS)
         ]
         note = position.deducing and bool(question)
@@ -510,14 +510,14 @@ class WerewolfPlay(PaintedPlay):
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         position = self.position
         heading(canvas, _when(position, seat), _end(position))
-        events = position.events if seat is None else position.seen(seat)
+        events = position.events if seat is None else position.events_of(seat)
         rows = [("player", "role", "knows", "votes")]
         for place in range(position.setup.players):
             other = position.seat_at(place)
             gone = _gone(events, place)
             name = f"{name_of(place)}{f' ({gone})' if gone else ''}"
             is_open = seat is None or position.phase == "over" or seat == other
-            is_known = is_open or _known(position, seat, other, events)
+            is_known = is_open or _knows_role(position, seat, other, events)
             role = position.setup.kinds[other] if is_known else "?"
             looks = [event for event in events if event.kind == "look" and event.who == place]
             knows = " ".join(f"{name_of(event.target)} {event.word}" for event in looks)
@@ -548,7 +548,7 @@ class WerewolfPlay(PaintedPlay):
         position = self.position
         if position.phase == "over":
             return f"The play is over. {_end(position)}."
-        events = position.events if seat is None else position.seen(seat)
+        events = position.events if seat is None else position.events_of(seat)
         due = sorted(position.places[other] for other in _due(position, seat))
         names = [name_of(place) for place in due]
         first = due_sentence(names) if names else "Others are to act."
@@ -598,7 +598,7 @@ def _gone(events: tuple[WerewolfEvent, ...], place: int) -> str:
     return "dead" if "dead" in kinds else "out" if "out" in kinds else ""
 
 
-def _known(
+def _knows_role(
     position: WerewolfPosition, seat: int | None, other: int, events: tuple[WerewolfEvent, ...]
 ) -> bool:
     """Return whether a seat knows the role of another: a mate, or a role shown at death."""

@@ -397,7 +397,7 @@ class WerewolfPosition(NamedTuple):
         position = self._replace(phase="night")
         return position if position.acting else position.morning()
 
-    def seen(self, seat: int, since: int = 0) -> tuple[WerewolfEvent, ...]:
+    def events_of(self, seat: int, since: int = 0) -> tuple[WerewolfEvent, ...]:
         """Return the events that a seat knows of; a dead seat knows of no later events.
 
         Args:

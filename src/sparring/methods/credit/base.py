@@ -267,7 +267,7 @@ def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
     return turns.cut
 
 
-def continued(reward: FloatArray, value: FloatArray, cut: BoolArray) -> FloatArray:
+def with_bootstrap(reward: FloatArray, value: FloatArray, cut: BoolArray) -> FloatArray:
     """Return rewards [N], with the value before the turn at truncated turns."""
     return np.where(cut, value, reward)
 

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import Cut, continued, cut_turns, whitened
+from sparring.methods.credit.base import Cut, cut_turns, whitened, with_bootstrap
 from sparring.ops.groups import backward_recurrence, generalised_advantages, next_values
 
 NEEDS = {"token_value"}
@@ -76,7 +76,7 @@ def bi_level_gae(
     unknown = np.isin(trajectory, turns.trajectory[cut_turns(turns, cut)]) & (
         np.diff(trajectory, append=-1) != 0
     )
-    reward = continued(reward, value[last], unknown)
+    reward = with_bootstrap(reward, value[last], unknown)
     turn = np.repeat(np.arange(len(reward)), n_tokens)
     delta = gamma_token * next_values(value, turn) - value
     delta[last] = generalised_advantages(

@@ -60,7 +60,7 @@ def grpo(
 
     What: One advantage per trajectory, the same for all its turns. The trajectories of a group
     share initial state and role.
-    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum mirror play (self-play) the
+    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum self-play the
     group mean contains the luck of the initial state and nothing else; ``mars`` or ``rae`` fit
     better.
     Mathematics:

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import Cut, continued, cut_turns, require_column
+from sparring.methods.credit.base import Cut, cut_turns, require_column, with_bootstrap
 from sparring.ops.groups import (
     backward_recurrence,
     discounted_returns,
@@ -91,7 +91,7 @@ def hiper(
     opens = _openings(turns, segments, segment_turns)
     decays = {"gamma": gamma, "lam_turn": lam_turn, "lam_segment": lam_segment}
     last = cut_turns(turns, cut)
-    reward = continued(turns.reward, value, last)
+    reward = with_bootstrap(turns.reward, value, last)
     low, high = hierarchical_advantages(
         reward, value, value[opens], opens, turns.trajectory, **decays
     )

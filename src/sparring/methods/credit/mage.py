@@ -126,7 +126,7 @@ def _guessed(turns: TurnTable, length: int) -> Attempts:
     )
 
 
-def earned(attempts: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
+def split_rewards(attempts: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (rewards of turns of attempts [P], rewards of notes [M]).
 
     The reward of a note is added to the first turn of the next attempt.
@@ -141,7 +141,7 @@ def earned(attempts: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArr
     return of_attempts, of_notes
 
 
-def differences(attempts: Attempts, returns: FloatArray) -> FloatArray:
+def return_gains(attempts: Attempts, returns: FloatArray) -> FloatArray:
     """Return each attempt's return minus that of the attempt before (0 for the first), [K]."""
     order, result = attempts.order, np.empty(len(returns))
     sequence = attempts.sequence[order]
@@ -263,15 +263,15 @@ def mage(
           all end in their first attempt, write ``attempts: 1``.
         - An attempt without a turn of the seat is invisible; its reward counts for the attempt
           after, or without notes for the attempt before.
-        - A reward before the seat's first turn in an attempt is on the note before; without notes
-          it is on the last turn of the attempt before, and counts there.
+        - A reward before the seat's first turn in an attempt counts for the note before, or without
+          notes for the last turn of the attempt before.
         - A group of one attempt gives 0. Attempts of equal returns do not: only the first one has a
           reward, unless ``pay`` is "cumulative".
         - MAGE's release compares both seats of a game in one group; here roles are separate.
         - The release's anchor has the opponent's name, which matters only for groups with several
           sets of opponents.
-        - The release's penalties for invalid or long replies reach only A_E, because they are
-          subtracted from other step returns than A_S reads.
+        - The release's penalties for invalid or long replies affect only A_E, because the release
+          subtracts them from step returns that A_S does not read.
     Reference: MAGE (arXiv 2603.03680) and code of Lu-Yang666/MAGE; LaMer (arXiv 2512.16848) and
     code of mlbio-epfl/LaMer; Feng et al., 2025 (GiGPO, arXiv 2505.10978).
     Verified by: tests/methods/credit/test_mage.py, tests/methods/credit/test_attempts.py.
@@ -283,8 +283,8 @@ def mage(
             separate attempt; the default is 3.
         gamma: discount per turn within an attempt, in [0, 1]; 1 does not discount. The default is
             0.95.
-        gamma_episode: factor on what later attempts gain, per attempt, in [0, 1]; 0 ignores later
-            attempts. The default is 0.6.
+        gamma_episode: factor on the gains of later attempts, per attempt, in [0, 1]; 0 ignores
+            later attempts. The default is 0.6.
         step_weight: weight of the turn-level term A_S, any number. 0 leaves A_E alone; 1 (default)
             counts both equally.
         anchor: which turns are compared: those with the same "view" (default), or those with the
@@ -314,9 +314,9 @@ def mage(
     """
     part = turns.reward if outcome is None else component(turns, "mage", outcome)
     table = attempts_of(turns, "mage", attempts)
-    rewards, note_rewards = earned(table, part)
+    rewards, note_rewards = split_rewards(table, part)
     returns, differential = trajectory_sums(rewards, table.part), pay == "differential"
-    gains = differences(table, returns) if differential else returns
+    gains = return_gains(table, returns) if differential else returns
     later_returns = step_returns(
         table,
         at_the_end(table, gains) if differential else rewards,

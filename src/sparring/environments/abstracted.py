@@ -124,7 +124,7 @@ class AbstractedPlay:
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the statements of the kind, or the actions of the full environment."""
         statements = self.rules.statements.get(kind_of(self.rules.inner, self.inner, seat), ())
-        if hasattr(self.inner, "named"):
+        if hasattr(self.inner, "legal_names"):
             statements = fill_names(statements, tuple(self.inner.legal_names(seat)))
         actions: tuple[str, ...] | None = statements or self.inner.legal(seat)
         return actions

@@ -26,7 +26,7 @@ def match_tir(
 
     What: GRPO on the whole return, plus GRPO on the discounted return from a turn on. The second
     compares the games of the group at the same turn index.
-    When to use: where turns earn rewards of their own, as tool calls do.
+    When to use: if turns have separate rewards, as tool calls do.
     Mathematics:
         A[i, t] = (1 - turn_share) * z_g(R_i) + turn_share * z_gt(G[i, t])
         G[i, t] = sum over k >= t of gamma^(k - t) r[i, k]

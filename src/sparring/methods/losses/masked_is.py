@@ -29,7 +29,7 @@ def masked_is(
         w_t = 1 if low <= r_t <= high, else 0
     without gradient. With ``keep_ratio``, w_t = r_t within the bounds.
     Shapes: [M] -> weights [M].
-    Pitfalls: its own ``weight`` in the recipe has no effect. ``keep_ratio`` together with
+    Pitfalls: the ``weight`` of this entry in the recipe has no effect. ``keep_ratio`` together with
     ``truncated_is`` applies the ratio twice.
     Metrics: masked_fraction, weight_min and weight_max (raw ratios).
     Reference: Ling team, 2025 (IcePop); masked importance sampling in verl.

@@ -110,7 +110,7 @@ def pair_metrics(
     Args:
         margins: margin of the better over the worse, [P].
         weight: weight of each pair, [P].
-        apart: mask of the pairs that count in accuracy, those of different value, [P]; None: all.
+        apart: mask of the pairs of different value, which count in accuracy, [P]; None: all.
     """
     counted = weight if apart is None else weight * apart
     return {

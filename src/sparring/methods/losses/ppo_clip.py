@@ -41,7 +41,7 @@ def ppo_clip(
     Pitfalls: at the first update of a step the ratio is one and nothing is clipped: the gradient is
     the plain one.
     Metrics: ratio_mean, ratio_min, ratio_max (raw), approximate_kl (k3, nats), clip_fraction
-    (tokens whose gradient is cut).
+    (tokens without gradient).
     Reference: Schulman et al., 2017; Yu et al., 2025 (DAPO); Ye et al., 2020 (dual clip); Chen et
     al., 2025 (LOOP).
     Verified by: tests/methods/losses/test_clipped_losses.py.

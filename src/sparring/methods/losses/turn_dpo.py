@@ -49,8 +49,8 @@ def turn_dpo(
         labels "soft":   p = sigmoid(beta (A_better - A_worse))
 
     The loss is the weighted mean of L over the pairs of the minibatch. Hard labels compare only
-    replies of different advantage, and their minimum is at no finite margin. Soft labels compare
-    all replies, and L is least where every margin is beta times the difference in advantage:
+    replies of different advantage, and have no minimum at a finite margin. Soft labels compare all
+    replies, and L is smallest if every margin is beta times the difference in advantage:
 
         pi(a) = pi_ref(a) exp(A(a)) / sum over replies b of pi_ref(b) exp(A(b))
 

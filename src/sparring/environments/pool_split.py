@@ -192,10 +192,10 @@ class SplitPlay(PaintedPlay):
         """Return the pool and the seat's own values, which the other seat does not see."""
         rules, start = self.rules, self.start
         pool = " ".join(map(str, start.counts))
-        worth = " ".join(map(str, start.values[seat]))
-        key = f"{seat} {pool} worth {worth}"
+        own_values = " ".join(map(str, start.values[seat]))
+        key = f"{seat} {pool} worth {own_values}"
         if rules.brief:
-            prompt = f"{rules.roles[seat]} pool {pool} worth {worth} take"
+            prompt = f"{rules.roles[seat]} pool {pool} worth {own_values} take"
             return Observation(told=prompt, key=key, view=prompt)
         beyond = (
             "is shared out in proportion to what you two named"

@@ -143,8 +143,8 @@ class Auction(PaintedPlay):
         won, bids = self.winner == seat, " ".join(map(str, self.bids))
         if self.rules.brief:
             return f"bids {bids} {'won' if won else 'lost'}"
-        listed = ", ".join(map(str, self.bids))
-        return f"The bids were {listed}. You {'won' if won else 'did not win'}."
+        bid_text = ", ".join(map(str, self.bids))
+        return f"The bids were {bid_text}. You {'won' if won else 'did not win'}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         roles = self.rules.roles

@@ -184,14 +184,14 @@ def rules(options: NegotiationOptions) -> Rules:
     """Return the facts of the game; with fixed values nothing is hidden."""
     turns, largest, outcome = options.turns, options.largest, options.outcome
     sign, is_drawn = outcome == "sign", options.values == "drawn"
-    most = 1.0 if sign else MOST
+    bound = 1.0 if sign else MOST
     return Rules(
         opening=NegotiationTable(turns, largest, outcome, () if is_drawn else FIXED),
         actions=DENY + 1 + len(offers(largest)),
         outcomes=len(VALUES) if is_drawn else 0,
         length=turns,
-        least=-most,
-        most=most,
+        least=-bound,
+        most=bound,
         utility="zero_sum" if sign else "general_sum",
         hidden=is_drawn,
         stepwise=not sign,

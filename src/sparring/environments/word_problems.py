@@ -113,8 +113,8 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
         kinds = (GETS, GETS, LOSES, LOSES, DOUBLES) if count else (GETS,)
         choices = stream.child("events").child(place)
         kind = kinds[choices.integer(0, len(kinds))]
-        most = {GETS: largest, LOSES: min(largest, count), DOUBLES: 1}[kind]
-        number = 0 if kind == DOUBLES else 1 + choices.integer(1, most)
+        limit = {GETS: largest, LOSES: min(largest, count), DOUBLES: 1}[kind]
+        number = 0 if kind == DOUBLES else 1 + choices.integer(1, limit)
         events.append((kind, number, choices.integer(2, len(_THEN[kind]))))
         count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
     return Story(

@@ -418,7 +418,7 @@ def _got(position: BargainTable, seat: int | None) -> dict[int, str]:
     if position.shares() is None:
         return {}
     points = enumerate(position.worth())
-    return {player: f"{worth} points" for player, worth in points if seat in (None, player)}
+    return {player: f"{value} points" for player, value in points if seat in (None, player)}
 
 
 ROLES = ("first", "second")

@@ -85,7 +85,7 @@ def fleet_of(
     generator = stream.generator()
     while True:
         for places in generator.integers(
-            0, [len(some) for some in water.masks], size=(BLOCK, len(lengths))
+            0, [len(options) for options in water.masks], size=(BLOCK, len(lengths))
         ).tolist():
             if all(
                 water.apart[ship][other][places[ship], places[other]]

@@ -42,8 +42,8 @@ def mine_counts(
     for number, (touched, _) in enumerate(constraints):
         for cell in touched:
             member[cell].append(number)
-    for cell, within in member.items():
-        alike.setdefault(tuple(within), []).append(cell)
+    for cell, groups_of_cell in member.items():
+        alike.setdefault(tuple(groups_of_cell), []).append(cell)
     loose = alike.pop((), [])
     possible = all(touched or not count for touched, count in constraints)
     parts = [_component(part, [count for _, count in constraints]) for part in _components(alike)]
@@ -137,8 +137,8 @@ def _expected(
     for number in range(len(order) - 1, -1, -1):
         values: dict[tuple[int, ...], int] = {}
         total = 0
-        for lacks, mines, after in moves[number]:
-            ways = back.get(after, 0) * comb(sizes[number], mines) << BITS * mines
+        for lacks, mines, state in moves[number]:
+            ways = back.get(state, 0) * comb(sizes[number], mines) << BITS * mines
             values[lacks] = values.get(lacks, 0) + ways
             total += mines * ahead[number][lacks] * ways
         back, sums[order[number]] = values, total

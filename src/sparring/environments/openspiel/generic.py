@@ -142,11 +142,11 @@ class GenericGame(Game):
 
     def _spell(self, words: list[str]) -> list[str]:
         """Return the words, with words outside the vocabulary as single characters."""
-        known = self._words()
+        vocab = self._words()
         out: list[str] = []
         for word in words:
             out.extend(
-                [word] if word in known else [char if "!" <= char <= "~" else "?" for char in word]
+                [word] if word in vocab else [char if "!" <= char <= "~" else "?" for char in word]
             )
         return out
 

@@ -185,10 +185,10 @@ def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:
                 if behind < 0 or boxes >> behind & 1:
                     continue
                 ahead = near[agent][direction]
-                before = [boxes]
+                earlier = [boxes]
                 if ahead >= 0 and boxes >> ahead & 1:
-                    before.append(boxes ^ 1 << ahead ^ 1 << agent)
-                for mask in before:
+                    earlier.append(boxes ^ 1 << ahead ^ 1 << agent)
+                for mask in earlier:
                     key_before = mask << _SHIFT | behind
                     if key_before not in moves:
                         moves[key_before] = depth

@@ -24,8 +24,8 @@ def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
 class UrnValues:
     """Best play with known urns: values by counts of the colours drawn, each computed once."""
 
-    def __init__(self, urns: Urns, most: int, cost: float) -> None:
-        self.urns, self.most, self.cost = urns, most, cost
+    def __init__(self, urns: Urns, draws: int, cost: float) -> None:
+        self.urns, self.most, self.cost = urns, draws, cost
         self.balls = sum(urns[0])
         self._known: dict[Counts, float] = {}
 
@@ -62,9 +62,9 @@ class UrnValues:
 
 
 @lru_cache(maxsize=64)
-def cached_values(urns: Urns, most: int, cost: float) -> UrnValues:
+def cached_values(urns: Urns, draws: int, cost: float) -> UrnValues:
     """Return the values for some urns, shared by all states with these urns."""
-    return UrnValues(urns, most, cost)
+    return UrnValues(urns, draws, cost)
 
 
 def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:

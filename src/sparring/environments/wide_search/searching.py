@@ -223,8 +223,8 @@ def result_text(play: SharedNotes, call: SearchCall) -> str:
         text = results[call.open].text
         return f"page {text}" if brief else text
     dot = "" if brief else "."
-    listed = enumerate(call.results, start=1)
-    titles = [f"{place}{dot} {results[page].title}" for place, page in listed]
+    numbered = enumerate(call.results, start=1)
+    titles = [f"{place}{dot} {results[page].title}" for place, page in numbered]
     if brief:
         return " ".join(("found", *titles)) if titles else "nothing"
     return "\n".join(("Found:", *titles)) if titles else "Nothing was found."

@@ -259,14 +259,14 @@ class World:
 def world(stream: Stream, items: int, columns: int) -> World:
     """Return the invented world of a stream."""
     names = stream.child("names").shuffled(NAMES, items)
-    draws, named = stream.child("values"), COLUMNS[:columns]
+    draws, column_names = stream.child("values"), COLUMNS[:columns]
     return World(
         names=tuple(names),
-        columns=named,
+        columns=column_names,
         values=tuple(
             tuple(
                 VALUES[name][draws.integer(row * len(COLUMNS) + place, len(VALUES[name]))]
-                for place, name in enumerate(named)
+                for place, name in enumerate(column_names)
             )
             for row in range(items)
         ),

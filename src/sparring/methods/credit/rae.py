@@ -50,14 +50,14 @@ def rae(
             {"playerSEAT": b}, as in the released code.
     """
     returns, starts = trajectory_returns(turns)
-    known: dict[str, float] = {str(key): float(value) for key, value in state.items()}
+    means: dict[str, float] = {str(key): float(value) for key, value in state.items()}
     baselines_then = np.empty(len(returns))
     for index, (name, value) in enumerate(
         zip(_names(turns, starts, baselines), returns.tolist(), strict=True)
     ):
-        baselines_then[index] = known.get(name, 0.0)
-        known[name] = decay * baselines_then[index] + (1.0 - decay) * value
-    metrics = {f"baseline/{name}": value for name, value in known.items()}
+        baselines_then[index] = means.get(name, 0.0)
+        means[name] = decay * baselines_then[index] + (1.0 - decay) * value
+    metrics = {f"baseline/{name}": value for name, value in means.items()}
     per_turn = broadcast_to_turns(returns - baselines_then, turns)
     if gamma != 1.0:
         lengths = np.diff(np.append(starts, len(per_turn)))
@@ -65,7 +65,7 @@ def rae(
         per_turn = per_turn * gamma**remaining
     return Credit(
         advantages=per_turn,
-        state=known,
+        state=means,
         metrics=metrics,
         baselines=broadcast_to_turns(baselines_then, turns),
     )

@@ -98,7 +98,7 @@ def shapley(
 
 def _shares(
     turns: TurnTable,
-    known: Worths,
+    tables: Worths,
     columns: tuple[IntArray, IntArray, IntArray, IntArray],
     worths: FloatArray,
     empty: float,
@@ -113,7 +113,7 @@ def _shares(
         example = int(np.flatnonzero(kinds == number)[0])
         game, members = turns.game_names[int(game_of[example])], _members(int(masks[example]))
         rows = np.flatnonzero(kind == number)
-        table, earned = known.get(game, {}), worths[episodes[rows]] / len(members)
+        table, earned = tables.get(game, {}), worths[episodes[rows]] / len(members)
         if baseline:
             mean_and_weight = table.get(_name(members), (1.0, 0.0))
             shares[rows] = earned - mean_and_weight[1] / mean_and_weight[0] / len(members)
@@ -144,7 +144,7 @@ def _worths(
 
 def _updated(
     turns: TurnTable,
-    known: Worths,
+    tables: Worths,
     masks: IntArray,
     game_of: IntArray,
     worths: FloatArray,
@@ -152,7 +152,7 @@ def _updated(
 ) -> dict[str, Any]:
     new_worths = {
         game: {name: [decay * entry[0], decay * entry[1]] for name, entry in table.items()}
-        for game, table in known.items()
+        for game, table in tables.items()
     }
     kinds, num_kinds = group_ids(game_of, masks)
     counts, totals = group_counts(kinds, num_kinds), group_sum(worths, kinds, num_kinds)

@@ -51,7 +51,7 @@ def map_decisions(
         places = locate_decisions(
             game, episode, of_episode, lambda *pair: stands.get(pair), gists=gists
         )
-        known = []
+        mapped = []
         for decision in of_episode:
             place = places.get(decision.number)
             if place is None:
@@ -60,8 +60,8 @@ def map_decisions(
                 stands.get((decision.kind, line)) if decision.kind and line is not None else line
                 for line in decision.actions
             )
-            known.append(DecisionNode(episode.game, decision, place, actions))
-        nodes.append(known)
+            mapped.append(DecisionNode(episode.game, decision, place, actions))
+        nodes.append(mapped)
     return nodes
 
 

@@ -463,14 +463,14 @@ def _check_kinds(kinds: Mapping[str, int]) -> None:
 def _cluster_counts(
     decisions: Sequence[Sequence[JudgedDecision]], clusters: int, kinds: Mapping[str, int]
 ) -> dict[str, int]:
-    known = sorted({entry.kind for of_episode in decisions for entry in of_episode if entry.kind})
-    unknown = sorted(set(kinds) - set(known))
-    if unknown and known:
+    names = sorted({entry.kind for of_episode in decisions for entry in of_episode if entry.kind})
+    unknown = sorted(set(kinds) - set(names))
+    if unknown and names:
         raise ConfigError(
             f"knowledge 'latent_space', option 'kinds': the step has no statements of the kind "
-            f"{unknown[0]!r}; its kinds are {', '.join(map(repr, known))}."
+            f"{unknown[0]!r}; its kinds are {', '.join(map(repr, names))}."
         )
-    return {kind: kinds.get(kind, clusters) for kind in known}
+    return {kind: kinds.get(kind, clusters) for kind in names}
 
 
 def _player_names(request: KnowledgeRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -491,20 +491,20 @@ def _with_clusters(
     counts: Mapping[str, int],
 ) -> LatentSpace:
     statements: dict[str, Counter[str]] = {}
-    for decision in (each for of_episode in decisions for each in of_episode if each.kind):
+    for decision in (item for of_episode in decisions for item in of_episode if item.kind):
         statements.setdefault(decision.kind, Counter()).update(
             pattern(line, space.called) for line in decision.actions if line is not None
         )
     stream = request.stream.child("clusters")
-    earlier_of = earlier.kinds if earlier is not None else {}
+    old_kinds = earlier.kinds if earlier is not None else {}
     clusters = {
         kind: cluster_statements(
-            lines, counts[kind], earlier_of.get(kind), space, stream.child(kind)
+            lines, counts[kind], old_kinds.get(kind), space, stream.child(kind)
         )
         for kind, lines in sorted(statements.items())
-        if lines or kind in earlier_of
+        if lines or kind in old_kinds
     }
-    return replace(space, kinds={**earlier_of, **clusters})
+    return replace(space, kinds={**old_kinds, **clusters})
 
 
 def _with_strategies(

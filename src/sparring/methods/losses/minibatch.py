@@ -103,16 +103,16 @@ def pairs_within(
 
 
 def pair_metrics(
-    margins: Tensor, weight: Tensor, apart: Tensor | None = None
+    margins: Tensor, weight: Tensor, differs: Tensor | None = None
 ) -> dict[str, Tensor | float]:
     """Return the metrics of preferences: pairs, accuracy and margin.
 
     Args:
         margins: margin of the better over the worse, [P].
         weight: weight of each pair, [P].
-        apart: mask of the pairs of different value, which count in accuracy, [P]; None: all.
+        differs: mask of the pairs of different value, which count in accuracy, [P]; None: all.
     """
-    counted = weight if apart is None else weight * apart
+    counted = weight if differs is None else weight * differs
     return {
         "pairs": float(len(weight)),
         "accuracy": (counted * (margins > 0)).sum() / counted.sum().clamp(min=1e-12),

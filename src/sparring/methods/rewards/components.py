@@ -59,8 +59,8 @@ def _spread(
     """Return a row over decisions as a row over all turns, with None for other turns."""
     if len(row) != len(decided.turns):
         return row  # of wrong length; ``with_components`` refuses the row
-    rest = iter(row)
-    return tuple(next(rest) if turn.is_decision else None for turn in episode.turns)
+    numbers = iter(row)
+    return tuple(next(numbers) if turn.is_decision else None for turn in episode.turns)
 
 
 def _of_decisions(

@@ -100,9 +100,9 @@ def _parts(end: HasCounterfactual, by: str) -> dict[int, float]:
             f"most {MAX_PLAYERS}; write by: difference."
         )
     coalitions = range(1 << len(seats))
-    worth = [
+    results = [
         end.worth([seat for place, seat in enumerate(seats) if other >> place & 1])
         for other in coalitions
     ]
-    values = shapley_values(np.array(worth))
+    values = shapley_values(np.array(results))
     return dict(zip(seats, values.tolist(), strict=True))

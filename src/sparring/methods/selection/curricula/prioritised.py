@@ -54,7 +54,7 @@ def prioritised(
         staleness: share of the draws by the age of the latest record, in [0, 1], which bounds the
             age of records. Default 0.1.
     """
-    seen = np.array([bool(records) for records in request.history])
+    is_played = np.array([bool(records) for records in request.history])
     scores = np.array([records[-1].deviation if records else 0.0 for records in request.history])
     ages = np.array(
         [request.step - records[-1].step if records else 0 for records in request.history],
@@ -63,15 +63,17 @@ def prioritised(
     sizes = (
         scores / max(float(scores.max()), 1e-300)
         if by == "value"
-        else _reciprocal_ranks(scores, seen)
+        else _reciprocal_ranks(scores, is_played)
     )
     of_score, of_age = (
-        _distribution(values, seen) for values in (np.where(sizes > 0, sizes, 0.0) ** alpha, ages)
+        _distribution(values, is_played)
+        for values in (np.where(sizes > 0, sizes, 0.0) ** alpha, ages)
     )
     played = (1.0 - staleness) * of_score + staleness * of_age
     return draw_arms(
         request,
-        played * seen.mean() + _distribution(arm_shares(request.arms), ~seen) * (1.0 - seen.mean()),
+        played * is_played.mean()
+        + _distribution(arm_shares(request.arms), ~is_played) * (1.0 - is_played.mean()),
     )
 
 

@@ -277,8 +277,8 @@ def with_news(observation: Observation, news: str, brief: bool) -> Observation:
     if not news:
         return observation
     between = " " if brief else "\n\n"
-    prompt = f"{news}{between}{observation.told}" if observation.told else news
-    return observation._replace(told=prompt)
+    prompt = f"{news}{between}{observation.prompt}" if observation.prompt else news
+    return observation._replace(prompt=prompt)
 
 
 def ending_of(play: Play, seat: int) -> str:

@@ -110,12 +110,14 @@ class TalkPlay(CombinedPlay):
         observation: Observation = self.play.observe(seat)
         news, key = self.news.get(seat, ""), f"{self.keys[seat]}{observation.key}"
         if self.talking:
-            prompt = join_texts([observation.told, SAY], True) if rules.brief else observation.told
+            prompt = (
+                join_texts([observation.prompt, SAY], True) if rules.brief else observation.prompt
+            )
             ask = "" if rules.brief else ASK
-            observation = observation._replace(told=prompt, ask=ask, key=f"{key}|{SAY}")
+            observation = observation._replace(prompt=prompt, ask=ask, key=f"{key}|{SAY}")
             return with_news(observation, news, rules.brief)
         nothing = "." if rules.brief else "Nobody else has said anything."
-        return observation._replace(told=news or nothing, key=key, fresh=False)
+        return observation._replace(prompt=news or nothing, key=key, fresh=False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat in replies:

@@ -161,18 +161,21 @@ class ToolPlay(CombinedPlay):
         calls = (*self.past_calls[seat], answered)
         key = f"{observation.key} | {calls}" if any(calls) else observation.key
         if not answered:
-            prompt = observation.told
+            prompt = observation.prompt
             if not self.rules.brief and seat not in self.informed:
                 forms = self.rules.forms(bool(self.library(seat)))
                 prompt = f"{prompt}\n\n{forms}" if prompt else forms
-            return observation._replace(told=prompt, key=key)
+            return observation._replace(prompt=prompt, key=key)
         answer, ask, calls_left = answered[-1][1], observation.ask, self.calls_left(seat)
         if self.rules.brief:
             return observation._replace(
-                told=answer if calls_left else f"{answer} spent", key=key, view=answer, fresh=False
+                prompt=answer if calls_left else f"{answer} spent",
+                key=key,
+                view=answer,
+                fresh=False,
             )
         ask = f"Calls left: {calls_left}.{' ' if ask else ''}{ask}"
-        return observation._replace(told=answer, ask=ask, key=key, view=answer, fresh=False)
+        return observation._replace(prompt=answer, ask=ask, key=key, view=answer, fresh=False)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the call in a reply, else the move, else ``UNREAD`` if calls remain, or None."""

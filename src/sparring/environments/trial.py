@@ -98,13 +98,13 @@ class TrialPlay(CombinedPlay):
             ask = "" if rules.brief else ASK
             prompt = join_texts([news, REFLECT], True) if rules.brief else news
             key = f"{self.keys[seat]}{self.last.get(seat, '')}{news}|{REFLECT}"
-            return Observation(told=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
+            return Observation(prompt=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
         observation = self.play.observe(seat)
         if begins and keeps and rules.told_once:
-            text = observation.told.removeprefix(rules.told_once).strip()
-            observation = observation._replace(told=join_texts([AGAIN, text], False))
+            text = observation.prompt.removeprefix(rules.told_once).strip()
+            observation = observation._replace(prompt=join_texts([AGAIN, text], False))
         fresh = (begins or observation.fresh) and not keeps
         observation = with_news(observation, self._notes(seat) if fresh else news, rules.brief)
         key = f"{self.keys[seat]}{observation.key}" if seat in rules.carried else observation.key

@@ -81,8 +81,8 @@ class ChooseEnvironment(CombinedEnvironment):
             choices = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in pairs)}."
         view = join_texts([observation.view, choices], self.brief) if observation.view else ""
-        prompt = join_texts([observation.told, choices], self.brief)
-        return observation._replace(told=prompt, ask=ask, key=key, view=view)
+        prompt = join_texts([observation.prompt, choices], self.brief)
+        return observation._replace(prompt=prompt, ask=ask, key=key, view=view)
 
 
 class ChoosePlay(CombinedPlay):
@@ -317,15 +317,15 @@ class ProposerSeatsPlay(ChoosePlay):
             observation = observation._replace(ask="", key=f"{self.keys[seat]}{observation.key}")
             return with_news(observation, self.news.get(seat, ""), rules.brief)
         key = f"{self.keys[seat]}{observation.key} {PROPOSE} {join_actions(proposals)}"
-        prompt = "" if proposals else observation.told
+        prompt = "" if proposals else observation.prompt
         if rules.brief:
             prompt = join_texts([prompt, PROPOSE], True)
-            observation = observation._replace(told=prompt, ask="", key=key)
+            observation = observation._replace(prompt=prompt, ask="", key=key)
         else:
             again = ASK_OTHER if rules.proposer.diverse else ASK_AGAIN
             ask = again if proposals else ASK_FIRST
             parts = [part for part in (observation.ask, ask) if part]
-            observation = observation._replace(told=prompt, ask=" ".join(parts), key=key)
+            observation = observation._replace(prompt=prompt, ask=" ".join(parts), key=key)
         observation = observation._replace(fresh=observation.fresh and not proposals)
         return with_news(observation, self.news.get(seat, ""), rules.brief)
 

@@ -175,8 +175,10 @@ def answer_of(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None
     if len(result.logprobs) != length:
         return None
     if "listed" in ask.way and not (
-        len(result.kept) == len(result.ids)
-        and all(token in sequence for token, sequence in zip(result.ids, result.kept, strict=True))
+        len(result.support) == len(result.ids)
+        and all(
+            token in sequence for token, sequence in zip(result.ids, result.support, strict=True)
+        )
     ):
         return None
     if ask.place != PROBE and not all(

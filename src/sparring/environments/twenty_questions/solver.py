@@ -126,8 +126,8 @@ class TruthfulQuestions(BestQuestions):
         """Return the lesser of the number of sets of objects and the number of histories."""
         assert isinstance(belief, int)
         informative = len(self.informative_questions(belief))
-        asked = range(min(questions, informative) + 1)
-        return min(1 << belief.bit_count(), sum(comb(informative, num) << num for num in asked))
+        sizes = range(min(questions, informative) + 1)
+        return min(1 << belief.bit_count(), sum(comb(informative, num) << num for num in sizes))
 
 
 class NoisyQuestions(BestQuestions):
@@ -177,8 +177,8 @@ class NoisyQuestions(BestQuestions):
     def size(self, belief: Belief, questions: int) -> int:
         """Return the number of differences between yes and no per question in so many answers."""
         informative = len(self._questions)
-        asked = range(min(questions, informative) + 1)
-        return sum(comb(informative, num) * comb(questions, num) << num for num in asked)
+        sizes = range(min(questions, informative) + 1)
+        return sum(comb(informative, num) * comb(questions, num) << num for num in sizes)
 
 
 def entropy(chances: list[float]) -> float:

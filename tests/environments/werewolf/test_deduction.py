@@ -229,7 +229,7 @@ def test_draws_and_bots():
 def possible(position, seat):
     """Return the roles by number of every deal that a seat cannot exclude, one deal after another."""
     setup, living = position.setup, {position.places[other] for other in position.living()}
-    seen = position.seen(seat)
+    seen = position.events_of(seat)
     for kinds in set(itertools.permutations(setup.kinds)):
         wolves = {place for place, kind in enumerate(kinds) if kind == "wolf"}
         num_wolves = len(wolves & living)

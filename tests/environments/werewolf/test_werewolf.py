@@ -347,12 +347,12 @@ def test_patterns_of_phrases_filled_with_names_are_the_phrases():
                 if play.kind(seat):
                     patterns = dict.fromkeys(pattern(line, rules.called) for line in legal)
                     assert not any(name in line for name in rules.called for line in patterns)
-                    assert sorted(fill_names(tuple(patterns), play.named(seat))) == sorted(legal)
+                    assert sorted(fill_names(tuple(patterns), play.legal_names(seat))) == sorted(legal)
                 replies[seat] = legal[draws.integer(0, len(legal))]
             play.step(replies)
     free = new_play(style="full", speech="text")
     free.step({0: "p3", 1: "p1"})
-    assert free.kind(0) == "wolf speaks" and free.named(0) == ("p1", "p2", "p3", "p4")
+    assert free.kind(0) == "wolf speaks" and free.legal_names(0) == ("p1", "p2", "p3", "p4")
     thinks = new_play(deduce=True)
     thinks.step({0: "p3", 1: "p1"})
     assert thinks.legal(0) is None and thinks.kind(0) == ""  # a deduction is no speech

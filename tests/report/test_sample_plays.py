@@ -73,7 +73,7 @@ def credit_of(folder, step, number, **row):
     values = {"step": step, "episode_id": number, "seat": 1, "turn_index": 0, "candidate": 0, "selected": True, "replayed": False, **row}
     (folder / "credit").mkdir(exist_ok=True)
     table = CREDIT_SCHEMA.empty_table().from_pylist([{name: values.get(name) for name in CREDIT_SCHEMA.names}], schema=CREDIT_SCHEMA)
-    (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(CREDIT_COLUMNS.written(table))
+    (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(CREDIT_COLUMNS.to_bytes(table))
 
 
 def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):

@@ -355,14 +355,14 @@ class EpisodeStore(Parts):
         Args:
             is_wanted: whether the part of a step is read.
         """
-        for part in self.each(lambda table: list(episodes_in(table)), is_wanted):
+        for part in self.map_parts(lambda table: list(episodes_in(table)), is_wanted):
             yield from part
 
     def episode(self, step: int, number: int) -> Episode | None:
         """Return an episode of a step; None where the step has none of this number.
 
         Raises:
-            RunError: the part is of a newer version.
+            RunError: the part has a newer version.
             DAMAGED: one of these errors (of ``play.parquet_parts``): the part cannot be read.
         """
         table = self.load(self.path(step))
@@ -372,7 +372,7 @@ class EpisodeStore(Parts):
 
 def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
     """Return (step, episode) pairs as a Parquet file, one row per turn."""
-    return COLUMNS.written(_table(episodes))
+    return COLUMNS.to_bytes(_table(episodes))
 
 
 def to_stream(episodes: Sequence[tuple[int, Episode]]) -> bytes:
@@ -505,7 +505,7 @@ class CreditStore(Parts):
         Raises:
             RunError: the disk is full or not writable.
         """
-        return self.put(step, CREDIT_COLUMNS.written(credit_rows(step, episodes, learned)))
+        return self.put(step, CREDIT_COLUMNS.to_bytes(credit_rows(step, episodes, learned)))
 
 
 def credits_of(table: pa.Table, number: int) -> Credits:

@@ -114,7 +114,7 @@ def _three_steps(
 
 def _rows(store: EpisodeStore, step: int, troubles: list[str]) -> pa.Table | None:
     try:
-        tables = list(store.each(lambda table: table, lambda number: number == step))
+        tables = list(store.map_parts(lambda table: table, lambda number: number == step))
     except RunError as error:
         troubles.append(str(error))
         return None

@@ -126,7 +126,7 @@ def test_it_says_exactly_how_it_plays_where_it_can():
 def test_where_a_play_counts_no_turns_preferences_are_played_and_moves_are_refused():
     throw = make_game("rock_paper_scissors").reset(Stream.from_seed(0))
     assert bot(preference=["scissors"]).choose(throw, 1, Stream.from_seed(0)) == "scissors"
-    with pytest.raises(GameError, match=r"which of moves=\('rock',\) is due cannot be told from SimultaneousChoicePlay alone.*write preference"):
+    with pytest.raises(GameError, match=r"cannot choose from moves=\('rock',\): SimultaneousChoicePlay does not count.*write preference"):
         bot(moves=["rock"]).choose(throw, 0, Stream.from_seed(0))
 
 

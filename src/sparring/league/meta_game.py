@@ -130,9 +130,9 @@ def _tables(payoffs: Sequence[Any]) -> tuple[FloatArray, ...]:
             "axis per side, each of at least one member."
         )
     for number, table in enumerate(tables):
-        bad = np.argwhere(~np.isfinite(table))
-        if len(bad):
-            cell = tuple(bad[0].tolist())
+        invalid_cells = np.argwhere(~np.isfinite(table))
+        if len(invalid_cells):
+            cell = tuple(invalid_cells[0].tolist())
             raise GameError(
                 f"meta-game: the payoff of side {number} in cell {cell} is {table[cell]}; play "
                 "these members against each other first."
@@ -217,11 +217,11 @@ def member_payoffs(
     pairs = ~np.eye(len(everyone), dtype=bool)
     exact = bool(pairs.any() and np.isinf(counts[pairs]).all())
     if not others:
-        known = None if exact else counts
-        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=known, wins=wins)
+        plays = None if exact else counts
+        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=plays, wins=wins)
     part = np.ix_([place[player] for player in others], [place[player] for player in members])
-    table, known = payoffs[part], None if exact else counts[part]
-    return MetaGame(payoffs=(table, -table), counts=known, wins=wins[part])
+    table, plays = payoffs[part], None if exact else counts[part]
+    return MetaGame(payoffs=(table, -table), counts=plays, wins=wins[part])
 
 
 def side_payoffs(
@@ -269,8 +269,8 @@ def side_payoffs(
     if opposed:
         first = (first - second) / 2
         second = -first
-    known = None if np.isinf(counts).all() else counts
-    return MetaGame(payoffs=(first, second), counts=known, wins=wins)
+    plays = None if np.isinf(counts).all() else counts
+    return MetaGame(payoffs=(first, second), counts=plays, wins=wins)
 
 
 def answer_payoffs(
@@ -304,8 +304,8 @@ def answer_payoffs(
         np.full(game.shape, np.inf) if game.counts is None else game.counts for game, _ in games
     ]
     wins = np.sum([w * np.asarray(game.wins) for game, w in games], axis=0)
-    known = None if exact else np.sum(counts, axis=0)
-    return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=known, wins=wins)
+    plays = None if exact else np.sum(counts, axis=0)
+    return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=plays, wins=wins)
 
 
 def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
@@ -337,13 +337,13 @@ def takes_opposed(solver: BoundPlugin) -> bool:
     return solver.plugin.declarations.TWO_SIDED
 
 
-def check_sides(solver: BoundPlugin, environments: Iterable[Any], where: str) -> None:
+def check_sides(solver: BoundPlugin, environments: Iterable[Any], key: str) -> None:
     """Refuse a solver of two sides (``TWO_SIDED = True`` in its module) for more teams.
 
     Args:
         solver: the meta-solver.
         environments: of training.
-        where: the configuration key of the solver.
+        key: the configuration key of the solver.
 
     Raises:
         ConfigError: one of them has more than two teams.
@@ -354,7 +354,7 @@ def check_sides(solver: BoundPlugin, environments: Iterable[Any], where: str) ->
         teams = len(sides_of(tuple(teams_of(environment))))
         if teams > 2:
             raise ConfigError(
-                f"{where}: the meta-solver {solver.plugin.name!r} is for two teams, and "
+                f"{key}: the meta-solver {solver.plugin.name!r} is for two teams, and "
                 f"{environment.name!r} has {teams}; write alpha_rank, projected_replicator or "
                 "uniform."
             )
@@ -412,13 +412,13 @@ def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
     solvers: dict[str, Any] = {}
     if config.league.answer not in PLAIN:
         solvers["league.answer"] = config.league.answer
-    for where, matchmaker in _matchmakers(config).items():
+    for key, matchmaker in _matchmakers(config).items():
         option = matchmaker.plugin.declarations.SOLVER
         if option is not None:
-            solvers[f"{where}.{option}"] = _value(matchmaker, option)
+            solvers[f"{key}.{option}"] = _value(matchmaker, option)
     return {
-        where: PluginConfig.model_validate(solver).bind("league.meta_solvers")
-        for where, solver in solvers.items()
+        key: PluginConfig.model_validate(solver).bind("league.meta_solvers")
+        for key, solver in solvers.items()
     }
 
 
@@ -429,10 +429,10 @@ def apart_by(config: RunConfig) -> tuple[str, ...]:
     a mixture for each side.
     """
     keys = []
-    for where, matchmaker in _matchmakers(config).items():
+    for key, matchmaker in _matchmakers(config).items():
         option = matchmaker.plugin.declarations.SIDES
         if option is not None and _value(matchmaker, option) == APART:
-            keys.append(f"{where}.{option}")
+            keys.append(f"{key}.{option}")
     return tuple(keys)
 
 
@@ -441,7 +441,7 @@ def _matchmakers(config: RunConfig) -> dict[str, BoundPlugin]:
     for name, learner in config.league.learners.items():
         if learner.matchmaker is not None:
             sections[f"league.learners.{name}.matchmaker"] = learner.matchmaker
-    return {where: section.bind("league.matchmakers") for where, section in sections.items()}
+    return {key: section.bind("league.matchmakers") for key, section in sections.items()}
 
 
 def _value(bound: BoundPlugin, option: str) -> Any:

@@ -238,9 +238,9 @@ class Results:
             return 0.0
         effect = plays / groups.count
         if 0 < rate < 1:
-            each = self.wins + self.draws / 4 - plays * rate * rate
+            spread = self.wins + self.draws / 4 - plays * rate * rate
             by_group = groups.spread(rate) * groups.count / (groups.count - 1)
-            effect = max(by_group / (each * plays / (plays - 1)), 1.0) if each > 0 else 1.0
+            effect = max(by_group / (spread * plays / (plays - 1)), 1.0) if spread > 0 else 1.0
         fewer = student_quantile(plays - 1, level) / student_quantile(groups.count - 1, level)
         return plays / effect * fewer**2
 
@@ -273,9 +273,9 @@ class Results:
         Raises:
             TypeError, ValueError: the value is something else.
         """
-        known = 0.0 if numbers.get("exact") else None
+        default = 0.0 if numbers.get("exact") else None
         sums = {name: GroupSums(**numbers[name]) for name in GROUPED if name in numbers}
-        results = cls(**{"squares": known, **numbers, **sums})
+        results = cls(**{"squares": default, **numbers, **sums})
         counts = (results.wins, results.draws, results.losses)
         squares = 0.0 if results.squares is None else results.squares
         numbers_read = [results.games, results.returns, squares, *counts]
@@ -421,9 +421,9 @@ class Payoffs:
                 group[1] += returns
                 totals[5] += returns * returns
         for row, numbers in sums.items():
-            known = rows.get(row, Results())
-            if not known.exact:
-                rows[row] = _grouped(_results_of(numbers), known, list(groups[row].values()))
+            earlier = rows.get(row, Results())
+            if not earlier.exact:
+                rows[row] = _grouped(_results_of(numbers), earlier, list(groups[row].values()))
         return Payoffs(rows)
 
     def with_exact(self, exact: Mapping[Row, Results]) -> Payoffs:
@@ -495,15 +495,15 @@ def _results_of(numbers: Sequence[float]) -> Results:
     )
 
 
-def _grouped(results: Results, before: Results, groups: Sequence[Sequence[float]]) -> Results:
+def _grouped(results: Results, earlier: Results, groups: Sequence[Sequence[float]]) -> Results:
     """Return results with sums over groups, unless each play is a group.
 
     Args:
         results: with the plays of all groups.
-        before: without these plays.
+        earlier: without these plays.
         groups: of each new one the number of plays, the sum of returns, decided plays, and wins.
     """
-    if before.win_groups is None and all(group[0] == 1 for group in groups):
+    if earlier.win_groups is None and all(group[0] == 1 for group in groups):
         return results
     returns = GroupSums(
         count=len(groups),
@@ -517,11 +517,11 @@ def _grouped(results: Results, before: Results, groups: Sequence[Sequence[float]
         products=sum(decided * won for _, _, decided, won in groups),
         squares=sum(won * won for _, _, _, won in groups),
     )
-    known = results.squares is not None
+    has_squares = results.squares is not None
     return replace(
         results,
-        return_groups=before.sums_of_returns().plus(returns) if known else None,
-        win_groups=before.sums_of_wins().plus(wins),
+        return_groups=earlier.sums_of_returns().plus(returns) if has_squares else None,
+        win_groups=earlier.sums_of_wins().plus(wins),
     )
 
 
@@ -562,13 +562,13 @@ def meetings_of(
         teams: the team of each seat.
         apart: as for ``Payoffs.after``.
     """
-    who = players if apart else tuple(player.of(MAIN) for player in players)
+    keyed_players = players if apart else tuple(player.of(MAIN) for player in players)
     sides = filled_together(teams)
     return tuple(
         (Row(game, sides[side][0], player, opponent), side, other)
         for side, other in permutations(range(len(sides)), 2)
-        for player in dict.fromkeys(who[seat] for seat in sides[side])
-        for opponent in dict.fromkeys(who[seat] for seat in sides[other])
+        for player in dict.fromkeys(keyed_players[seat] for seat in sides[side])
+        for opponent in dict.fromkeys(keyed_players[seat] for seat in sides[other])
     )
 
 

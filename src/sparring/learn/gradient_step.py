@@ -86,12 +86,12 @@ class Means:
     @classmethod
     def from_bytes(cls, data: bytes) -> Means:
         """Return the means that ``to_bytes`` wrote."""
-        head, _, rest = data.partition(b"\n")
+        head, _, payload = data.partition(b"\n")
         means = cls()
         means._sums, means._weights, means._maxima, sizes = json.loads(head)
         begin = 0
         for size in sizes:
-            means.log_ratios.append(np.frombuffer(rest, np.float64, size, begin))
+            means.log_ratios.append(np.frombuffer(payload, np.float64, size, begin))
             begin += 8 * size
         return means
 
@@ -185,8 +185,8 @@ class GradientTree:
     ) -> None:
         self.parameters, self.count, self.others = tuple(parameters), count, others
         rank, ranks = (0, 1) if others is None else (others.rank, others.ranks)
-        each = count // ranks
-        self.own_leaves = range(rank * each, (rank + 1) * each)
+        num_leaves = count // ranks
+        self.own_leaves = range(rank * num_leaves, (rank + 1) * num_leaves)
         self._sums: list[tuple[int, Tensor]] = []  # (leaves, sum) of whole subtrees, larger first
 
     def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
@@ -279,11 +279,11 @@ def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) ->
             "estimator (credit)."
         )
     for number, loss in enumerate(losses):
-        where = f"losses.{number} ({loss.bound.plugin.name!r})"
+        key = f"losses.{number} ({loss.bound.plugin.name!r})"
         if not math.isfinite(loss.weight(progress)):
-            return f"the weight of {where} is {loss.weight(progress)}."
+            return f"the weight of {key} is {loss.weight(progress)}."
         if not loss.bound(batch, progress=progress).values.isfinite().all():
-            return f"{where} gives values that are not finite from finite inputs."
+            return f"{key} gives values that are not finite from finite inputs."
     return "its terms are finite and their weighted sum is not; lower the weights of losses."
 
 
@@ -337,7 +337,7 @@ def _whole(norm: Tensor) -> Tensor:
     return full
 
 
-def finite(tensors: Mapping[str, Tensor], what: str) -> dict[str, Tensor]:
+def finite(tensors: Mapping[str, Tensor], subject: str) -> dict[str, Tensor]:
     """Return tensors unchanged before they are saved.
 
     Raises:
@@ -346,7 +346,7 @@ def finite(tensors: Mapping[str, Tensor], what: str) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise DivergedError(
-                f"{what} {name} is not finite and is not saved; lower learner.learning_rate."
+                f"{subject} {name} is not finite and is not saved; lower learner.learning_rate."
             )
     return dict(tensors)
 

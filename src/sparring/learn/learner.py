@@ -77,7 +77,7 @@ def total_loss(
         turn_share: of the minibatch's turns that the slice is.
     """
     terms = [(loss, loss.bound(batch, progress=progress)) for loss in losses]
-    named = {
+    metrics = {
         f"{loss.bound.plugin.name}/{key}": float(value)
         for loss, term in terms
         for key, value in term.metrics.items()
@@ -105,7 +105,7 @@ def total_loss(
             )
         )
         total = total + loss.weight(progress) * reduced
-    return total, named
+    return total, metrics
 
 
 class LossReader(Reader):
@@ -145,9 +145,9 @@ class LossReader(Reader):
         columns: dict[str, list[Tensor]] = {}
         tokens = []
         for part in self._parts(data, chosen):
-            logprobs, extra = self._forward(self.model, part)
+            logprobs, outputs = self._forward(self.model, part)
             compared = _comparable_columns(
-                logprobs[part.spread], self._reference_logprobs(part), part, extra
+                logprobs[part.spread], self._reference_logprobs(part), part, outputs
             )
             for name, column in compared.items():
                 columns.setdefault(name, []).append(column)
@@ -170,18 +170,18 @@ class LossReader(Reader):
         view: tuple[IntArray, WholeMinibatch] | None,
     ) -> LossBatch:
         """Run the network on a slice and return the inputs of the losses."""
-        logprobs, extra = self._forward(self.model, part)
+        logprobs, outputs = self._forward(self.model, part)
         of_tokens = logprobs[part.spread]
         reference = self._reference_logprobs(part) if view is None else None
         if view is None and "whole" in self.needs:
-            compared = _comparable_columns(of_tokens.detach(), reference, part, extra)
+            compared = _comparable_columns(of_tokens.detach(), reference, part, outputs)
             view = minibatch_record(part.tokens, compared, data.turn_of, targets)
-        sampler, before, credit = (
+        sampler, old_logprobs, credit = (
             torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
             for column in (data.logprobs, targets.old, targets.advantages)
         )
-        features = {name: extra[name][part.spread] for name in self.features}
-        legal = {name: extra[name][part.spread] for name in part.legal.names}
+        features = {name: outputs[name][part.spread] for name in self.features}
+        legal = {name: outputs[name][part.spread] for name in part.legal.names}
         fields: dict[str, Any] = {
             "features": features,
             "entropy": features.get("entropy"),
@@ -202,13 +202,13 @@ class LossReader(Reader):
                 torch.from_numpy(index).to(logprobs.device) for index in (position, first)
             )
             row = part.row[part.spread[first_token]]
-            fields["values"] = self.model.values(extra["hidden"][part.tree.node[row, ask]])
+            fields["values"] = self.model.values(outputs["hidden"][part.tree.node[row, ask]])
             fields["value_targets"] = (
                 torch.from_numpy(targets.value_targets[fitted]).to(logprobs.device).float()
             )
         return LossBatch(
             logprobs=of_tokens,
-            old_logprobs=before,
+            old_logprobs=old_logprobs,
             sampler_logprobs=sampler,
             advantages=credit,
             sequence=part.sequence,
@@ -244,19 +244,19 @@ class LossReader(Reader):
     ) -> tuple[Tensor, dict[str, float], LossBatch]:
         batch = self._loss_batch(data, part, targets, view)
         share, turn_share = shares
-        loss, named = total_loss(
+        loss, metrics = total_loss(
             self.losses, self.config, batch, progress, share=share, turn_share=turn_share
         )
-        return loss, named, batch
+        return loss, metrics, batch
 
 
 def _comparable_columns(
-    logprobs: Tensor, reference: Tensor | None, part: Slice, extra: Mapping[str, Tensor]
+    logprobs: Tensor, reference: Tensor | None, part: Slice, outputs: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return the columns [M] of a slice's tokens that losses may compare across a minibatch."""
     columns = {"logprobs": logprobs}
-    if "entropy" in extra:
-        columns["entropy"] = extra["entropy"].detach()[part.spread]
+    if "entropy" in outputs:
+        columns["entropy"] = outputs["entropy"].detach()[part.spread]
     return columns if reference is None else {**columns, "reference_logprobs": reference}
 
 
@@ -321,12 +321,12 @@ class GradientCheck:
             for prefix, module in self.model.modules()
             if values or prefix != "value_head"
         ]
-        named = [
+        parameters = [
             (f"{prefix}.{name}", p)
             for prefix, module in modules
             for name, p in module.named_parameters()
         ]
-        return [(name, parameter) for name, parameter in named if parameter.requires_grad]
+        return [(name, parameter) for name, parameter in parameters if parameter.requires_grad]
 
 
 def _no_gradient_text(dead: list[str], total: int) -> str:
@@ -626,8 +626,8 @@ class Learner(LossReader):
         """Make one optimiser update per turn index, the last first; see ``ReverseTurns``."""
         assert targets.turns is not None, "the reverse order needs the turn table"
         sequence = np.repeat(np.arange(len(data.tokens)), data.tokens)
-        how, plays = self.config.reduction, data.episode
-        order = ReverseTurns(targets.turns, data.turn_of, sequence, how, plays)
+        reduction, episodes = self.config.reduction, data.episode
+        order = ReverseTurns(targets.turns, data.turn_of, sequence, reduction, episodes)
         for number, index in enumerate(order.indices):
             advantages = order.advantages(targets.advantages, index)
             self._step(
@@ -688,13 +688,13 @@ class Learner(LossReader):
                 )
                 turn_share = num_values(data, self.value_at, part.tokens) / total_values
                 shares = share, turn_share
-                loss, named, batch = self.model.computing(
+                loss, figures, batch = self.model.computing(
                     partial(self._loss, data, part, targets, view, progress, shares)
                 )
                 self.gradients.backward(loss * (share * counts), batch.logprobs)
                 value = finite_loss(loss, batch, self.losses, progress)
                 if counts:
-                    leaf_metrics.add({"loss": value, **named}, share)
+                    leaf_metrics.add({"loss": value, **figures}, share)
                     leaf_metrics.ratios(batch.logprobs, batch.sampler_logprobs, share, first=first)
             self.tree.add()
         self.tree.finish()

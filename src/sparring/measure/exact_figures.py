@@ -115,12 +115,12 @@ class ChooserScorer:
         return [rows[query.seat, query.key] for query in queries]
 
     def _lines(
-        self, query: Query, known: dict[tuple[int, str], list[tuple[_CandidateLine, FloatArray]]]
+        self, query: Query, lines_of: dict[tuple[int, str], list[tuple[_CandidateLine, FloatArray]]]
     ) -> list[_CandidateLine]:
         offers = self.game.proposer.offers(query.legal_actions)
         starts: list[_Start] = [(1.0, (), (), "")]
         if query.actions:
-            parent = known.get((query.seat, query.seen[-2].key))
+            parent = lines_of.get((query.seat, query.seen[-2].key))
             if parent is None:
                 raise GameError(
                     f"{self.game.name}: the decision of seat {query.seat} before {query.key!r} is "
@@ -136,12 +136,12 @@ class ChooserScorer:
         return [
             _CandidateLine(
                 share * chance,
-                (*seen, self.game.offered(query.seen[-1], candidates, before)),
+                (*seen, self.game.offered(query.seen[-1], candidates, candidates_key)),
                 replies,
-                before,
+                candidates_key,
                 candidates,
             )
-            for share, seen, replies, before in starts
+            for share, seen, replies, candidates_key in starts
             for chance, candidates in offers
         ]
 
@@ -164,8 +164,8 @@ def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _St
         return 0.0, (), (), ""
     place = line.candidates.index(action)
     replies = (*line.replies, numbers(len(line.candidates))[place])
-    before = f"{line.before}{candidates_key(line.candidates)}"
-    return line.share * float(chances[place]), line.seen, replies, before
+    key = f"{line.before}{candidates_key(line.candidates)}"
+    return line.share * float(chances[place]), line.seen, replies, key
 
 
 def _mix_choices(
@@ -177,9 +177,9 @@ def _mix_choices(
         return [], np.full(width, -np.log(width))
     mean, illegal, choices = np.zeros(width), 0.0, []
     for line, logprobs in answers:
-        chances, lost = renormalise(logprobs)
+        chances, illegal_shares = renormalise(logprobs)
         choices.append((line, chances))
-        illegal += line.share / total * lost
+        illegal += line.share / total * illegal_shares
         for action, chance in zip(line.candidates, chances, strict=True):
             mean[query.legal_actions.index(action)] += line.share / total * chance
     with np.errstate(divide="ignore"):
@@ -305,13 +305,13 @@ def _values_over_draws(
             "members are too many for exact figures; measure a member alone (--answer policy), or "
             "matches."
         )
-    values, wrong, visits = np.zeros(seats), 0.0, 0.0
+    values, illegal_visits, visits = np.zeros(seats), 0.0, 0.0
     for draw in itertools.product(*members_of):
         share = math.prod(float(weights[place, member]) for place, member in enumerate(draw))
         rows = [profiles[draw[place]][index] for index, place in enumerate(acts)]
         played = policy_values(tree, info_states.seats, rows)
-        lost = np.array([illegal[draw[place], index] for index, place in enumerate(acts)])
+        illegal_shares = np.array([illegal[draw[place], index] for index, place in enumerate(acts)])
         values += share * played.returns
-        wrong += share * float(played.reach @ lost)
+        illegal_visits += share * float(played.reach @ illegal_shares)
         visits += share * float(played.reach.sum())
-    return values, wrong / visits
+    return values, illegal_visits / visits

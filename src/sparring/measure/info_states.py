@@ -258,7 +258,7 @@ class _GameWalk:
         for choice, (action, action_id) in enumerate(
             zip(actions, self.legal_ids[number], strict=True)
         ):
-            after = _Memory(
+            longer = _Memory(
                 observations=observations,
                 seen=seen,
                 actions=(*memory.actions, action),
@@ -267,15 +267,15 @@ class _GameWalk:
             yield (
                 history.child(action_id),
                 (node, number, choice, 1.0),
-                (*memories[:seat], after, *memories[seat + 1 :]),
+                (*memories[:seat], longer, *memories[seat + 1 :]),
             )
 
     def _register(self, query: Query, state: Decision) -> int:
-        known = self.index.get((query.seat, query.key))
-        if known is not None:
-            if self.queries[known] != query:
-                raise _recall_error(self.queries[known], query)
-            return known
+        place = self.index.get((query.seat, query.key))
+        if place is not None:
+            if self.queries[place] != query:
+                raise _recall_error(self.queries[place], query)
+            return place
         number = len(self.queries)
         if number >= self.limit:
             reached = (

@@ -230,12 +230,12 @@ def lab_episodes(
     logprob = np.log(policy.flat[slot])
     action_value, state_value = np.concatenate(values.action)[slot], values.state[state]
     error = _critic_error(critic, len(values.state), turns, stream)[state]
-    known, before = float(critic != "zero"), rewards_before(turns)
-    value = known * (state_value - before) + error
+    knows_states, earlier_rewards = float(critic != "zero"), rewards_before(turns)
+    value = knows_states * (state_value - earlier_rewards) + error
     ended = last_move_returns(policy.states.tree, policy.states.seats, policy.rows)[slot]
     total = np.where(turns.done, ended, action_value)
     first = np.diff(turns.trajectory, prepend=-1) != 0
-    contribution = known * (total - np.where(first, 0.0, np.append(0.0, total[:-1]))) + error
+    contribution = knows_states * (total - np.where(first, 0.0, np.append(0.0, total[:-1]))) + error
     following = np.where(turns.done, 0.0, np.append(value[1:], 0.0)) if len(value) else value
     turns = replace(
         turns,

@@ -90,8 +90,8 @@ def _requested_oracle(
     oracle = spec.make()
     reasons = {game.name: base.hindrance(oracle, game) for game in games}
     if all(reasons.values()):
-        why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise ConfigError(f"--oracle {spec.name} can judge none of the games: {why.rstrip('.')}.")
+        text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise ConfigError(f"--oracle {spec.name} can judge none of the games: {text.rstrip('.')}.")
     notes = [
         f"{name}: no regret, as {spec.name} cannot judge it: {reason}"
         for name, reason in reasons.items()

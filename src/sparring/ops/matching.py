@@ -51,12 +51,12 @@ def likeness(call: ToolCall, reference: ToolCall) -> float:
     if call.name.casefold() != reference.name.casefold():
         return 0.0
     parameters, expected = call.parameters, reference.parameters
-    shared, every = (
+    shared, num_all = (
         len(parameters.keys() & expected.keys()),
         len(parameters.keys() | expected.keys()),
     )
     equal = sum(parameters.get(name) == value for name, value in expected.items())
-    return (1.0 + (shared / every if every else 1.0) + equal) / (2.0 + len(expected))
+    return (1.0 + (shared / num_all if num_all else 1.0) + equal) / (2.0 + len(expected))
 
 
 def likenesses(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> FloatArray:
@@ -152,11 +152,11 @@ def greedy_matching(similarity: FloatArray) -> IntArray:
             the first row goes first, then the first column.
     """
     rows, columns = similarity.shape
-    columns_of_rows, taken = np.full(rows, -1, dtype=np.int64), np.zeros(columns, dtype=bool)
+    columns_of_rows, is_matched = np.full(rows, -1, dtype=np.int64), np.zeros(columns, dtype=bool)
     for place in np.argsort(-similarity, axis=None, kind="stable"):
         row, column = divmod(int(place), columns)
-        if columns_of_rows[row] < 0 and not taken[column] and similarity[row, column] > 0.0:
-            columns_of_rows[row], taken[column] = column, True
+        if columns_of_rows[row] < 0 and not is_matched[column] and similarity[row, column] > 0.0:
+            columns_of_rows[row], is_matched[column] = column, True
     return columns_of_rows
 
 

@@ -148,8 +148,8 @@ def clustered_share_interval(
 
 def _clustered_error(sums: FloatArray, sizes: FloatArray, mean: float) -> float:
     """Return the standard error of the mean of at least two clusters."""
-    count, rest = len(sizes), sums - mean * sizes
-    return math.sqrt(count / (count - 1) * float(rest @ rest)) / float(sizes.sum())
+    count, residuals = len(sizes), sums - mean * sizes
+    return math.sqrt(count / (count - 1) * float(residuals @ residuals)) / float(sizes.sum())
 
 
 def jackknife_interval(

@@ -328,14 +328,14 @@ def correction(
         return environment.correction(play, draft.named, played)
     if environment.brief:  # the vocabulary is small
         return draft.observation.text if played is None else played
-    wrong = (
+    complaint = (
         "Your reply contained no action."
         if draft.named is None
         else f"The action {draft.named} is not legal now."
     )
     if played is not None:
-        return f"{wrong} The action {played} was played for you."
-    return f"{wrong} {draft.observation.ask or draft.observation.told}"
+        return f"{complaint} The action {played} was played for you."
+    return f"{complaint} {draft.observation.ask or draft.observation.told}"
 
 
 class CheckedPlay:
@@ -417,8 +417,8 @@ class CheckedPlay:
             raise self._wrong(f"read() gave {quoted(action)}; give the action as a text, or None")
         return action
 
-    def _wrong(self, what: str) -> GameError:
-        return GameError(f"{self._game.name}: {what}.")
+    def _wrong(self, fault: str) -> GameError:
+        return GameError(f"{self._game.name}: {fault}.")
 
 
 def as_checked(game: Environment, play: Play) -> Any:
@@ -434,10 +434,10 @@ def payoffs(game: Environment, values: Any) -> tuple[float, ...]:
     """
     try:
         returns = tuple(values)
-        good = len(returns) == game.num_seats and all(map(math.isfinite, returns))
+        is_valid = len(returns) == game.num_seats and all(map(math.isfinite, returns))
     except TypeError:
-        good = False
-    if not good:
+        is_valid = False
+    if not is_valid:
         raise GameError(
             f"{game.name}: returns must be one finite number per seat, got {quoted(values)}."
         )
@@ -526,27 +526,27 @@ class EpisodeInPlay:
     def _prompt_seat(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
         """Append the prompt of a seat to its conversation, and return its decision."""
         play, observation = self.play, self._checked_play.observe(seat)
-        text, notice, trying = observation.text, "", False
+        text, notice, is_retry = observation.text, "", False
         if self._notices or self._tries:
             notice = self._notices.get(seat, "")
-            trying = seat in self._again and seat in self._tries
-        if notice and observation.fresh and not trying:  # the conversation is over
+            is_retry = seat in self._again and seat in self._tries
+        if notice and observation.fresh and not is_retry:  # the conversation is over
             del self._notices[seat]
             notice = ""
         if notice:
-            text = notice if trying else f"{notice} {text}"
+            text = notice if is_retry else f"{notice} {text}"
         legal, memory = self._checked_play.legal(seat), None
         ledger = self._ledgers[seat]
         if ledger is not None:
-            ledger.ask(text, observation, again=trying)
+            ledger.ask(text, observation, again=is_retry)
             text, memory = ledger.prompt, ledger.memory_example
         if memory is not None:  # the prompt of the turn follows the memory
             observation, legal = for_memory(observation), None
         elif notice:
             del self._notices[seat]
-        number, turn_index, at = len(self._drafts) + 1, self._num_turns[seat], self._moment
+        number, turn_index, moment = len(self._drafts) + 1, self._num_turns[seat], self._moment
         draft = Draft(
-            number, seat, turn_index, observation, returns, text, legal, at, memory is not None
+            number, seat, turn_index, observation, returns, text, legal, moment, memory is not None
         )
         self._drafts.append(draft)
         self.due_drafts.append(draft)
@@ -591,16 +591,16 @@ class EpisodeInPlay:
 
     def candidates(self) -> Episode | None:
         """Return an episode of the candidates that must be judged; None where there are none."""
-        several = [draft for draft in self.due_drafts if draft.others]
+        first_drafts = [draft for draft in self.due_drafts if draft.others]
         turns = [
             draft.turn(self.names[draft.seat], draft.penalty_rewards)._replace(
                 segments=sampled_segments(draft.reply)
             )
-            for first in several
+            for first in first_drafts
             for draft in (first, *first.others)
         ]
-        nothing = (0.0,) * self.spec.game.num_seats
-        return episode_record(self.spec, self.names, turns, nothing) if turns else None
+        returns = (0.0,) * self.spec.game.num_seats
+        return episode_record(self.spec, self.names, turns, returns) if turns else None
 
     def commit(
         self, scores: Sequence[float | None] = (), *, instead: Sequence[str | None] | None = None
@@ -652,20 +652,20 @@ class EpisodeInPlay:
     def _commit_best(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
         if not draft.others:
             return draft
-        several = [draft, *draft.others]
-        for candidate in several:
+        drafts = [draft, *draft.others]
+        for candidate in drafts:
             candidate.score = next(scores)
         rule = self._candidates
         assert rule is not None, "without candidates a prompt has one reply"
         stream = self.spec.stream.child(draft.number).child("commit")
         place = committed_candidate(
-            [candidate.score for candidate in several], rule.commit, rule.explore, stream
+            [candidate.score for candidate in drafts], rule.commit, rule.explore, stream
         )
         draft.others = []
-        taken = several.pop(place)
-        taken.others = several
-        self._drafts[draft.number - 1] = taken
-        return taken
+        committed = drafts.pop(place)
+        committed.others = drafts
+        self._drafts[draft.number - 1] = committed
+        return committed
 
     def _read(self, draft: Draft, reply: Reply) -> None:
         seat, legal = draft.seat, draft.legal
@@ -679,9 +679,9 @@ class EpisodeInPlay:
         if ledger is None:
             action = read_reply(self.play, seat, legal, reply.text, self._exact)
         else:
-            named = ledger.read(reply.text)
+            answer = ledger.read(reply.text)
             exact = self._exact or ledger.renderer.exact_answers
-            action = None if named is None else read_reply(self.play, seat, legal, named, exact)
+            action = None if answer is None else read_reply(self.play, seat, legal, answer, exact)
         if isinstance(self._checked_play, CheckedPlay):
             action = self._checked_play.action(action)
         event: TurnEvent = (
@@ -696,12 +696,12 @@ class EpisodeInPlay:
         if event != "ok":
             draft.penalty = self.spec.game.illegal.penalty
 
-    def _punish(self, draft: Draft, known: str | None) -> bool:
+    def _punish(self, draft: Draft, replacement: str | None) -> bool:
         """Apply the environment's rule for illegal replies, and return whether the seat forfeits.
 
         Args:
             draft: the illegal reply.
-            known: the action in its place, where it is known.
+            replacement: the action in its place, where it is known.
         """
         game, seat = self.spec.game, draft.seat
         rule = game.illegal
@@ -713,7 +713,7 @@ class EpisodeInPlay:
             self._notices[seat] = correction(game, self.play, draft)
             return False
         stream = self.spec.stream.child(draft.number).child("random move")
-        draft.action = known or random_reply(self.play, seat, draft.legal, stream)
+        draft.action = replacement or random_reply(self.play, seat, draft.legal, stream)
         self._notices[seat] = correction(game, self.play, draft, draft.action)
         return False
 
@@ -748,9 +748,9 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
         GameError: the turns are of another play, or do not end with a moment.
     """
     spec, place = episode.spec, 0
-    anew = episode.play if spec.redealt and isinstance(episode.play, Redealable) else None
-    if anew is not None and not prefix:
-        anew.redeal(spec.stream.child("chance"))
+    redealt_play = episode.play if spec.redealt and isinstance(episode.play, Redealable) else None
+    if redealt_play is not None and not prefix:
+        redealt_play.redeal(spec.stream.child("chance"))
     while place < len(prefix):
         due = [] if episode.done else episode.ask()
         turns = prefix[place : place + len(due)]
@@ -762,8 +762,8 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
                 f"{spec.game.name}: the turns of the prefix do not end with a moment, or are of "
                 "another play; take whole moments of one play."
             )
-        if anew is not None and place == len(prefix):
-            anew.redeal(spec.stream.child("chance"))
+        if redealt_play is not None and place == len(prefix):
+            redealt_play.redeal(spec.stream.child("chance"))
         for draft, turn in zip(episode.due_drafts, turns, strict=True):
             draft.verdict, draft.candidate, draft.score = turn.verdict, turn.candidate, turn.score
         episode.answer(

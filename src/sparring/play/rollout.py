@@ -94,13 +94,13 @@ class PlayLoop:
         """
         try:
             while self._waiting or self._ready or self._flights:
-                before = len(self.finished)
+                num_finished = len(self.finished)
                 self._begin()
                 if between is not None and not self._flights:
                     between()
                 self._ask()
                 self._go_on(self._receive())
-                if on_finished is not None and len(self.finished) > before:
+                if on_finished is not None and len(self.finished) > num_finished:
                     on_finished(len(self.finished))
         finally:
             for flight, _ in self._flights:
@@ -207,7 +207,7 @@ class PlayLoop:
             self._ready.append(play)
 
     def _grade_candidates(
-        self, arrived: Sequence[_RunningPlay], several: Candidates
+        self, arrived: Sequence[_RunningPlay], rule: Candidates
     ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
         """Judge all candidates in one call; return the plays and their scores, by play index."""
         complete: list[_RunningPlay] = []
@@ -221,7 +221,7 @@ class PlayLoop:
                 else:
                     complete.append(play)
         judged = [(play.index, e) for play in complete if (e := play.episode.candidates())]
-        rows = several.grade([episode for _, episode in judged]) if judged else ()
+        rows = rule.grade([episode for _, episode in judged]) if judged else ()
         return complete, {index: row for (index, _), row in zip(judged, rows, strict=True)}
 
     def _judge_decisions(self, plays: list[_RunningPlay]) -> list[_RunningPlay]:
@@ -327,10 +327,10 @@ class Rollout(NamedTuple):
         Raises:
             RolloutError: every group failed.
         """
-        lost = len(self.counts.dropped_groups)
-        if lost and not self.episodes:
+        num_dropped = len(self.counts.dropped_groups)
+        if num_dropped and not self.episodes:
             raise RolloutError(
-                f"All {lost} groups failed beyond their retries (rollout.retries)."
+                f"All {num_dropped} groups failed beyond their retries (rollout.retries)."
                 f"{self.counts.reasons()} The log says why each game failed."
             )
         return self

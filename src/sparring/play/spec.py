@@ -75,10 +75,10 @@ def turn_of(record: Any) -> Turn:
                 "candidates": tuple(turn_of(other) for other in record["candidates"]),
             }
         )
-        right = _is_turn(turn) and turn_record(turn) == record
+        is_valid = _is_turn(turn) and turn_record(turn) == record
     except (TypeError, KeyError, ValueError, AttributeError):
-        right = False
-    if not right:
+        is_valid = False
+    if not is_valid:
         raise ConfigError(
             f"{quoted(record)} is not a record of a turn; take it from EpisodeSpec.to_json()."
         )

@@ -140,27 +140,25 @@ def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]
     Raises:
         ConfigError: a mixture has players that only a run has.
     """
-    several = {
-        name: player for name, player in agents.items() if isinstance(player, Team | Mixture)
-    }
-    if not several:
+    teams = {name: player for name, player in agents.items() if isinstance(player, Team | Mixture)}
+    if not teams:
         return SeatedEpisodes(specs, agents, {}, {})
-    for player in several.values():
+    for player in teams.values():
         if isinstance(player, Mixture):
             player.agents()  # refused before anything is played
     single: dict[str, Agent] = dict(agents)
-    whose: dict[str, str] = {}
+    mixture_of: dict[str, str] = {}
     members: dict[str, PlayerRef] = {}
     changed = []
     for spec in specs:
         seats = list(map(str, spec.players))
         for seat, name in enumerate(seats):
-            if name in several:
-                label, agent, who = _seated(name, several[name], spec, seat)
-                seats[seat], whose[label], single[label] = label, name, agent
-                members.update({} if who is None else {label: who})
+            if name in teams:
+                label, agent, drawn_player = _seated(name, teams[name], spec, seat)
+                seats[seat], mixture_of[label], single[label] = label, name, agent
+                members.update({} if drawn_player is None else {label: drawn_player})
         changed.append(replace(spec, seats=tuple(seats)))
-    return SeatedEpisodes(changed, single, whose, members)
+    return SeatedEpisodes(changed, single, mixture_of, members)
 
 
 def _seated(
@@ -170,30 +168,30 @@ def _seated(
 
     A player of a mixture may be a team: a member of a run in which each role has a policy.
     """
-    who = None
+    drawn_player = None
     if isinstance(agent, Mixture):
         first = first_seats(teams_of(spec.game))[seat]
-        who = agent.at(spec.game, seat).draw(spec.stream, first)
-        name, agent = f"{name}, {who}", agent.agent(who)
+        drawn_player = agent.at(spec.game, seat).draw(spec.stream, first)
+        name, agent = f"{name}, {drawn_player}", agent.agent(drawn_player)
     if isinstance(agent, Team):
         name, agent = f"{name}, seat {seat} of {spec.game.name}", agent.at(spec.game, seat)
-    return name, agent, who
+    return name, agent, drawn_player
 
 
-def renamed(episode: Episode, whose: Mapping[str, str]) -> Episode:
+def renamed(episode: Episode, mixture_of: Mapping[str, str]) -> Episode:
     """Return the episode with the names of teams and mixtures.
 
     Args:
         episode: of a play of ``seat_single_agents``.
-        whose: of the same.
+        mixture_of: of the same.
     """
-    if not whose:
+    if not mixture_of:
         return episode
     return replace(
         episode,
-        agents=tuple(whose.get(name, name) for name in episode.agents),
+        agents=tuple(mixture_of.get(name, name) for name in episode.agents),
         players=(),
         turns=tuple(
-            turn._replace(agent=whose.get(turn.agent, turn.agent)) for turn in episode.turns
+            turn._replace(agent=mixture_of.get(turn.agent, turn.agent)) for turn in episode.turns
         ),
     )

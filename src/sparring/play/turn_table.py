@@ -92,8 +92,8 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
                     turn.note,
                 )
             )
-    agent, turn_index, state_key, n_tokens, legal, action, view, *rest = _columns(rows, 11)
-    judged, memory, attempt, note = rest
+    agent, turn_index, state_key, n_tokens, legal, action, view, *others = _columns(rows, 11)
+    judged, memory, attempt, note = others
     counts = _columns(trajectories, 8)
     lengths = counts[-1]
     episode_ids, group, game, role, seats, played_too, cut = counts[:-1].repeat(lengths, axis=1)

@@ -62,8 +62,8 @@ def member_line(members: Mapping[str, str]) -> str:
     """
     if len(set(members.values())) == 1:
         return f"Drawn from the mixture for this play: {next(iter(members.values()))}"
-    named = ", ".join(f"{role} {player}" for role, player in members.items())
-    return f"Drawn from the mixture for this play: {named}"
+    names = ", ".join(f"{role} {player}" for role, player in members.items())
+    return f"Drawn from the mixture for this play: {names}"
 
 
 def moves(
@@ -78,7 +78,7 @@ def moves(
         name: the policy's in ``episode.agents``.
         names: displayed names of the agents, by their names in the episode.
     """
-    known, called = (
+    chance_texts, action_names = (
         policy_probabilities(game, episode, policy, name),
         _names(episode, names),
     )
@@ -87,9 +87,9 @@ def moves(
         if turn.event in ("illegal", "unparsable"):
             refused.append(turn)
         if turn.action is not None:
-            chances = f"    [{known[number]}]" if number in known else ""
+            chances = f"    [{chance_texts[number]}]" if number in chance_texts else ""
             action = turn.action + _illegal_note(refused)
-            lines.append(f"{len(lines) + 1:>4}  {called[turn.seat]}  {action}{chances}")
+            lines.append(f"{len(lines) + 1:>4}  {action_names[turn.seat]}  {action}{chances}")
             refused = []
     return lines
 
@@ -118,9 +118,9 @@ def _names(episode: Episode, names: dict[str, str]) -> list[str]:
 def _illegal_note(turns: list[Turn]) -> str:
     if not turns:
         return ""
-    how = " (drawn at random)" if turns[-1].action is not None else ""
+    origin = " (drawn at random)" if turns[-1].action is not None else ""
     times = f"{len(turns)} replies that were" if len(turns) > 1 else "a reply that was"
-    return f"{how}, after {times} no legal action, such as {turns[0].reply!r}"
+    return f"{origin}, after {times} no legal action, such as {turns[0].reply!r}"
 
 
 def policy_probabilities(

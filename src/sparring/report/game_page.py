@@ -96,13 +96,13 @@ def sample_play(name: str) -> SamplePlay:
     )
 
 
-def _shortened(turns: Sequence[SampleTurn], most: int) -> tuple[SampleTurn, ...]:
-    return tuple(turns) if len(turns) <= most else (*turns[: most - 1], turns[-1])
+def _shortened(turns: Sequence[SampleTurn], max_turns: int) -> tuple[SampleTurn, ...]:
+    return tuple(turns) if len(turns) <= max_turns else (*turns[: max_turns - 1], turns[-1])
 
 
 def _payoffs(roles: Sequence[str], returns: Sequence[float]) -> str:
-    got = (f"{role} {value:g}" for role, value in zip(roles, returns, strict=True))
-    return f"Payoffs: {', '.join(got)}."
+    texts = (f"{role} {value:g}" for role, value in zip(roles, returns, strict=True))
+    return f"Payoffs: {', '.join(texts)}."
 
 
 def sample_lines(play: SamplePlay) -> list[str]:
@@ -171,10 +171,10 @@ def _random_play(name: str) -> Episode:
 def exact_text(name: str) -> str:
     """Return the exact values of a game with its default options; "" if it is too large."""
     game = make_game(name)
-    known = references_of(game)
-    if known is None:
+    refs = references_of(game)
+    if refs is None:
         return ""
-    uniform = known.uniform
+    uniform = refs.uniform
     sentences = [
         f"{uniform.num_info_states:,} information states, so that policies are measured exactly."
     ]
@@ -187,7 +187,7 @@ def exact_text(name: str) -> str:
         "best team": "The best team",
         "best play": "Best play",
     }
-    for player, values in ((names[known.best], known.values), ("Uniform play", uniform.values)):
+    for player, values in ((names[refs.best], refs.values), ("Uniform play", uniform.values)):
         sentences += [f"{player} is worth {_by_role(game, values)}."] if values is not None else []
     return " ".join(sentences)
 
@@ -242,8 +242,8 @@ def _next_steps(name: str) -> str:
     using = recipes_with(name)
     lines = ["Where to go on", ""]
     if using:
-        more = f"   ({len(using)} recipes train on it: {', '.join(using)})" if using[1:] else ""
-        lines.append(f"  sparring train {using[0]}{more}")
+        note = f"   ({len(using)} recipes train on it: {', '.join(using)})" if using[1:] else ""
+        lines.append(f"  sparring train {using[0]}{note}")
     else:
         lines.append(f"  sparring train kuhn-tiny environments.0.name={name} --run runs/{name}")
     lines += [

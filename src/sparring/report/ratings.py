@@ -126,10 +126,10 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
             "-" if ends is None else "{:.3f} [{:.3f}, {:.3f}]".format(*ends) for ends in intervals
         ]
         rows.append([game, starts, opponent, role, *cells])
-        where = "" if starts == "-" else f", {starts} starts"
+        suffix = "" if starts == "-" else f", {starts} starts"
         shares = [ends for name in SHARES if (ends := _ends(latest, seat, name)) is not None]
         rated += [
-            RateInterval(f"{game}: {role} against {opponent}{where}", *ends) for ends in shares[:1]
+            RateInterval(f"{game}: {role} against {opponent}{suffix}", *ends) for ends in shares[:1]
         ]
     note = "share of wins and draws, or of successes, of the last matches, with 95 % intervals"
     return {

@@ -62,7 +62,7 @@ class MatchRequest:
     @property
     def others(self) -> tuple[PlayerRef, ...]:
         """The other learners of the league."""
-        return tuple(who for who in map(LEARNER.of, self.tags) if who != self.learner)
+        return tuple(player for player in map(LEARNER.of, self.tags) if player != self.learner)
 
     def tag(self, player: PlayerRef) -> str:
         """Return the tag of a learner or snapshot: that of its policy, or the policy's name."""
@@ -179,8 +179,8 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
         if trained and (isinstance(player, Mixture) or player.of(MAIN) != LEARNER):
             raise PluginError(
                 f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
-                f"{' or '.join(repr(str(who)) for who in (request.learner, *request.others))} is "
-                "trained."
+                f"{' or '.join(repr(str(name)) for name in (request.learner, *request.others))} "
+                "is trained."
             )
 
 
@@ -189,18 +189,18 @@ def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
         return player.name in request.bots or registry.known("players", player.name)
     if request.tags:  # each policy is a player
         return player in request.members or player in (LEARNER, *map(LEARNER.of, request.tags))
-    there = player.of(MAIN) == LEARNER or player.of(MAIN) in request.members
-    return there and player.name in ("", *request.policies)
+    is_seated = player.of(MAIN) == LEARNER or player.of(MAIN) in request.members
+    return is_seated and player.name in ("", *request.policies)
 
 
 def _advice(player: PlayerRef, request: MatchRequest) -> str:
     bots = [f"bot-{name}" for name in (*request.bots, *registry.names("players"))]
-    near = nearest(
+    similar = nearest(
         str(player), [str(LEARNER), *map(str, (*request.others, *request.members)), *bots]
     )
-    guess = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    there = ", ".join(map(str, request.members)) or "none yet"
+    guess = f"Did you mean {' or '.join(map(repr, similar))}? " if similar else ""
+    members = ", ".join(map(str, request.members)) or "none yet"
     return (
-        f"{guess}Seat {str(LEARNER)!r}, a snapshot of request.members ({there}), or a bot "
+        f"{guess}Seat {str(LEARNER)!r}, a snapshot of request.members ({members}), or a bot "
         "(bot-NAME; `sparring list players`)."
     )

@@ -84,12 +84,12 @@ def meta_strategy(
     members = _tagged(request, of)
     if not members or request.stream.uniform(0) < own:
         return self_play(request)
-    others, named = _tagged(request, by) if by else (), json.dumps(solver, sort_keys=True)
+    others, solver_json = _tagged(request, by) if by else (), json.dumps(solver, sort_keys=True)
     book, first = IdentityKey(request.payoffs), [side[0] for side in request.sides]
     if sides == APART:
-        weighed = _solved_apart(book, members, request.label, (first[0], first[1]), named)
+        weighed = _solved_apart(book, members, request.label, (first[0], first[1]), solver_json)
     else:
-        weighed = (_solved(book, members, others, request.label, named),) * len(first)
+        weighed = (_solved(book, members, others, request.label, solver_json),) * len(first)
     by_seat = dict(zip(first, weighed, strict=True))
     return against(
         request,

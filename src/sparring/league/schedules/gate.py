@@ -62,16 +62,16 @@ def gate(
     if request.age >= longest * request.every:
         return True
     opponents = [
-        who for who in _opponents(request, against) if tags is None or request.tag(who) in tags
+        ref for ref in _opponents(request, against) if tags is None or request.tag(ref) in tags
     ]
-    return bool(opponents) and all(_beaten(request, who, rate, least, earned) for who in opponents)
+    return bool(opponents) and all(_beaten(request, ref, rate, least, earned) for ref in opponents)
 
 
 def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
     if against == "learners":
         return list(request.others)
     if against == "newest":
-        return list({who.name: who for who in request.members}.values())
+        return list({member.name: member for member in request.members}.values())
     return list(request.members)
 
 

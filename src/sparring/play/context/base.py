@@ -291,8 +291,8 @@ class Ledger:
     def _reply_segments(self, reply: Reply, end_ids: tuple[int, ...]) -> tuple[Segment, ...]:
         if is_unsent(reply):
             has_sent, self.known = self.known > 0, max(self.known, 1)
-            nothing = Segment(kind="sampled", ids=())
-            return (nothing,) if has_sent else (Segment(kind="prompt", ids=self.ids[:1]), nothing)
+            empty = Segment(kind="sampled", ids=())
+            return (empty,) if has_sent else (Segment(kind="prompt", ids=self.ids[:1]), empty)
         segments: tuple[Segment, ...] = (*self._pending, *sampled_segments(reply))
         self.ids += reply.ids
         self.known = len(self.ids) - 1

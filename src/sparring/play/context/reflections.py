@@ -29,6 +29,6 @@ def reflections(request: ContextRequest) -> ContextWindow:
     Reference: Reflexion (arXiv 2303.11366); LaMer (arXiv 2512.16848); MAGE (arXiv 2603.03680).
     Verified by: tests/play/context/test_reflections.py.
     """
-    now = request.observation.attempt
-    is_shown = [e.observation.note or e.observation.attempt == now for e in request.past]
+    attempt = request.observation.attempt
+    is_shown = [e.observation.note or e.observation.attempt == attempt for e in request.past]
     return ContextWindow(tuple(compress(request.past, is_shown)), request.text)

@@ -102,9 +102,9 @@ def play_planned(
         finished = {episode.episode_id: episode for episode in played.episodes}
         for group in groups:
             group.take(finished)
-    whole = [group for group in groups if group.whole(counts)]
-    episodes = [game.episode for group in whole for game in group.games]
-    return Rollout(episodes, counts).require_any(), _metrics(whole)
+    complete_groups = [group for group in groups if group.whole(counts)]
+    episodes = [game.episode for group in complete_groups for game in group.games]
+    return Rollout(episodes, counts).require_any(), _metrics(complete_groups)
 
 
 class _Group:

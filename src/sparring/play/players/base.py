@@ -150,13 +150,13 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
         return [*agent.act(turns)]
     with call:
         answers: Any = _act(agent, turns)
-    wrong = (
+    foreign = (
         [reply for reply in answers if not isinstance(reply, Reply | FailedPlay)]
         if isinstance(answers, list | tuple)
         else [answers]
     )
-    if wrong or len(answers) != len(turns):
-        received = f"{type(wrong[0]).__name__}" if wrong else f"{len(answers)}"
+    if foreign or len(answers) != len(turns):
+        received = f"{type(foreign[0]).__name__}" if foreign else f"{len(answers)}"
         raise PluginError(
             f"The {call} must give a list of one Reply per turn, {len(turns)} here; it "
             f"gave {received}."
@@ -247,9 +247,9 @@ class Flight:
         if isinstance(self._coming, Generator):
             self._coming.close()
 
-    def _wrong(self, what: str) -> PluginError:
+    def _wrong(self, fault: str) -> PluginError:
         return PluginError(
-            f"The {self._call} {what}; submit must yield lists of (place, Reply), each place once."
+            f"The {self._call} {fault}; submit must yield lists of (place, Reply), each place once."
         )
 
 

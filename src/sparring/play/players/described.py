@@ -97,9 +97,9 @@ def chances_of(name: str, agent: Any, state: Play, seat: int) -> dict[str, float
     legal = legal_actions_of(name, state, seat)
     with PluginCall(named("players", name)):
         shares = {action: float(share) for action, share in agent.chances(state, seat).items()}
-    wrong = [action for action in shares if action not in legal]
+    illegal = [action for action in shares if action not in legal]
     if (
-        wrong
+        illegal
         or not all(share >= 0 for share in shares.values())
         or (not abs(sum(shares.values()) - 1.0) <= TOLERANCE)
     ):

@@ -73,8 +73,8 @@ class KuhnBot(DescribedAgent):
                 f"{getattr(rules, 'name', type(play).__name__)}; "
                 "write biased or scripted there."
             )
-        known = play.observe(inner_seat).key  # the card, then p and b for the actions
-        bet = STYLES[self.style]["b" in known][int(known[0])]
+        key = play.observe(inner_seat).key  # the card, then p and b for the actions
+        bet = STYLES[self.style]["b" in key][int(key[0])]
         shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
         actions = actions_meant(state, seat, legal)
         if len(actions) < len(shares):  # of candidates, or proposed before

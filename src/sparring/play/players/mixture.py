@@ -62,13 +62,13 @@ class Mixture:
         """
         shares: dict[PlayerRef, float] = {}
         for text, weight in self.weights.items():
-            who = self._players[text]
-            players: Sequence[PlayerRef] = (who,)
+            entry = self._players[text]
+            players: Sequence[PlayerRef] = (entry,)
             if text == PAST:
                 players = members
-            elif who.kind == "snapshot" and not (
-                who in members
-                or (who.of(MAIN) in members and not any(member.name for member in members))
+            elif entry.kind == "snapshot" and not (
+                entry in members
+                or (entry.of(MAIN) in members and not any(member.name for member in members))
             ):
                 players = ()
             for player in players if weight else ():
@@ -135,8 +135,8 @@ class Mixture:
 
 
 def _bot(text: str) -> PlayerRef:
-    who = ref(text)
-    return who if who.kind == "bot" else bot(text)
+    player = ref(text)
+    return player if player.kind == "bot" else bot(text)
 
 
 def mixture(*, players: dict[str, float]) -> Agent:
@@ -169,11 +169,11 @@ def mixture(*, players: dict[str, float]) -> Agent:
     Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
     learning", 2017 (the mixed strategies of policy-space response oracles).
     """
-    wrong = [text for text, weight in players.items() if not 0 <= weight < math.inf]
-    if wrong:
+    invalid = [text for text, weight in players.items() if not 0 <= weight < math.inf]
+    if invalid:
         raise ConfigError(
-            f"mixture: the weight of {quoted(wrong[0])} is {players[wrong[0]]!r}; write a number "
-            "of at least 0."
+            f"mixture: the weight of {quoted(invalid[0])} is {players[invalid[0]]!r}; write a "
+            "number of at least 0."
         )
     if not any(players.values()):
         raise ConfigError(
@@ -220,8 +220,8 @@ class MemberMixture(Mixture):
         super().__init__({str(member): weight for member, weight in self.members.items()})
         self._agent_of = agent_of
         self.notes = tuple(notes)
-        apart = second is not None
-        self._apart = tuple(MemberMixture(side, agent_of) for side in self.sides if apart)
+        has_two_sides = second is not None
+        self._apart = tuple(MemberMixture(side, agent_of) for side in self.sides if has_two_sides)
 
     def __str__(self) -> str:
         """Return the weights in words."""
@@ -293,8 +293,8 @@ class MemberMixture(Mixture):
             reaches.append(logs[place] + np.array(log_reach, dtype=np.float64))
             parts.append(scorer.action_logprobs(queries))
         reach = np.array(reaches)
-        nobody = ~np.isfinite(reach).any(axis=0)
-        reach[:, nobody] = logs[:, nobody]
+        is_unreached = ~np.isfinite(reach).any(axis=0)
+        reach[:, is_unreached] = logs[:, is_unreached]
         weights = np.exp(reach - np.logaddexp.reduce(reach, axis=0))
         return [
             _mean([rows[number] for rows in parts], weights[:, number])

@@ -206,7 +206,7 @@ class PolicyAgents:
         """Yield sampled replies with the places of their turns, as the backend finishes them.
 
         Args:
-            asked: the agents and their turns.
+            calls: the agents and their turns.
 
         Raises:
             ModelError: as for ``PolicyAgent.act``.

@@ -108,8 +108,8 @@ class WerewolfBot(DescribedAgent):
             first = [[ABSTAIN]] if wary and position.setup.abstain else []
             return [*first, *_ranked(names, scores)]
         if kind == SEER:
-            known = {e.target for e in position.seen(seat) if e.kind == "look"}
-            return _ranked(names, {n: float(n not in known) for n in names})
+            looked_at = {e.target for e in position.seen(seat) if e.kind == "look"}
+            return _ranked(names, {n: float(n not in looked_at) for n in names})
         if kind != WOLF:
             return [[name_of(position.places[seat])]]  # the doctor saves itself
         first = [[name_of(position.proposed)]] if position.phase == "decide" else []
@@ -124,12 +124,12 @@ class WerewolfBot(DescribedAgent):
             if event.kind == "look":
                 scores[event.target] += 100.0 if event.word == WOLF else -100.0
             elif event.kind == "say" and event.who != me:
-                verb, *rest = phrase_of(event).split()
-                target = number_of(rest[0]) if rest and verb != "claim" else -1
+                verb, *words = phrase_of(event).split()
+                target = number_of(words[0]) if words and verb != "claim" else -1
                 if target not in scores:
                     continue
                 if verb == SEER:
-                    wolf = rest[1] == WOLF
+                    wolf = words[1] == WOLF
                     scores[event.who if target == me and wolf else target] += 10 if wolf else -10
                 elif verb in ("accuse", "support"):
                     scores[target] += 1.0 if verb == "accuse" else -1.0
@@ -163,9 +163,9 @@ def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[st
 def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
     """Return a wolf's score of each target: a claimed seer, then the share of naming wolves."""
     position = play.position
-    named = victims(position.seen(seat))
+    names = victims(position.seen(seat))
     return {
-        place: _claims_seer(play, place) + named.count(name_of(place)) / (len(named) + 1)
+        place: _claims_seer(play, place) + names.count(name_of(place)) / (len(names) + 1)
         for place in position.targets(seat)
     }
 

@@ -37,7 +37,7 @@ class MetaGame:
             members oldest first. At least two sides.
         symmetric: whether two sides have one population. Then payoffs[1] is payoffs[0].T, and
             solvers give both sides the same distribution.
-        counts: number of plays of each cell, infinite where a payoff is exact; None: all payoffs
+        counts: number of episodes of each cell, infinite where a payoff is exact; None: all payoffs
             are exact.
         wins: win rate of the first side's member, [m_0, m_1], a draw being half a win; None:
             derived from payoffs where these are in [-1, 1].
@@ -242,7 +242,7 @@ def side_payoffs(
 
         payoffs_0 = (R_0 - R_1) / 2 = -payoffs_1
 
-    Members without plays in these sides have 0. A member may meet itself.
+    Members without episodes in these sides have 0. A member may meet itself.
 
     Args:
         book: the payoff book.
@@ -309,7 +309,7 @@ def answer_payoffs(
 
 
 def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
-    """Return a note on pairs of members without plays; "" where there are none.
+    """Return a note on pairs of members without episodes; "" where there are none.
 
     The note is "" for solvers without payoffs (``READS_PAYOFFS = False``). Where the sides have
     their own populations, a pair is a member of the first side and one of the second.
@@ -368,7 +368,7 @@ def pair_shares(
     solver: BoundPlugin,
     focus: float,
 ) -> list[float]:
-    """Return the share of all plays for each pair of members.
+    """Return the share of all episodes for each pair of members.
 
     With sigma the meta-strategy by the book so far, and s_ij the standard deviation of the returns
     of members i and j,

@@ -1,4 +1,4 @@
-"""The payoff book of a run: the results of plays between each two players.
+"""The payoff book of a run: the results of episodes between each two players.
 
 A row is of one environment and one ordered pair of players: the results of ``player``, whose side
 begins at ``seat``, against a side of ``opponent``. Rules of counting:
@@ -6,17 +6,17 @@ begins at ``seat``, against a side of ``opponent``. Rules of counting:
 - A finished play counts once for every ordered pair of its teams. The team with the larger return
   wins (the mean over its seats); equal returns are a draw. Each player of a team has the team's
   result.
-- A forfeited play counts for the pairs of the offending team, which lost, for any payoff of the
+- A forfeited episode counts for the pairs of the offending team, which lost, for any payoff of the
   forfeit. The other pairs have no result.
-- A truncated play (``rollout.max_turns`` or ``model.context``) has no result.
+- A truncated episode (``rollout.max_turns`` or ``model.context``) has no result.
 - Where all seats are one team nobody wins or loses: each pair of seats has its games and returns.
 - Two members may have exact results (``run.payoff_plays``), which plays do not change and which do
   not fade.
 
-The learner's rows are those of all its weights so far. With ``league.payoff_decay`` older plays
+The learner's rows are those of all its weights so far. With ``league.payoff_decay`` older episodes
 count less: the book's numbers are then sums of weights,
 
-    weight of a play of k steps ago = (1 - payoff_decay)^k
+    weight of an episode of k steps ago = (1 - payoff_decay)^k
 
 Plays of a group share a deal, and are not independent. A row whose groups have several plays also
 has sums over groups, for the intervals. Old books without these sums count plays as independent.
@@ -46,9 +46,9 @@ TIE = 1e-9  # tolerance of equal numbers, relative or absolute
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupSums:
-    """Sums over groups of plays that share a deal, for the error of a mean over all plays.
+    """Sums over groups of episodes that share a deal, for the error of a mean over all episodes.
 
-    With S the sum of a figure over the plays of a group, and n the number of these plays.
+    With S the sum of a figure over the episodes of a group, and n the number of these episodes.
 
     Args:
         count: groups.
@@ -72,7 +72,7 @@ class GroupSums:
         )
 
     def spread(self, mean: float) -> float:
-        """Return the sum over groups of (S - mean n)^2, with the mean of all plays."""
+        """Return the sum over groups of (S - mean n)^2, with the mean of all episodes."""
         return max(self.squares - 2 * mean * self.products + mean * mean * self.sizes, 0.0)
 
 
@@ -84,17 +84,17 @@ class Results:
     ``games`` is 1, and ``squares`` has no meaning. Exact results plus plays are the exact results.
 
     Args:
-        games: number of plays that count.
-        wins: number of plays that the player won.
+        games: number of episodes that count.
+        wins: number of episodes that the player won.
         draws: number of draws.
-        losses: number of plays that it lost.
+        losses: number of episodes that it lost.
         returns: sum of its returns, in the environment's units.
         squares: sum of the squares of its returns; None: unknown, in old checkpoints.
         exact: whether they were computed from the players' policies.
         return_groups: of its returns, by groups of plays that share a deal; None: each play is a
             group, or ``squares`` is unknown.
         win_groups: of its wins in the same groups, a draw being half a win, without plays in which
-            nobody wins; None: each play is a group.
+            nobody wins; None: each episode is a group.
     """
 
     games: float = 0
@@ -150,14 +150,14 @@ class Results:
         )
 
     def sums_of_returns(self) -> GroupSums:
-        """Return the sums of returns by groups; by default each play is a group."""
+        """Return the sums of returns by groups; by default each episode is a group."""
         if self.return_groups is not None:
             return self.return_groups
         plain = {"sizes": self.games, "products": self.returns, "squares": self.squares or 0.0}
         return GroupSums(count=self.games, **plain)
 
     def sums_of_wins(self) -> GroupSums:
-        """Return the sums of wins by groups; by default each play is a group."""
+        """Return the sums of wins by groups; by default each episode is a group."""
         if self.win_groups is not None:
             return self.win_groups
         wins, squares = self.wins + self.draws / 2, self.wins + self.draws / 4
@@ -165,7 +165,7 @@ class Results:
 
     @property
     def decided(self) -> float:
-        """Number of plays that were won, drawn or lost."""
+        """Number of episodes that were won, drawn or lost."""
         return self.wins + self.draws + self.losses
 
     @property
@@ -208,7 +208,7 @@ class Results:
         return self.mean_return - half, self.mean_return + half
 
     def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends of Wilson's interval of the win rate; [0, 1] without decided plays.
+        """Return the ends of Wilson's interval of the win rate; [0, 1] without decided episodes.
 
         A draw is half a win; the interval is conservative with draws and with decay. Plays of a
         group share a deal, and count as fewer (``_independent_plays``). For exact results both ends
@@ -222,14 +222,14 @@ class Results:
     def _independent_plays(self, level: float) -> float:
         """Return the effective number of independent plays for the win rate.
 
-        With n plays in G groups, of win rate p, each play w in {0, 1/2, 1} and each group W,
+        With n episodes in G groups, of win rate p, each episode w in {0, 1/2, 1} and each group W,
 
             design effect = [G / (G - 1) sum over groups of (W - p n_g)^2]
                             / [n / (n - 1) sum over plays of (w - p)^2], at least 1
             plays = n / design effect * (t_{n - 1} / t_{G - 1})^2
 
-        (Korn and Graubard, 1998). Where all plays have one result, the correlation in groups is
-        unknown, and each group counts as one play. A single group counts 0.
+        (Korn and Graubard, 1998). Where all episodes have one result, the correlation in groups is
+        unknown, and each group counts as one episode. A single group counts 0.
         """
         groups, plays, rate = self.win_groups, self.decided, self.win_rate()
         if groups is None or not plays:
@@ -245,7 +245,7 @@ class Results:
         return plays / effect * fewer**2
 
     def win_rate(self, prior: float = 0.0) -> float:
-        """Return the share of wins, a draw being half a win; 0.5 without decided plays.
+        """Return the share of wins, a draw being half a win; 0.5 without decided episodes.
 
         Args:
             prior: number of draws that are added, unless the results are exact.
@@ -392,7 +392,7 @@ class Payoffs:
         """Return the book after one more step with these episodes.
 
         Args:
-            episodes: finished plays.
+            episodes: finished episodes.
             teams: the team of each seat, by the environment's label; by default every seat is a
                 team.
             decay: share of their weight that earlier results lose, in [0, 1).
@@ -496,11 +496,11 @@ def _results_of(numbers: Sequence[float]) -> Results:
 
 
 def _grouped(results: Results, earlier: Results, groups: Sequence[Sequence[float]]) -> Results:
-    """Return results with sums over groups, unless each play is a group.
+    """Return results with sums over groups, unless each episode is a group.
 
     Args:
-        results: with the plays of all groups.
-        earlier: without these plays.
+        results: with the episodes of all groups.
+        earlier: without these episodes.
         groups: of each new one the number of plays, the sum of returns, decided plays, and wins.
     """
     if earlier.win_groups is None and all(group[0] == 1 for group in groups):
@@ -552,7 +552,7 @@ def _results(
 def meetings_of(
     game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], apart: bool
 ) -> tuple[tuple[Row, int, int], ...]:
-    """Return the rows of a play's ordered pairs, with the numbers of their sides.
+    """Return the rows of an episode's ordered pairs, with the numbers of their sides.
 
     Where all seats are one team, each seat counts as a side.
 

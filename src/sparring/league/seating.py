@@ -115,7 +115,7 @@ def starts(
         payoffs: the payoff book; empty if None.
         bots: names of the run's bots.
         seats: returns the policy of each seat, and whether it is trained; None: ``main``, trained.
-        mixtures: the bots that are mixtures, of which each play draws a player.
+        mixtures: the bots that are mixtures, of which each episode draws a player.
         learners: of the league, each with a matchmaker; (): one learner, or one per role.
         tags: tag of each of them, by its name.
         live: the only one of them that learns now; empty: all do.

@@ -184,7 +184,7 @@ class _AttemptWalk:
         self._silent = {"": np.ones(len(opponents))}  # where the opponent is not due
 
     def visit(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
-        """Add a play and everything that can follow it.
+        """Add an episode and everything that can follow it.
 
         Args:
             play: the current position; it is not changed.

@@ -20,8 +20,8 @@ Estimators that read playout values (``vine_ppo``) get those of games that the t
 game's, and are still compared with the game's return.
 
 An estimator whose head predicts contributions (``CRITIC``) reads those of a fitted head as
-``value_after``: with perfect recall they are the differences of Q along a play and, at a seat's
-last turn, the mean return of the plays that end there.
+``value_after``: with perfect recall they are the differences of Q along an episode and, at a seat's
+last turn, the mean return of the episodes that end there.
 
 Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) also get one from
 a judge that knows the exact values (``LabEpisodes.judgements``); all others see the game's rewards.

@@ -224,7 +224,7 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
 
 
 def _of_mixture(game: Environment, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
-    """Return the figures of a mixture; each team draws one member per play."""
+    """Return the figures of a mixture; each team draws one member per episode."""
     check_states(base_game(game), info_states)
     teams, name = tuple(teams_of(game)), game.name
     members = list(mixture.shares())

@@ -352,7 +352,7 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
 def estimate_histories(game: GameRules, *, probes: int = _PROBES) -> float:
     """Return an unbiased estimate of the number of terminal histories from fixed random plays.
 
-    A play that meets branching factors b_1 .. b_n estimates b_1 * ... * b_n (Knuth, 1975,
+    An episode that meets branching factors b_1 .. b_n estimates b_1 * ... * b_n (Knuth, 1975,
     "Estimating the efficiency of backtrack programs"). The estimate is the mean over ``probes``
     plays, each stopped at ``_PROBE_CAP``.
     """

@@ -295,10 +295,10 @@ class SelfPlayReport:
     Args:
         game: the game's name.
         starts: label of the initial states; see ``Starts.label``.
-        plays: number of plays.
+        plays: number of episodes.
         distinct: number of different courses of play.
-        commonest: number of plays of the commonest course.
-        turns: mean number of replies per play, all seats.
+        commonest: number of episodes of the commonest course.
+        turns: mean number of replies per episode, all seats.
         illegal: share of replies that are illegal; games are clusters.
         returns: mean return of each role, in the game's units.
         figures: means of the environment's own figures, by name; seats without one are skipped.
@@ -326,19 +326,19 @@ def self_plays(
 ) -> SelfPlayReport:
     """Play an agent against itself, in all seats.
 
-    Every play has its own deal and draws, so a longer series begins with the same plays.
+    Every episode has its own deal and draws, so a longer series begins with the same episodes.
 
     Args:
         starts: initial states, with the game.
         agent: plays every seat.
-        plays: number of plays; at least 2, for an interval.
+        plays: number of episodes; at least 2, for an interval.
         stream: the source of all draws.
         level: confidence level of the interval.
         in_flight: concurrent plays; see ``rollout_teams``.
 
     Raises:
-        ConfigError: fewer than 2 plays.
-        RolloutError: a play could not begin or go on.
+        ConfigError: fewer than 2 episodes.
+        RolloutError: an episode could not begin or go on.
     """
     if plays < 2:
         raise ConfigError(
@@ -391,7 +391,7 @@ def _mean_over_seats(values: Sequence[float]) -> float | None:
 
 
 def course(episode: Episode) -> Hashable:
-    """Return the actions of a play with their seats and order.
+    """Return the actions of an episode with their seats and order.
 
     All illegal replies count as the same action. Chance is visible only through the seats' actions.
     """

@@ -144,7 +144,7 @@ def judged_turns(
 
     Raises:
         OracleError: the oracle does not cover the game, or refuses a state.
-        RolloutError: an episode is not a play of this game.
+        RolloutError: an episode is not of this game.
     """
     of_agent = [replace(e, trained=tuple(name == agent for name in e.agents)) for e in episodes]
     counts = [len(turns_of(episode, agent)) for episode in of_agent]

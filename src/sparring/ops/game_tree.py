@@ -101,7 +101,7 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
 
 
 def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray]) -> FloatArray:
-    """Return a seat's mean return over the plays in which a move was its last one, per move.
+    """Return a seat's mean return over the episodes in which a move was its last one, per move.
 
     Args:
         tree: every history.

@@ -7,7 +7,7 @@ policy and s(I) the sequence that leads to information state I, its realisation 
 
 and the expected return of seat p is x^T A_p y, with A_p[i, j] the returns of seat p, weighted by
 chance, at the ends with last sequences i and j (Koller, Megiddo and von Stengel, 1994). The plan of
-a mixture, drawn once per play, is the weighted mean of the plans. Needs perfect recall.
+a mixture, drawn once per episode, is the weighted mean of the plans. Needs perfect recall.
 
 ``equilibrium`` solves zero-sum games by linear programming. With x and y the realisation plans of
 seats 0 and 1, A the payoffs to seat 0 by last sequences, and E x = e, F y = f the constraints of

@@ -5,7 +5,7 @@ one is *committed*, and the play goes on from there; all K are recorded as one s
 is drawn from the stream of a decision without candidates, so a run in which reply 0 is always
 committed equals a run without candidates.
 
-Plays of user-defined environments are checked; those of OpenSpiel's games are not. A fault is a
+Episodes of user-defined environments are checked; those of OpenSpiel's games are not. A fault is a
 ``GameError``: the play's group is dropped and counted, and the log says what to mend.
 """
 
@@ -231,7 +231,7 @@ def sampled_tokens(turn: Turn) -> int:
 def finished_turns(
     drafts: Sequence[Draft], names: Sequence[str], returns: tuple[float, ...]
 ) -> tuple[Turn, ...]:
-    """Return the turns of a finished play, with the candidates that were not played.
+    """Return the turns of a finished episode, with the candidates that were not played.
 
     The game reward of a turn is the change of its seat's payoff up to the seat's next turn.
     """
@@ -745,7 +745,7 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
     """Replay the first turns of another play of this deal, without the other candidates.
 
     Raises:
-        GameError: the turns are of another play, or do not end with a moment.
+        GameError: the turns are of another episode, or do not end with a moment.
     """
     spec, place = episode.spec, 0
     redealt_play = episode.play if spec.redealt and isinstance(episode.play, Redealable) else None

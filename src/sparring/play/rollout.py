@@ -1,11 +1,11 @@
-"""Rollouts: many plays at once, none of which waits for another.
+"""Rollouts: many episodes at once, none of which waits for another.
 
 A play goes on as soon as it has the replies to its own moment. All decisions that are due at one
 time are sent in one call per player, so that samplers get large batches; players with an equal
 ``together`` (``players.base``) share one call.
 
-Every play has its own streams, so its draws depend neither on the order of replies nor on the
-number of plays in flight. With an ``invariant`` sampler the same holds for every bit of its
+Every episode has its own streams, so its draws depend neither on the order of replies nor on the
+number of episodes in flight. With an ``invariant`` sampler the same holds for every bit of its
 log-probabilities.
 
 A generator of type ``EpisodeRequests`` yields specs and is sent their rollout. The caller plays
@@ -43,7 +43,7 @@ Judge = Callable[[Sequence[SearchablePlay], Sequence[Stream]], Sequence[Verdict 
 
 
 class _RunningPlay:
-    """A play in progress, its due turns, and the replies to them."""
+    """An episode in progress, its due turns, and the replies to them."""
 
     __slots__ = ("attempt", "episode", "fault", "index", "num_missing", "replies", "turns")
 
@@ -86,10 +86,10 @@ class PlayLoop:
     def run(
         self, on_finished: Callable[[int], None] | None, between: Callable[[], None] | None = None
     ) -> None:
-        """Play until all plays have ended; on an exception, close all calls and plays.
+        """Play until all episodes have ended; on an exception, close all calls and plays.
 
         Args:
-            on_finished: called with the number of finished plays, whenever it rises.
+            on_finished: called with the number of finished episodes, whenever it rises.
             between: called while no call is under way; it may change the players' weights.
         """
         try:
@@ -146,7 +146,7 @@ class PlayLoop:
             self._flights.append((flight, pending))
 
     def _receive(self) -> list[_RunningPlay]:
-        """Take the replies that have arrived, and return the plays that can go on."""
+        """Take the replies that have arrived, and return the episodes that can go on."""
         arrived: list[_RunningPlay] = []
         has_reply = False
         for flight, pending in self._flights:
@@ -209,7 +209,7 @@ class PlayLoop:
     def _grade_candidates(
         self, arrived: Sequence[_RunningPlay], rule: Candidates
     ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
-        """Judge all candidates in one call; return the plays and their scores, by play index."""
+        """Judge all candidates in one call; return the episodes and their scores, by play index."""
         complete: list[_RunningPlay] = []
         with PluginCall(_game) as call:
             for play in arrived:
@@ -297,7 +297,7 @@ class RolloutCounts:
     dropped_groups: frozenset[int] = frozenset()
     judging: float = field(default=0.0, compare=False)  # seconds
     scored: tuple[Any, ...] = ()  # see ``engine.logprob_check``
-    # the reason of each play that failed beyond its retries; unknown for plays on workers
+    # the reason of each episode that failed beyond its retries; unknown for plays on workers
     failures: tuple[str, ...] = field(default=(), compare=False)
 
     def __add__(self, other: RolloutCounts) -> RolloutCounts:
@@ -359,7 +359,7 @@ class StartedRollout:
     """A rollout that has been started.
 
     Args:
-        result: waits for the plays and returns their rollout; must be called once.
+        result: waits for the episodes and returns their rollout; must be called once.
         there: whether ``result`` would return at once.
     """
 

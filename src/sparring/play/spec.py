@@ -210,7 +210,7 @@ def untrained_spec(
     stream: Stream,
     deal: Stream | None = None,
 ) -> EpisodeSpec:
-    """Return the spec of a play without trained seats, which is its own group.
+    """Return the spec of an episode without trained seats, which is its own group.
 
     Args:
         game: the environment.

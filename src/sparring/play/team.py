@@ -22,7 +22,7 @@ class Team:
         name: of the player.
         at: returns the agent of a seat of an environment.
         games: the environments that may be given by name.
-        in_flight: number of plays at once; None: no limit.
+        in_flight: number of episodes at once; None: no limit.
     """
 
     renderer: Any = None
@@ -82,7 +82,7 @@ def play_teams(
     """Return all episodes of ``rollout_teams``; arguments are the same.
 
     Raises:
-        RolloutError: a play failed beyond its retries, so that the list would be shorter.
+        RolloutError: an episode failed beyond its retries, so that the list would be shorter.
         ConfigError: a mixture has players that only a run has.
     """
     return rollout_teams(specs, agents, **options).require_all(len(specs))
@@ -98,7 +98,7 @@ def rollout_teams(
     """Play specs as ``play.rollout.rollout`` does, where agents may be teams and mixtures.
 
     Args:
-        specs: the plays.
+        specs: the episodes.
         agents: by the text forms of the players in the specs; records have these names.
         in_flight: plays at once; None: the smallest limit of an agent, 64 if none has a limit.
         options: of ``rollout``.
@@ -131,10 +131,10 @@ class SeatedEpisodes(NamedTuple):
 
 
 def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> SeatedEpisodes:
-    """Return the plays with single agents in place of teams and mixtures (see ``renamed``).
+    """Return the episodes with single agents in place of teams and mixtures (see ``renamed``).
 
     Args:
-        specs: the plays.
+        specs: the episodes.
         agents: by the text forms of the players in the specs; they may be teams and mixtures.
 
     Raises:
@@ -182,7 +182,7 @@ def renamed(episode: Episode, mixture_of: Mapping[str, str]) -> Episode:
     """Return the episode with the names of teams and mixtures.
 
     Args:
-        episode: of a play of ``seat_single_agents``.
+        episode: of an episode of ``seat_single_agents``.
         mixture_of: of the same.
     """
     if not mixture_of:

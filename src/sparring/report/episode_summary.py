@@ -1,4 +1,4 @@
-"""Summary of a finished play for the person who played: the end, hidden facts, every move."""
+"""Summary of a finished episode for the person who played: the end, hidden facts, every move."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ending(game: Environment, episode: Episode, seat: int) -> str:
 
     Args:
         game: the environment of the episode, in any style.
-        episode: a finished play.
+        episode: a finished episode.
         seat: the viewer's.
     """
     state = replay(game, episode)[-1]
@@ -73,7 +73,7 @@ def moves(
 
     Args:
         game: the environment of the episode.
-        episode: a finished play.
+        episode: a finished episode.
         policy: the agent whose probabilities are shown, if it has any.
         name: the policy's in ``episode.agents``.
         names: displayed names of the agents, by their names in the episode.
@@ -98,7 +98,7 @@ def reply_lines(episode: Episode, names: dict[str, str]) -> list[str]:
     """Return a line per turn: player and reply.
 
     Args:
-        episode: a finished play.
+        episode: a finished episode.
         names: displayed names of the players, by their names in the episode.
     """
     called, lines = _names(episode, names), []
@@ -130,7 +130,7 @@ def policy_probabilities(
 
     Args:
         game: the environment of the episode.
-        episode: a finished play.
+        episode: a finished episode.
         policy: the agent whose probabilities are returned, if it has any.
         name: the policy's in ``episode.agents``.
     """

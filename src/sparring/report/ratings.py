@@ -42,7 +42,7 @@ class PairResults(NamedTuple):
         win_rate: share of wins, a draw counting half; None if nothing was decided.
         low: lower end of the win rate's interval of 95 %.
         high: upper end.
-        exact: whether the results are computed from the players' policies, without plays.
+        exact: whether the results are computed from the players' policies, without episodes.
         return_low: lower end of the mean return's interval of 95 %; None with fewer than two plays
             or groups of one deal, and in checkpoints that lack it.
         return_high: upper end.

@@ -46,7 +46,7 @@ Start = tuple[str, str]  # environment, first words
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChosenPlay:
-    """A play of the run that was chosen for the page.
+    """An episode of the run that was chosen for the page.
 
     Args:
         when: early, middle or late.

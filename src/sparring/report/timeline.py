@@ -1,4 +1,4 @@
-"""Timeline of a play as text and SVG: a row per seat, a column per moment.
+"""Timeline of an episode as text and SVG: a row per seat, a column per moment.
 
 A moment has one decision of each seat that acts at the same time. The critical path has one turn of
 each moment: the turns that determined the length of the play.
@@ -25,7 +25,7 @@ LETTERS = 14  # of a role's name in the picture
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """The acting seats of a play by moment.
+    """The acting seats of an episode by moment.
 
     Args:
         roles: name of each seat.
@@ -58,7 +58,7 @@ class Timeline:
 
 
 def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
-    """Return the timeline of a play.
+    """Return the timeline of an episode.
 
     The critical path is built from the end. In the last moment it takes the seat with the longest
     unbroken series of turns, the first of equals. In each earlier moment it keeps this seat if the
@@ -66,7 +66,7 @@ def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
 
     Args:
         roles: name of each seat.
-        turns: of a play, in order.
+        turns: of an episode, in order.
     """
     order = sorted(range(len(turns)), key=lambda number: (turns[number].moment, number))
     moments = [
@@ -108,7 +108,7 @@ def timeline_of(episode: Episode) -> Timeline:
 
 
 def summary(line: Timeline) -> str:
-    """Return a sentence on the length of a play."""
+    """Return a sentence on the length of an episode."""
     count, moments = len(line.seats), len(line.moments)
     shares = Counter(line.leads()).most_common()
     path = ", ".join(f"{turns} of {line.roles[seat]}" for seat, turns in shares[:4])

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchRequest:
-    """The input of a matchmaker: one initial state, whose plays share the seating.
+    """The input of a matchmaker: one initial state, whose episodes share the seating.
 
     Args:
         environment: to be played.

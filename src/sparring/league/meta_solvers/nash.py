@@ -23,7 +23,7 @@ def nash(game: MetaGame) -> MetaStrategy:
     which changes no equilibrium. Where all payoffs are equal the answer is uniform.
     Pitfalls: among several equilibria the choice is arbitrary: a copy of a member has all of its
     weight or none, and noise in the payoffs moves the support. ``max_entropy_nash`` has one answer,
-    and ``projected_replicator`` moves less. Payoffs of few plays give wrong supports.
+    and ``projected_replicator`` moves less. Payoffs of few episodes give wrong supports.
     Reference: von Neumann, 1928; McMahan, Gordon and Blum, 2003 (double oracle); Lanctot et al.,
     2017 (arXiv 1711.00832), PSRO.
     Verified by: tests/league/meta_solvers/test_nash.py.

@@ -32,7 +32,7 @@ def gate(
 
         due = a >= every  and  (min over j of p_j > rate  or  a >= longest * every)
 
-    With ``earned``, and r_j the learner's mean return in plays against j, r_j > earned replaces
+    With ``earned``, and r_j the learner's mean return in episodes against j, r_j > earned replaces
     p_j > rate.
 
     Pitfalls: where the size of wins differs, as in poker, a best response may not win more often
@@ -51,7 +51,7 @@ def gate(
         against: "members" (default), all snapshots; "newest", the newest one of each learner;
             "learners", the other learners with their current weights.
         tags: of the opponents that count; null (default): all.
-        least: smallest number of decided plays against each of them. Default 20.
+        least: smallest number of decided episodes against each of them. Default 20.
         longest: multiple of ``league.every`` after which a snapshot is due in any case, at least 1.
             Default 2.
         earned: mean return, in the environment's units, that must be exceeded instead of ``rate``.

@@ -25,7 +25,7 @@ class PendingTurn(NamedTuple):
 
     ``state`` is the play, see ``environments.base``. ``ids`` are the exact token ids of the seat's
     conversation, for agents with a renderer, else empty. ``stream`` belongs to this turn alone:
-    draws never depend on other plays.
+    draws never depend on other episodes.
     """
 
     state: Play
@@ -118,7 +118,7 @@ class HasSampler(Protocol):
 
 @runtime_checkable
 class HasInFlight(Protocol):
-    """An agent with a limit on the number of plays at once; None: no limit."""
+    """An agent with a limit on the number of episodes at once; None: no limit."""
 
     in_flight: int | None
 

@@ -41,7 +41,7 @@ class BestOfN:
         """Return the best of several replies per pending turn.
 
         Raises:
-            GameError: a play cannot be copied for the oracle.
+            GameError: an episode cannot be copied for the oracle.
         """
         counts = [1 if turn.memory is not None else self.count for turn in turns]
         samples = [

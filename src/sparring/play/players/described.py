@@ -29,7 +29,7 @@ class HasChances(Protocol):
         """Return the probabilities of the legal actions of a due seat; 0 for missing ones.
 
         The result must be a function of what the seat knows of the current play: inside ``trial``
-        and ``repeated`` earlier plays do not count.
+        and ``repeated`` earlier episodes do not count.
 
         Raises:
             GameError: the probabilities are unknown here.

@@ -1,4 +1,4 @@
-"""Mixtures of players, one of which is drawn for each play and team."""
+"""Mixtures of players, one of which is drawn for each episode and team."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PAST = "past"  # in a mixture: all snapshots of the league, with equal shares
 
 
 class Mixture:
-    """Players with weights, of which one is drawn for each play and team.
+    """Players with weights, of which one is drawn for each episode and team.
 
     A mixture does not act: ``play.team.play_teams`` and ``league.seating.starts`` put the drawn
     player into the seats of the team.
@@ -140,12 +140,12 @@ def _bot(text: str) -> PlayerRef:
 
 
 def mixture(*, players: dict[str, float]) -> Agent:
-    """One of several players, drawn for each play and team.
+    """One of several players, drawn for each episode and team.
 
     What: before a play begins one of the players is drawn by the weights, and fills all seats of
     the team. Every play and every team has its own draw. Records and the payoff book have the name
     of the drawn player.
-    When to use: as an opponent for training or evaluation that differs between plays, such as a
+    When to use: as an opponent for training or evaluation that differs between episodes, such as a
     population. In ``bots``, where a matchmaker seats it, it may have players of the run.
     Mathematics: with weights w,
 
@@ -189,7 +189,7 @@ def mixture(*, players: dict[str, float]) -> Agent:
 
 
 class MemberMixture(Mixture):
-    """Members of a league with weights, of which one is drawn for each play and team.
+    """Members of a league with weights, of which one is drawn for each episode and team.
 
     Args:
         weights: of the members; those of weight 0 are left out.

@@ -37,7 +37,7 @@ class PolicyAgent:
         params: length limit, temperature and truncation of the replies.
         name: of the agent.
         context: the context strategy, bound. null (default): full.
-        in_flight: number of plays at once. null (default): no limit.
+        in_flight: number of episodes at once. null (default): no limit.
     """
 
     sampler: Sampler

@@ -158,7 +158,7 @@ def starts(
                 number=number, stream=group_stream.child("seats"), learner=learner.player
             )
             seating = learner.matchmaker(request, progress=progress)
-        deal, drawn_seats = group_stream.child("deal"), _several(seating, mixtures)
+        deal, drawn_seats = group_stream.child("deal"), _mixtures(seating, mixtures)
         if arm.start is not None:
             first[arm.name] = shared, seating
             deal = root.child("starts").child(arm.game).child(arm.start)
@@ -171,7 +171,7 @@ def starts(
                     group_id=shared,
                     deal=deal,
                     stream=play,
-                    seats=_drawn(seating, drawn_seats, game, play, common["members"]),
+                    seats=_draw_players(seating, drawn_seats, game, play, common["members"]),
                     trained=seating.trained,
                     max_turns=limit,
                     arm=arm.name,
@@ -180,7 +180,7 @@ def starts(
     return specs
 
 
-def _several(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mapping[int, Mixture]:
+def _mixtures(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mapping[int, Mixture]:
     mixtures_by_seat: dict[int, Mixture] = {}
     for seat, player in enumerate(seating.seats):
         if isinstance(player, Mixture):
@@ -192,7 +192,7 @@ def _several(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mappin
     return mixtures_by_seat
 
 
-def _drawn(
+def _draw_players(
     seating: Seating,
     mixture_of_seat: Mapping[int, Mixture],
     game: Environment,

@@ -202,7 +202,7 @@ class GradientTree:
     def passing(self, *, last: bool) -> None:
         """Prepare the next pass; ``last`` says whether it is the last of a leaf on any rank."""
 
-    def mine(self, data: Pack, chosen: IntArray) -> IntArray:
+    def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
         """Return this rank's share of the chosen sequences for an update without leaves."""
         return chosen
 
@@ -210,7 +210,7 @@ class GradientTree:
         """Move the gradients of the next leaf from the parameters into the sums."""
         if self.count == 1:
             return
-        size, total = 1, self._taken()
+        size, total = 1, self._take_gradients()
         while self._sums and self._sums[-1][0] == size:
             total = self._sums.pop()[1] + total
             size *= 2
@@ -230,7 +230,7 @@ class GradientTree:
             gradient = part.view_as(parameter).to(parameter.dtype)
             parameter.grad = gradient if times else None
 
-    def _taken(self) -> Tensor:
+    def _take_gradients(self) -> Tensor:
         """Return all gradients as one float32 vector, then a 1 per parameter with a gradient.
 
         The gradients of the parameters are None afterwards.
@@ -304,7 +304,7 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
     optimizer.step()
     with torch.no_grad():
         size = float(
-            _whole(torch.nn.utils.get_total_norm(model.parameters()))
+            _full_norm(torch.nn.utils.get_total_norm(model.parameters()))
         )  # the norm is the cheapest check of all weights
     if not math.isfinite(size):
         raise DivergedError(
@@ -332,7 +332,7 @@ def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
     return float(norm)
 
 
-def _whole(norm: Tensor) -> Tensor:
+def _full_norm(norm: Tensor) -> Tensor:
     full: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
     return full
 

@@ -119,7 +119,7 @@ class LossReader(Reader):
     def _view(
         self, data: Pack, chosen: IntArray, targets: Targets, *, cut: bool
     ) -> tuple[IntArray, WholeMinibatch] | None:
-        """Return the result of ``_whole``, if losses need it before the gradients.
+        """Return the result of ``_whole_minibatch``, if losses need it before the gradients.
 
         None if no loss needs it, or if one forward pass holds the minibatch and computes it anyway.
 
@@ -136,10 +136,10 @@ class LossReader(Reader):
             passes = chunks(data, rows, self.micro_tokens, padded=self._padded)
             if len([*islice(passes, 2)]) == 1:
                 return None
-        return self._whole(data, chosen, targets)
+        return self._whole_minibatch(data, chosen, targets)
 
     @torch.no_grad()
-    def _whole(
+    def _whole_minibatch(
         self, data: Pack, chosen: IntArray, targets: Targets
     ) -> tuple[IntArray, WholeMinibatch]:
         columns: dict[str, list[Tensor]] = {}
@@ -650,7 +650,7 @@ class Learner(LossReader):
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
         chosen = data.fitting(self.model.context, "update of the warm-up")
-        for part, counts in self._passes(data, self.tree.mine(data, chosen), chosen):
+        for part, counts in self._passes(data, self.tree.select_rows(data, chosen), chosen):
             logprobs, _ = self._forward(self.model, part)
             loss = -logprobs[part.spread].sum() * counts / len(data.turn_of)
             self.gradients.backward(loss, logprobs)

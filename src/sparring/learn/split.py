@@ -275,7 +275,7 @@ class SplitGradientTree(GradientTree):
             self._beside = all_leaves[begin : begin + ranks]
             yield self._beside[self._learners.rank]
 
-    def mine(self, data: Pack, chosen: IntArray) -> IntArray:
+    def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
         """Return all chosen sequences on rank 0, and none elsewhere, for equal gradient bits."""
         self._beside = [chosen]
         return chosen if self._learners.rank == 0 else chosen[:0]
@@ -308,7 +308,7 @@ class SplitGradientTree(GradientTree):
                 rows = local(parameter.grad)
                 rows.copy_(part.view_as(rows))
 
-    def _taken(self) -> Tensor:
+    def _take_gradients(self) -> Tensor:
         """Return the parts of the gradients as one float32 vector, as ``GradientTree`` does."""
         gradients = [
             torch.zeros(part.numel(), device=part.device)

@@ -145,7 +145,7 @@ def rules_of(game: Environment) -> Trial:
             "the environment 'trial'."
         )
     if game.num_seats < 2:
-        raise ConfigError(f"{game.name} has one seat, and nobody to adapt to.")
+        raise ConfigError(f"{game.name} has one seat and no opponent; adaptation needs one.")
     return game
 
 

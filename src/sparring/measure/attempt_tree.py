@@ -536,7 +536,7 @@ def adaptation_ceiling(
     if role not in environment.roles:
         raise UnknownNameError(f"role of {environment.name}", role, environment.roles)
     if attempts < 1:
-        raise GameError(f"attempts={attempts} leaves nothing to play; write attempts=3.")
+        raise GameError(f"attempts={attempts} leaves no attempt to play; write attempts=3.")
     tree = attempt_tree(environment, environment.roles.index(role), opponents, reveal=reveal)
     prior = np.array([*pool.values()])
     solver = {objective: _Solver(tree, objective) for objective in ("last", "sum")}

@@ -37,15 +37,15 @@ class Starts:
         label: "unseen": none was seen in training; "seen": all were; "all": training draws from all
             initial states, or nearly all, so no others exist.
         game: the game, with the bank to draw from.
-        known: initial states seen in training.
-        inside: whether the played ones must be known (True) or unknown (False); None: no condition.
+        seen: initial states seen in training.
+        is_seen: whether the played states must be seen (True) or unseen (False); None: any.
         deals: the fixed deals of training, used in turn instead of draws.
     """
 
     label: Label
     game: Environment
-    known: frozenset[Hashable] = frozenset()
-    inside: bool | None = None
+    seen: frozenset[Hashable] = frozenset()
+    is_seen: bool | None = None
     deals: tuple[Stream, ...] = ()
 
     def deal(self, stream: Stream, number: int) -> Stream:
@@ -57,11 +57,11 @@ class Starts:
         draws = stream.child("deal")
         if self.deals:
             return self.deals[number % len(self.deals)]
-        if self.inside is None:
+        if self.is_seen is None:
             return draws
         for attempt in range(TRIES):
             deal = draws.child(attempt) if attempt else draws
-            if (_start(self.game, deal) in self.known) == self.inside:
+            if (_start(self.game, deal) in self.seen) == self.is_seen:
                 return deal
         raise GameError(
             f"{self.game.name}: none of {TRIES} deals is {self.label}; give the game a larger bank."
@@ -150,7 +150,7 @@ def measured_starts(game: Environment, training: SeenInitialStates) -> tuple[Sta
     other = game if unseen_share >= LEAST else another_bank(game)
     if other is None or (other is not game and _unseen_share(other, seen_states) < LEAST):
         return (all_starts(game),)
-    unseen = Starts(label="unseen", game=other, known=seen_states, inside=False)
+    unseen = Starts(label="unseen", game=other, seen=seen_states, is_seen=False)
     seen = _seen_starts(game, training, seen_states, unseen_share)
     return (unseen,) if seen is None else (unseen, seen)
 
@@ -169,7 +169,7 @@ def _seen_starts(
     if twin is not None:
         return Starts(label="seen", game=game, deals=training.deals(twin))
     return (
-        Starts(label="seen", game=game, known=seen, inside=True) if 1.0 - unseen >= LEAST else None
+        Starts(label="seen", game=game, seen=seen, is_seen=True) if 1.0 - unseen >= LEAST else None
     )
 
 

@@ -101,12 +101,10 @@ def option_values(suite: str, place: int, row: Any) -> tuple[str, list[Any]] | N
     if not isinstance(row.get("name"), str) or f"{{{option}}}" not in row["name"]:
         raise ConfigError(
             f"{key}: the row's name, {quoted(row.get('name'))}, has no {{{option}}}, so that its "
-            f"rows cannot be told apart; {EXAMPLE}."
+            f"rows have equal names; {EXAMPLE}."
         )
     if isinstance(row.get("options"), Mapping) and option in row["options"]:
-        raise ConfigError(
-            f"{key}: the option {option!r} stands below options as well; write it once."
-        )
+        raise ConfigError(f"{key}: the option {option!r} is under options as well; write it once.")
     return str(option), values
 
 
@@ -144,7 +142,7 @@ class _Entry(Strict):
         twice = sorted(beside.keys() & data.get("options", {}).keys())
         if twice:
             raise ValueError(
-                f"the option {twice[0]} stands beside the name and below options; write it once"
+                f"the option {twice[0]} is both beside the name and under options; write it once"
             )
         name_entry = {key: data[key] for key in ("name",) if key in data}
         return {**name_entry, "options": {**data.get("options", {}), **beside}}

@@ -197,7 +197,7 @@ def most_even(matrix: FloatArray) -> FloatArray:
     if half == 0.0:
         return np.full(len(matrix), 1.0 / len(matrix))
     value = maximin(scaled)[1]
-    inner = _within(scaled, value)
+    inner = _interior_optimum(scaled, value)
     rows = np.flatnonzero(inner > PLAYED)
     tight = inner @ scaled - value < TIGHT
     strategy = np.zeros(len(matrix))
@@ -205,7 +205,7 @@ def most_even(matrix: FloatArray) -> FloatArray:
     return strategy
 
 
-def _within(matrix: FloatArray, value: float) -> FloatArray:
+def _interior_optimum(matrix: FloatArray, value: float) -> FloatArray:
     """Return an optimal strategy that plays every row that some optimal strategy plays."""
     rows, columns = matrix.shape
     sums = np.zeros(rows)

@@ -1,12 +1,12 @@
-"""One episode while it is played: prompts to the due seats, their replies, and the record.
+"""An episode in play: prompts to the due seats, their replies, and the record.
 
 With candidates, the policy gives K replies to every prompt of a trained seat. Each reply is judged,
-one is *committed*, and the play goes on from there; all K are recorded as one state group. Reply 0
-is drawn from the stream of a decision without candidates, so a run in which reply 0 is always
+one is *committed*, and the episode goes on from there; all K are recorded as one state group. Reply
+0 is drawn from the stream of a decision without candidates, so a run in which reply 0 is always
 committed equals a run without candidates.
 
 Episodes of user-defined environments are checked; those of OpenSpiel's games are not. A fault is a
-``GameError``: the play's group is dropped and counted, and the log says what to mend.
+``GameError``: the group is dropped and counted, and the log says what to mend.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class Draft:
     """A turn under construction: the due decision, then its reply and the action played.
 
     Attributes:
-        number: of the decision in the play, from 1; those of one moment count in order of seats.
+        number: of the decision in the episode, from 1; in one moment in order of seats.
         seat: of the decision.
-        turn_index: index of the turn among those of the seat, from 0.
+        turn_index: index of the turn among the turns of the seat, from 0.
         observation: of the seat.
         returns: payoffs so far, [num_seats].
         prompt: the observation's text, preceded by a notice if the last reply was illegal.
         legal: the legal actions; None: any text.
         moment: number of the moment in the play; equal for simultaneous decisions.
         memory: whether the reply is a memory, which moves no play.
-        named: the action in the reply, legal or not.
+        read_action: the action in the reply, legal or not.
         action: the action that is played.
         candidate: number of the reply among those to one prompt.
         num_replies: how many replies the prompt has.
@@ -70,24 +70,14 @@ class Draft:
     """
 
     __slots__ = (
-        *("action", "candidate", "conversation", "event", "legal", "memory", "moment", "named"),
-        *(
-            "number",
-            "observation",
-            "others",
-            "penalty",
-            "reply",
-            "returns",
-            "score",
-            "seat",
-            "segments",
-        ),
-        *("num_replies", "prompt", "turn_index", "verdict"),
+        *("action", "candidate", "conversation", "event", "legal", "memory", "moment", "number"),
+        *("num_replies", "observation", "others", "penalty", "prompt", "read_action", "reply"),
+        *("returns", "score", "seat", "segments", "turn_index", "verdict"),
     )
 
     reply: Reply
     event: TurnEvent
-    named: str | None
+    read_action: str | None
 
     def __init__(
         self,
@@ -161,7 +151,7 @@ class Draft:
 
     @property
     def penalty_rewards(self) -> dict[str, float]:
-        """The reward of an illegal reply by itself."""
+        """The reward of this reply if it is illegal."""
         return {"illegal": -self.penalty} if self.penalty else {}
 
 
@@ -302,7 +292,7 @@ def committed_candidate(
     Args:
         scores: of the replies; None, where a reply was not judged, is below all scores.
         commit: "best", the first of the largest score; "any_best", one of these, drawn uniformly;
-            "random", reply 0, as all replies are drawn alike.
+            "random", reply 0, as all replies have the same distribution.
         explore: probability of "random" instead.
         stream: of the decision.
     """
@@ -325,13 +315,13 @@ def correction(
         played: the random action in its place, or None if the seat may try again.
     """
     if isinstance(environment, HasCorrection):
-        return environment.correction(play, draft.named, played)
+        return environment.correction(play, draft.read_action, played)
     if environment.brief:  # the vocabulary is small
         return draft.observation.text if played is None else played
     complaint = (
         "Your reply contained no action."
-        if draft.named is None
-        else f"The action {draft.named} is not legal now."
+        if draft.read_action is None
+        else f"The action {draft.read_action} is not legal now."
     )
     if played is not None:
         return f"{complaint} The action {played} was played for you."
@@ -573,7 +563,7 @@ class EpisodeInPlay:
 
         Args:
             replies: in the order of ``ask``.
-            instead: the action that replaces each illegal reply, where it is known.
+            instead: the action that replaces each illegal reply, if known.
         """
         self.take_replies(replies)
         self.commit(instead=instead)
@@ -590,7 +580,7 @@ class EpisodeInPlay:
                     self._read(other, replies[place - draft.num_replies + other.candidate])
 
     def candidates(self) -> Episode | None:
-        """Return an episode of the candidates that must be judged; None where there are none."""
+        """Return an episode of the candidates that must be judged; None without candidates."""
         first_drafts = [draft for draft in self.due_drafts if draft.others]
         turns = [
             draft.turn(self.names[draft.seat], draft.penalty_rewards)._replace(
@@ -671,10 +661,10 @@ class EpisodeInPlay:
         seat, legal = draft.seat, draft.legal
         ledger = self._ledgers[seat]
         if ledger is not None and is_unsent(reply):
-            draft.reply, draft.event, draft.named, draft.verdict = reply, "unsent", None, None
+            draft.reply, draft.event, draft.read_action, draft.verdict = reply, "unsent", None, None
             return
         if draft.memory:
-            draft.reply, draft.event, draft.named = reply, "memory", None
+            draft.reply, draft.event, draft.read_action = reply, "memory", None
             return
         if ledger is None:
             action = read_reply(self.play, seat, legal, reply.text, self._exact)
@@ -691,7 +681,7 @@ class EpisodeInPlay:
             if legal is None or action in legal
             else "illegal"
         )
-        draft.reply, draft.event, draft.named = reply, event, action
+        draft.reply, draft.event, draft.read_action = reply, event, action
         draft.action = action if event == "ok" else None
         if event != "ok":
             draft.penalty = self.spec.game.illegal.penalty
@@ -701,7 +691,7 @@ class EpisodeInPlay:
 
         Args:
             draft: the illegal reply.
-            replacement: the action in its place, where it is known.
+            replacement: the action in its place, if known.
         """
         game, seat = self.spec.game, draft.seat
         rule = game.illegal

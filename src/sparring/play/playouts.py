@@ -46,10 +46,10 @@ def with_playouts(
     """
     specs: list[EpisodeSpec] = []
     groups: dict[int, tuple[int, int]] = {}  # group -> number of the episode, length of the prefix
-    of: dict[Place, int] = {}  # the group of each place
+    group_of: dict[Place, int] = {}  # the group of each place
     for number, episode in enumerate(episodes):
         for place, end, turn_stream in _starts(episode, number, stream.child(number), before):
-            group = of[place] = len(groups)
+            group = group_of[place] = len(groups)
             groups[group] = number, end
             for member in range(count):
                 specs.append(
@@ -74,9 +74,9 @@ def with_playouts(
         new = played.turns[groups[played.group_id][1] :]
         tokens += sum(sampled_tokens(turn) for turn in new if played.trained[turn.seat])
     if before:
-        _shared(of, episodes, groups)
+        _shared(group_of, episodes, groups)
     valued = [
-        _valued(finished, number, of, returns, before) for number, finished in enumerate(episodes)
+        _valued(finished, n, group_of, returns, before) for n, finished in enumerate(episodes)
     ]
     failed = 1.0 - len(returns) / len(groups) if groups else 0.0
     return valued, {"playouts/tokens": float(tokens), "playouts/failed": failed}

@@ -331,7 +331,7 @@ class Rollout(NamedTuple):
         if num_dropped and not self.episodes:
             raise RolloutError(
                 f"All {num_dropped} groups failed beyond their retries (rollout.retries)."
-                f"{self.counts.reasons()} The log says why each game failed."
+                f"{self.counts.reasons()} The log has the error of each game."
             )
         return self
 
@@ -347,9 +347,9 @@ class Rollout(NamedTuple):
         missing = games - len(self.episodes)
         if missing:
             raise RolloutError(
-                f"{missing} of {games} plays are missing, as {len(self.counts.failures)} could not "
-                f"begin or go on.{self.counts.reasons()} Mend the environment, or let fewer plays "
-                "run at once (in_flight)."
+                f"{missing} of {games} episodes are missing, as {len(self.counts.failures)} failed"
+                f".{self.counts.reasons()} Mend the environment, or run fewer episodes at once "
+                "(in_flight)."
             )
         return self.episodes
 
@@ -360,11 +360,11 @@ class StartedRollout:
 
     Args:
         result: waits for the episodes and returns their rollout; must be called once.
-        there: whether ``result`` would return at once.
+        is_ready: whether ``result`` would return at once.
     """
 
     result: Callable[[], Rollout]
-    there: Callable[[], bool] = bool  # False: ``result`` plays them
+    is_ready: Callable[[], bool] = bool  # False: ``result`` plays them
 
 
 def with_results(episodes: Sequence[Episode]) -> list[Episode]:

@@ -204,7 +204,7 @@ def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
     seats_of_rows = [row["seat"] for row in rows] + [first["forfeited_by"] or 0]
     lengths = {len(first[column]) for column in ("roles", "agents", "trained_seats", "returns")}
     if lengths != {num_seats} or not all(0 <= seat < num_seats for seat in seats_of_rows):
-        raise ValueError("its seats do not fit together")
+        raise ValueError("the columns of the seats differ in length")
     return Episode(
         episode_id=first["episode_id"],
         group_id=first["group_id"],
@@ -244,7 +244,7 @@ def _players(row: dict[str, Any]) -> tuple[PlayerRef, ...]:
         return refs(row["agents"])
     players = tuple(PlayerRef.from_json(player) for player in row["players"])
     if [str(player) for player in players] != row["agents"]:
-        raise ValueError("its players are not those of its names")
+        raise ValueError("the columns players and agents differ")
     return players
 
 
@@ -393,7 +393,7 @@ def from_stream(data: bytes) -> list[tuple[int, Episode]]:
     with pa.ipc.open_stream(data) as stream:
         table = stream.read_all()
     if table.schema != SCHEMA:
-        raise ValueError("its columns are not those of episodes")
+        raise ValueError("the columns are not the columns of episodes")
     table.validate(full=True)
     return list(episodes_in(table))
 

@@ -43,7 +43,7 @@ class Team:
         Raises:
             GameError: always.
         """
-        raise GameError(f"{self.name} is several agents; play with play.team.play_teams.")
+        raise GameError(f"{self.name} stands for several agents; play with play.team.play_teams.")
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
         """Return for each query the log-probabilities of the legal actions, by its seat's agent.
@@ -57,14 +57,14 @@ class Team:
         logprobs: list[FloatArray | None] = [None] * len(queries)
         for place in sorted({(query.game, query.seat) for query in queries}):
             places = [n for n, query in enumerate(queries) if (query.game, query.seat) == place]
-            agent: Any = self.at(self._known(place[0]), place[1])
+            agent: Any = self.at(self._environment(place[0]), place[1])
             for number, row in zip(
                 places, agent.action_logprobs([queries[n] for n in places]), strict=True
             ):
                 logprobs[number] = row
         return [row for row in logprobs if row is not None]
 
-    def _known(self, name: str) -> Environment:
+    def _environment(self, name: str) -> Environment:
         if name not in self._games:
             raise GameError(
                 f"{name!r} is not an environment of the run, so the policy of its seats is "
@@ -114,19 +114,19 @@ def rollout_teams(
     single = seat_single_agents(specs, agents)
     limit = in_flight or min(limits, default=IN_FLIGHT)
     episodes, counts = rollout(single.specs, single.agents, in_flight=limit, **options)
-    return Rollout([renamed(episode, single.whose) for episode in episodes], counts)
+    return Rollout([renamed(episode, single.team_names) for episode in episodes], counts)
 
 
 class SeatedEpisodes(NamedTuple):
     """Plays in which one agent sits in each seat.
 
-    ``whose`` is the name of the team or mixture of an agent; ``members`` has the player that was
-    drawn from a mixture. Both are keyed by the names of the agents.
+    ``team_names`` has the team or mixture of an agent; ``members`` has the player drawn from a
+    mixture. Both are keyed by the names of the agents.
     """
 
     specs: Sequence[EpisodeSpec]
     agents: Mapping[str, Agent]
-    whose: Mapping[str, str]
+    team_names: Mapping[str, str]
     members: Mapping[str, PlayerRef]
 
 
@@ -147,7 +147,7 @@ def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]
         if isinstance(player, Mixture):
             player.agents()  # refused before anything is played
     single: dict[str, Agent] = dict(agents)
-    mixture_of: dict[str, str] = {}
+    team_names: dict[str, str] = {}
     members: dict[str, PlayerRef] = {}
     changed = []
     for spec in specs:
@@ -155,10 +155,10 @@ def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]
         for seat, name in enumerate(seats):
             if name in teams:
                 label, agent, drawn_player = _seated(name, teams[name], spec, seat)
-                seats[seat], mixture_of[label], single[label] = label, name, agent
+                seats[seat], team_names[label], single[label] = label, name, agent
                 members.update({} if drawn_player is None else {label: drawn_player})
         changed.append(replace(spec, seats=tuple(seats)))
-    return SeatedEpisodes(changed, single, mixture_of, members)
+    return SeatedEpisodes(changed, single, team_names, members)
 
 
 def _seated(
@@ -178,20 +178,20 @@ def _seated(
     return name, agent, drawn_player
 
 
-def renamed(episode: Episode, mixture_of: Mapping[str, str]) -> Episode:
+def renamed(episode: Episode, team_names: Mapping[str, str]) -> Episode:
     """Return the episode with the names of teams and mixtures.
 
     Args:
         episode: of an episode of ``seat_single_agents``.
-        mixture_of: of the same.
+        team_names: of the same.
     """
-    if not mixture_of:
+    if not team_names:
         return episode
     return replace(
         episode,
-        agents=tuple(mixture_of.get(name, name) for name in episode.agents),
+        agents=tuple(team_names.get(name, name) for name in episode.agents),
         players=(),
         turns=tuple(
-            turn._replace(agent=mixture_of.get(turn.agent, turn.agent)) for turn in episode.turns
+            turn._replace(agent=team_names.get(turn.agent, turn.agent)) for turn in episode.turns
         ),
     )

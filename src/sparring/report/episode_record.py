@@ -79,7 +79,7 @@ class StoredEpisodes:
             return self.steps[-1]
         if number not in self.steps and self.played:
             raise RunError(
-                f"There is no play {number} of people in {self.path}; they are numbered "
+                f"There is no episode {number} of people in {self.path}; they are numbered "
                 f"{self.steps[0]} to {self.steps[-1]}."
             )
         if number not in self.steps:

@@ -115,8 +115,8 @@ def summary(line: Timeline) -> str:
     ellipsis = ", ..." if len(shares) > 4 else ""
     largest = max((len(numbers) for numbers in line.moments), default=0)
     return (
-        f"{_many(count, 'turn')} in {_many(moments, 'moment')}, up to {largest} at once. "
-        f"The critical path: {path or 'nobody'}{ellipsis}."
+        f"{_count_text(count, 'turn')} in {_count_text(moments, 'moment')}, up to {largest} at "
+        f"once. The critical path: {path or 'nobody'}{ellipsis}."
     )
 
 
@@ -218,5 +218,5 @@ def _middle(seat: int) -> float:
     return TOP + ROW * (seat + 0.75)
 
 
-def _many(count: int, noun: str) -> str:
+def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"

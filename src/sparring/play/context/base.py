@@ -104,7 +104,7 @@ def check_output(strategy: BoundPlugin, answer: Any, request: ContextRequest) ->
 
     Raises:
         PluginError: the window has exchanges that are not of the seat's past, or in another order,
-            or twice; or the answer requests a memory where there is nothing new since the last one.
+            or twice; or the answer requests a memory without new exchanges since the last one.
     """
     if isinstance(answer, WriteMemory):
         if not isinstance(answer.request, str) or not answer.request.strip():
@@ -113,7 +113,7 @@ def check_output(strategy: BoundPlugin, answer: Any, request: ContextRequest) ->
             )
         if request.again or not request.past or request.past[-1].memory:
             raise PluginError(
-                f"The {strategy} requested a memory where there is nothing new to remember, or "
+                f"The {strategy} requested a memory without anything new to remember, or "
                 "where the seat tries again; return ContextWindow there (see past and again of "
                 "ContextRequest)."
             )

@@ -8,7 +8,7 @@ NEEDS = {"view"}
 
 
 def markov(request: ContextRequest) -> ContextWindow:
-    """Show the current position, and nothing of the past.
+    """Show only the current position, without the past.
 
     What: at every turn the prompt is the environment's view of the position and the question. Every
     turn is one conversation: one training sequence, with one trained reply. Earlier prompts and

@@ -102,7 +102,7 @@ def play_planned(
         finished = {episode.episode_id: episode for episode in played.episodes}
         for group in groups:
             group.take(finished)
-    complete_groups = [group for group in groups if group.whole(counts)]
+    complete_groups = [group for group in groups if group.is_complete(counts)]
     episodes = [game.episode for group in complete_groups for game in group.games]
     return Rollout(episodes, counts).require_any(), _metrics(complete_groups)
 
@@ -157,7 +157,7 @@ class _Group:
         ]
         self._requested = []
 
-    def whole(self, counts: RolloutCounts) -> bool:
+    def is_complete(self, counts: RolloutCounts) -> bool:
         return (
             len(self.games) == len(self.specs)
             and self.specs[0].group_id not in counts.dropped_groups

@@ -24,7 +24,7 @@ class PendingTurn(NamedTuple):
     """One decision that is due.
 
     ``state`` is the play, see ``environments.base``. ``ids`` are the exact token ids of the seat's
-    conversation, for agents with a renderer, else empty. ``stream`` belongs to this turn alone:
+    conversation for agents with a renderer, otherwise (). ``stream`` belongs to this turn alone:
     draws never depend on other episodes.
     """
 
@@ -133,8 +133,8 @@ class HasNotes(Protocol):
 def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply | FailedPlay]:
     """Return an agent's reply to each pending turn, with a time limit unless it is patient.
 
-    Where a play's code raises, the agent is called for each turn alone, and only the faulty play
-    has no reply.
+    If a play's code raises, the agent is called turn by turn, and only the faulty play has no
+    reply.
 
     Args:
         name: of the agent in its seats.
@@ -173,10 +173,10 @@ def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
             raise lacking from error
         if not any(is_raised_by(turn.state, error) for turn in turns):
             raise
-        return [_alone(agent, turn) for turn in turns]
+        return [_reply_of(agent, turn) for turn in turns]
 
 
-def _alone(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
+def _reply_of(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
     try:
         (reply,) = agent.act([turn])
     except Exception as error:
@@ -187,7 +187,7 @@ def _alone(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
 
 
 def first_ability(agent: Agent, abilities: Sequence[str]) -> str | None:
-    """Return the name of the method by which an agent is called; None where it has none of these.
+    """Return the name of the method by which an agent is called, or None.
 
     The object comes before its class, and a subclass before its base classes.
     """
@@ -201,8 +201,8 @@ def first_ability(agent: Agent, abilities: Sequence[str]) -> str | None:
 class Flight:
     """One call of an agent: its turns, and the replies as they arrive.
 
-    An agent with a method ``submit`` gives each reply as soon as it is complete; any other gives
-    all of them by ``act``.
+    An agent with a method ``submit`` gives each reply as soon as it is complete; any other
+    agent gives all of them by ``act``.
 
     Attributes:
         name: of the agent in its seats.
@@ -275,10 +275,9 @@ AgentTurns = tuple[Agent, Sequence[PendingTurn]]  # an agent, and its due turns
 
 
 class JointCall(Protocol):
-    """Calls several agents at once: those whose ``together`` are equal.
+    """Calls all agents with an equal ``together`` at once.
 
-    The object must be hashable, and equal to that of another agent only where one call can serve
-    both.
+    The object must be hashable. Two agents have equal objects only if one call can serve both.
     """
 
     def submit(self, calls: Sequence[AgentTurns]) -> Iterator[Sequence[tuple[int, Reply]]]:

@@ -175,7 +175,7 @@ def _check_members(folder: Path, mixture: AnyExportedMixture) -> None:
             raise ModelError(f"The mixture in {folder}, member {name}: {error}") from None
         if not isinstance(member, ExportedPolicy):
             raise ModelError(
-                f"The mixture in {folder}: its member {name} is a mixture again; export the run "
+                f"The mixture in {folder}: its member {name} is itself a mixture; export the run "
                 "again: sparring export RUN FOLDER."
             )
 
@@ -202,7 +202,7 @@ class ExportedMembers(MemberMixture):
         super().__init__(first, cache(lambda who: bound_agent(who.name)()), (), *second)
 
     def label(self, player: PlayerRef) -> str:
-        """Return the name of a member: that of its folder."""
+        """Return the name of a member, which is the name of its folder."""
         return self._names.get(player, str(player))
 
 

@@ -69,7 +69,7 @@ class KuhnBot(DescribedAgent):
         rules: Any = getattr(play, "game", getattr(play, "rules", play))
         if not is_searchable_play(play) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
             raise GameError(
-                "Agent 'kuhn_bot' plays kuhn_poker of two seats alone, not "
+                "Agent 'kuhn_bot' plays only kuhn_poker of two seats, not "
                 f"{getattr(rules, 'name', type(play).__name__)}; "
                 "write biased or scripted there."
             )

@@ -27,7 +27,7 @@ class Mixture:
 
     Args:
         weights: by the text forms of the players: those of the run (``learner``, ``policy``,
-            ``past-000100``, ``past`` for all snapshots alike), bots by their names.
+            ``past-000100``, ``past`` for all snapshots equally), bots by their names.
     """
 
     name = "mixture"
@@ -52,7 +52,7 @@ class Mixture:
         Raises:
             GameError: always.
         """
-        raise GameError("A mixture is several players; play with play.team.play_teams.")
+        raise GameError("A mixture stands for several players; play with play.team.play_teams.")
 
     def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
         """Return the weight of each player that can be drawn; the learner where there is none.
@@ -76,7 +76,7 @@ class Mixture:
         return shares or {LEARNER: 1.0}
 
     def at(self, game: Environment, seat: int) -> Mixture:
-        """Return the mixture from which a seat's team draws: here this one.
+        """Return the mixture from which a seat's team draws, which is this one.
 
         Args:
             game: the environment.
@@ -105,7 +105,7 @@ class Mixture:
         return str(player)
 
     def agents(self) -> dict[PlayerRef, Agent]:
-        """Return the agents of all players, where there is no run.
+        """Return the agents of all players, outside a run.
 
         Raises:
             UnknownNameError, ConfigError: as for ``agent``.
@@ -128,7 +128,7 @@ class Mixture:
             agent: Agent = bound_agent(player.name)()
             if isinstance(agent, Mixture):
                 raise ConfigError(
-                    f"mixture: {player.name!r} is a mixture again; write its players into this one."
+                    f"mixture: {player.name!r} is itself a mixture; write its players here."
                 )
             self._agents[player.name] = agent
         return self._agents[player.name]
@@ -192,7 +192,7 @@ class MemberMixture(Mixture):
     """Members of a league with weights, of which one is drawn for each episode and team.
 
     Args:
-        weights: of the members; those of weight 0 are left out.
+        weights: of the members; members of weight 0 are left out.
         agent_of: returns the agent of a member.
         notes: sentences on the weights that a report must state.
         second: weights of the second of two sides, where ``weights`` are those of the first side,
@@ -235,7 +235,7 @@ class MemberMixture(Mixture):
         """Return the mixture from which a seat's team draws.
 
         Raises:
-            GameError: there is one for each of two sides, and the environment has not two.
+            GameError: the weights are of two sides, and the environment has another number.
         """
         if not self._apart:
             return self

@@ -54,7 +54,7 @@ class Scheduler(TextAgent):
         play, seat = innermost_seat(state, seat)
         if not isinstance(play, Dag):
             raise GameError(
-                f"Agent 'scheduler' plays dag_search alone, not {type(play).__name__}; write "
+                f"Agent 'scheduler' plays only dag_search, not {type(play).__name__}; write "
                 "random or scripted there."
             )
         if play.rules.leads(seat):

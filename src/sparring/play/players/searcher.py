@@ -62,7 +62,7 @@ class Searcher(TextAgent):
         play, seat = innermost_seat(state, seat)
         if not isinstance(play, WideSearchPlay):
             raise GameError(
-                f"Agent 'searcher' plays wide_search alone, not {type(play).__name__}; write "
+                f"Agent 'searcher' plays only wide_search, not {type(play).__name__}; write "
                 "random or scripted there."
             )
         if play.writing:

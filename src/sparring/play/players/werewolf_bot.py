@@ -76,7 +76,7 @@ class WerewolfBot(DescribedAgent):
         play, inner_seat = innermost_seat(state, seat)
         if not isinstance(play, WerewolfPlay):
             raise GameError(
-                f"Agent 'werewolf_bot' plays werewolf alone, not {type(play).__name__}; write "
+                f"Agent 'werewolf_bot' plays only werewolf, not {type(play).__name__}; write "
                 "random or scripted there."
             )
         if play.position.deducing:

@@ -1,7 +1,7 @@
 """The meta-game of a league, by the payoff book, and the meta-solvers of a run.
 
 A meta-game has a population of members for each side (a role or a team), and each member is one
-choice of its side. The payoffs are those of the members against each other.
+choice of its side. The payoffs are the results of the members against each other.
 """
 
 from __future__ import annotations
@@ -180,7 +180,7 @@ def member_payoffs(
         payoffs[i, j] = (R[i, j] - R[j, i]) / 2
 
     so that the sides' payoffs sum to 0. In a zero-sum environment this is R. Two members without
-    plays, and a member with itself, have 0. Where there are three teams or more, j has all other
+    plays, and a member with itself, have 0. With three teams or more, j has all other
     teams.
 
     Args:
@@ -191,7 +191,7 @@ def member_payoffs(
             symmetric, and ``members`` are the second side's.
 
     Returns:
-        The meta-game. Exact results count as infinitely many plays; where all pairs of members have
+        The meta-game. Exact results count as infinitely many plays; if all pairs of members have
         these, ``counts`` is None.
     """
     everyone = list(dict.fromkeys((*others, *members)))
@@ -246,7 +246,7 @@ def side_payoffs(
 
     Args:
         book: the payoff book.
-        members: snapshots, oldest first: in each side those of the side's role.
+        members: snapshots, oldest first: each side has the snapshots of its role.
         environment: its label.
         seats: the first seat of each side.
         opposed: whether the sides' payoffs are opposed.
@@ -289,7 +289,7 @@ def answer_payoffs(
         opposed: as for ``side_payoffs``.
 
     Returns:
-        The meta-game. A pair's plays are those of all environments; a win rate is the mean.
+        The meta-game. A pair's episodes are summed over environments; a win rate is the mean.
     """
     total = sum(sides.weight for sides in environments.values())
     games = [
@@ -309,7 +309,7 @@ def answer_payoffs(
 
 
 def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
-    """Return a note on pairs of members without episodes; "" where there are none.
+    """Return a note on pairs of members without episodes; "" without such pairs.
 
     The note is "" for solvers without payoffs (``READS_PAYOFFS = False``). Where the sides have
     their own populations, a pair is a member of the first side and one of the second.

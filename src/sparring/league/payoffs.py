@@ -9,20 +9,20 @@ begins at ``seat``, against a side of ``opponent``. Rules of counting:
 - A forfeited episode counts for the pairs of the offending team, which lost, for any payoff of the
   forfeit. The other pairs have no result.
 - A truncated episode (``rollout.max_turns`` or ``model.context``) has no result.
-- Where all seats are one team nobody wins or loses: each pair of seats has its games and returns.
+- If all seats are one team nobody wins or loses: each pair of seats has its games and returns.
 - Two members may have exact results (``run.payoff_plays``), which plays do not change and which do
   not fade.
 
-The learner's rows are those of all its weights so far. With ``league.payoff_decay`` older episodes
-count less: the book's numbers are then sums of weights,
+The learner's rows count the episodes of all its weights so far. With ``league.payoff_decay`` older
+ones count less: the book's numbers are then sums of weights,
 
     weight of an episode of k steps ago = (1 - payoff_decay)^k
 
 Plays of a group share a deal, and are not independent. A row whose groups have several plays also
 has sums over groups, for the intervals. Old books without these sums count plays as independent.
 
-Where a run has a policy per role, all of them are the learner, and their snapshots of one step are
-one member: the seat tells which of them played. Where several learn in one league
+If a run has a policy per role, all of them are the learner, and their snapshots of one step are
+one member: the seat tells which of them played. If several policies learn in one league
 (``league.learners``), each is a player.
 """
 
@@ -130,7 +130,7 @@ class Results:
         )
 
     def decayed(self, decay: float) -> Results:
-        """Return the results with the weights of one step later; exact ones stay as they are.
+        """Return the results with the weights of one step later; exact results do not change.
 
         Args:
             decay: share of the weight that is lost, in [0, 1).
@@ -182,7 +182,7 @@ class Results:
         return math.sqrt(max(spread, 0.0) / (self.games - 1))
 
     def return_interval(self, level: float = 0.95) -> tuple[float, float] | None:
-        """Return the ends of Student's interval of the mean return; None where there is none.
+        """Return the ends of Student's interval of the mean return, or None if it is undefined.
 
         Plays of a group share a deal, so that the groups are what is independent (Cochran, 1977).
         With G groups of n plays each, whose returns sum to S, and mean r,
@@ -228,7 +228,7 @@ class Results:
                             / [n / (n - 1) sum over plays of (w - p)^2], at least 1
             plays = n / design effect * (t_{n - 1} / t_{G - 1})^2
 
-        (Korn and Graubard, 1998). Where all episodes have one result, the correlation in groups is
+        (Korn and Graubard, 1998). If all episodes have one result, the correlation in groups is
         unknown, and each group counts as one episode. A single group counts 0.
         """
         groups, plays, rate = self.win_groups, self.decided, self.win_rate()
@@ -271,7 +271,7 @@ class Results:
         """Return the results that ``to_json`` stored.
 
         Raises:
-            TypeError, ValueError: the value is something else.
+            TypeError, ValueError: the value has another form.
         """
         default = 0.0 if numbers.get("exact") else None
         sums = {name: GroupSums(**numbers[name]) for name in GROUPED if name in numbers}
@@ -323,7 +323,7 @@ def weight(rate: float, weighting: str, power: float) -> float:
 
 
 def weights(rates: Sequence[float], weighting: str, power: float) -> list[float]:
-    """Return f of each rate; where all are 0, the same weight for each.
+    """Return f of each rate; if all are 0, the same weight for each.
 
     Args:
         rates: win rates against each opponent.
@@ -396,7 +396,7 @@ class Payoffs:
             teams: the team of each seat, by the environment's label; by default every seat is a
                 team.
             decay: share of their weight that earlier results lose, in [0, 1).
-            apart: whether each policy of the run is a player, as where several learn in one league;
+            apart: whether each policy of the run is a player, as when several learn in one league;
                 else they are one player.
         """
         old = self.rows.items()
@@ -457,7 +457,7 @@ class Payoffs:
         """Return the book that ``to_json`` stored.
 
         Raises:
-            CheckpointError: the value is something else.
+            CheckpointError: the value has another form.
         """
         rows: dict[Row, Results] = {}
         try:
@@ -554,7 +554,7 @@ def meetings_of(
 ) -> tuple[tuple[Row, int, int], ...]:
     """Return the rows of an episode's ordered pairs, with the numbers of their sides.
 
-    Where all seats are one team, each seat counts as a side.
+    If all seats are one team, each seat counts as a side.
 
     Args:
         game: the environment's label.
@@ -577,7 +577,7 @@ def _side(seat: int, sides: Sequence[Sequence[int]]) -> int:
 
 
 def _compared(first: float, second: float) -> int:
-    """Return 1 where the first return is larger, -1 where it is smaller, else 0."""
+    """Return 1 if the first return is larger, -1 if it is smaller, and 0 if they are equal."""
     if math.isclose(first, second, rel_tol=TIE, abs_tol=TIE):
         return 0
     return 1 if first > second else -1

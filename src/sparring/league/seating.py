@@ -103,7 +103,7 @@ def starts(
 
     Args:
         step: number of the step; with ``root`` and the books it determines every draw.
-        games: the games and their weights; those of weight 0 are held out.
+        games: the games and their weights; games of weight 0 are held out.
         rollout: the number of games, and the size of groups.
         matchmaker: fills the seats of each initial state.
         members: snapshots that may be opponents.

@@ -1,7 +1,7 @@
 """The learner: updates of the weights from turn-level advantages.
 
 Every distinct sequence of a batch runs through the network once, and all episodes with that
-sequence share the outputs. The result is that of one row per episode, at a fraction of the cost in
+sequence share the outputs. The result equals one row per episode, at a fraction of the cost in
 self-play.
 
 Metrics, means over the updates of a step:
@@ -296,7 +296,7 @@ class GradientCheck:
         """Check the gradients, if this is the first time.
 
         Args:
-            imitating: whether the loss never reads the value head, as that of imitation.
+            imitating: whether the loss never reads the value head, as in imitation.
 
         Raises:
             ModelError: a trained parameter has no gradient; the value head needs one only if a loss
@@ -373,7 +373,7 @@ def minibatches(
         stream: shuffles.
         turns: the turn table, if episodes of one initial state must stay together, for losses that
             compare them.
-        split: "episodes" keeps all sequences of an episode, those of all seats, in one minibatch;
+        split: "episodes" keeps all sequences of an episode, of all seats, in one minibatch;
             "sequences" shuffles single sequences.
     """
     order = data.spoken
@@ -445,7 +445,7 @@ class ReverseTurns:
         self.indices: list[int] = sorted(set(self._index.tolist()), reverse=True)
 
     def advantages(self, advantages: FloatArray, index: int) -> FloatArray:
-        """Return the weighted and rescaled advantages of the turns with this index, [M], else 0."""
+        """Return the weighted, rescaled advantages of turns with this index, [M]; 0 elsewhere."""
         in_turn = self._index == index
         weight = np.exp(np.clip(self._carried[self._trajectory], -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
         return np.where(in_turn, self._rescaled(advantages * weight, in_turn), 0.0)
@@ -539,7 +539,7 @@ class Learner(LossReader):
         """Split every minibatch across ranks, and sum the gradients over them.
 
         Args:
-            others: the ranks of this policy, with the same weights; None: there is one learner.
+            others: the ranks of this policy, with the same weights; None: a single learner.
         """
         self.tree = GradientTree(self.tree.parameters, self.tree.count, others)
 

@@ -248,7 +248,7 @@ def update_reference(snapshots: Iterable[Snapshot], policy: LanguageModel) -> No
 
 
 def snapshots_to_save(snapshots: Iterable[Snapshot], config: RunConfig) -> list[Snapshot]:
-    """Return the snapshots that the configuration alone cannot restore.
+    """Return the snapshots that the configuration cannot restore.
 
     Those are the EMA weights, and the reference of a run with a warm-up.
 

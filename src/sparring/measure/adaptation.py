@@ -52,7 +52,7 @@ class AdaptationRow:
     Args:
         role: of the agent.
         opponent: its name; "" for a pool.
-        trained: whether the agent met the opponent, or those of the pool, in training.
+        trained: whether the agent met the opponent, or all of the pool, in training.
         returns: mean return in each attempt, in the game's units, over the trials that reached it.
         gain: mean of the last attempt's return minus the first's, over trials that had both.
         forfeits: share of trials that an illegal reply of the agent ended.

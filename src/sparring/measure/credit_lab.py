@@ -317,7 +317,7 @@ def paired_products(
 
 
 def _root(squared: Interval, top: float = np.inf) -> Interval:
-    """Return the interval of a square as that of its root; estimates below 0 are 0."""
+    """Return the interval of the root of a square; estimates below 0 are 0."""
     low, mean, high = (
         float(np.sqrt(np.clip(end, 0.0, top**2)))
         for end in (squared.low, squared.mean, squared.high)
@@ -345,9 +345,9 @@ def with_playout_values(
 ) -> LabEpisodes:
     """Return the episodes with the columns ``playout`` and ``playout_before``.
 
-    The values are those of histories, as the playouts know the whole deal. Their expectations given
-    a seat's knowledge, before and after its turn, are V and Q of its information state, so the
-    exact gradient is the truth for them too.
+    The values belong to histories, because the playouts know the whole deal. Their expectations
+    given a seat's knowledge, before and after its turn, are V and Q of its information state, so
+    they have the same exact gradient.
 
     Args:
         played: the table that gets the columns.
@@ -697,7 +697,7 @@ class CreditLab:
         )
 
     def _figures(self, gradients: FloatArray, seat: int | None) -> GradientFigures:
-        """Return the figures of batch gradients [S], in all parameters or in those of one seat."""
+        """Return the figures of batch gradients [S], in all parameters or only one seat's."""
         layout, exact, controls = self.layout, self.exact, self.controls
         if seat is not None:
             of_seat = self.policy.seats == seat

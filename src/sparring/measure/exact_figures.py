@@ -1,6 +1,6 @@
 """Exact figures of a policy, or of a mixture that teams draw from.
 
-A game of the combinator ``choose`` is measured in its base game, where every action may be a best
+A game of the combinator ``choose`` is measured in its base game, if every action may be a best
 response. Let h be what a seat knows. A chooser's policy in the base game is
 
     P(a | h) = sum over c of  P(c | h) * P(number of a in c | h, c)
@@ -206,7 +206,7 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
     The seats of a team share the draw of a mixture, whose weights may differ between two sides. If
     a team has several seats, no single policy equals the mixture: there is no NashConv, and the
     gain of a team is computed from the members. If each seat is a team, or all seats are one, each
-    seat draws alone, and the figures are those of the equivalent single policy.
+    seat draws alone, and the figures belong to the equivalent single policy.
 
     Args:
         game: the policy's game.

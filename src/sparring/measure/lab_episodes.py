@@ -269,7 +269,7 @@ def _judgements(
 ) -> dict[str, FloatArray]:
     """Return the columns of a judge that knows the exact values, [N] each.
 
-    ``best_action``: 1 if no action has a larger Q under the playing policy, else 0.
+    ``best_action``: 1 if no action has a larger Q under the playing policy, otherwise 0.
     ``playout_value``: the exact Q, which playouts from the turn estimate.
     """
     best = np.array([action_values.max() for action_values in values.action])[state]
@@ -299,7 +299,7 @@ def rewards_before(turns: TurnTable) -> FloatArray:
 
 
 def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) -> FloatArray:
-    """Return the noisy critic's error in each of ``count`` information states, else 0."""
+    """Return the noisy critic's error in each of ``count`` information states, or 0."""
     if kind != "noisy":
         return np.zeros(count)
     returns = trajectory_sums(turns.reward, turns.trajectory)

@@ -1,6 +1,6 @@
 """The league table: seat-balanced matches of all pairs of players, rated by all games at once.
 
-Ratings are those of the Bradley-Terry model with Davidson's ties. With strengths s_i and draw
+Ratings follow the Bradley-Terry model with Davidson's ties. With strengths s_i and draw
 propensity d, a pair's outcomes have weights
 
     i wins: exp(s_i / 2 - s_j / 2)    draw: exp(d)    j wins: exp(s_j / 2 - s_i / 2)

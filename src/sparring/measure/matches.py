@@ -29,7 +29,7 @@ AGENT, OPPONENT = "agent", "opponent"  # names of the two in the episodes of a m
 class MatchRecord:
     """Results of some games from the view of one seat's agent.
 
-    In a win the return is above those of all seats of other teams; in a draw it equals the best of
+    In a win the return is above the returns of all other teams; in a draw it equals the best of
     theirs; the rest are losses. Cooperative games are draws and games of one seat are wins; there
     ``success`` has the result.
     """
@@ -268,7 +268,7 @@ def intervals_of(record: MatchRecord) -> dict[str, Interval]:
 
 
 def outcome(returns: Sequence[float], seat: int, teams: Sequence[int] | None = None) -> int:
-    """Return 1 if a seat has more than every rival, 0 if it equals the best of them, else -1.
+    """Return 1 if a seat has more than every rival, 0 if it equals the best of them, or -1.
 
     Args:
         returns: of each seat.

@@ -71,7 +71,7 @@ def oracles_for(
 
     Args:
         games: the games.
-        spec: the requested oracle; None takes each game's own, else the first exact one.
+        spec: the requested oracle; None takes each game's own, or the first exact one.
         configured: the run's oracles by the game's name.
 
     Raises:
@@ -101,7 +101,7 @@ def _requested_oracle(
 
 
 def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
-    """Return (oracle, reason): the reason says why there is none, else "".
+    """Return (oracle, reason): the reason says why the oracle is None, or is "".
 
     Args:
         game: the game.

@@ -175,7 +175,7 @@ class SuiteRow(Strict):
     game: str = Field(description="a hand-written game or any sequential OpenSpiel game")
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="the game's options; without style, that of the player is taken",
+        description="the game's options; without style, the style of the player is taken",
     )
     illegal: dict[str, Any] = Field(
         default_factory=dict, description="what an illegal reply costs; default: the game, zero-sum"
@@ -453,7 +453,7 @@ Tally = dict[str, Any]
 
 
 def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
-    """Return the counts of some games; the return is that of the agent's first seat.
+    """Return the counts of some games; the return belongs to the agent's first seat.
 
     Args:
         episodes: of one game.

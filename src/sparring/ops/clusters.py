@@ -79,7 +79,7 @@ def finder(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | None:
 
 
 def _features(text: str) -> Iterator[str]:
-    """Yield the features of a masked text, each as often as it is there."""
+    """Yield the features of a masked text, each as often as it occurs."""
     words = _WORD.findall(text)
     for word in words:
         yield f"w {word}"

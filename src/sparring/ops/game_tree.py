@@ -15,14 +15,14 @@ For information state I of seat p, with others(h) the probability of h by the ch
 the other seats, and u_p the seat's expected return under the present strategies,
 
     R(I, a) <- max(R(I, a) + sum over h in I of others(h) (u_p(h a) - u_p(h)), 0)
-    sigma(I, a) = R(I, a) / sum over b of R(I, b),   uniform where no regret is above 0
+    sigma(I, a) = R(I, a) / sum over b of R(I, b),   uniform if no regret is above 0
 
 seat after seat (CFR+, Tammelin, 2014). The result is the mean of sigma over the steps t = 1, 2,
 ..., weighted by t times the seat's own probability of reaching I. In a zero-sum game of two seats
 the result approaches an equilibrium; for other games there is no such guarantee.
 
 CFR (Zinkevich et al., 2007) lets R fall below 0, where it counts as 0 in sigma, and weights each
-step by the seat's own probability alone.
+step only by the seat's own probability.
 """
 
 from __future__ import annotations
@@ -277,7 +277,7 @@ def average_strategies(
 
 
 def _matched(weights: FloatArray, state_of_choice: IntArray, widths: IntArray) -> FloatArray:
-    """Return weights [num_actions] in proportion within each state; uniform where all are 0."""
+    """Return weights [num_actions] in proportion within each state; uniform if all are 0."""
     total = np.bincount(state_of_choice, weights=weights, minlength=len(widths))[state_of_choice]
     strategies: FloatArray = np.where(
         total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / widths[state_of_choice]

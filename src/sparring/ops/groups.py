@@ -11,7 +11,7 @@ from sparring.core.records import BoolArray, FloatArray, IntArray
 
 
 def group_ids(*columns: IntArray) -> tuple[IntArray, int]:
-    """Return one id per row, equal exactly where all columns are equal, and the number of groups.
+    """Return one id per row, equal exactly if all columns are equal, and the number of groups.
 
     Args:
         columns: one or more integer arrays [N].

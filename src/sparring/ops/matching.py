@@ -40,12 +40,12 @@ def calls_of(text: str) -> tuple[ToolCall, ...]:
 
 
 def likeness(call: ToolCall, reference: ToolCall) -> float:
-    """Return how alike two calls are, in [0, 1]; 0 if their names differ beyond letter case.
+    """Return the similarity of two calls, in [0, 1]; 0 if their names differ beyond letter case.
 
     Equation:
         (1 + |P & Q| / |P | Q| + number of equal values) / (2 + |Q|)
 
-    P are the names of the call's parameters, Q those of the reference; the quotient is 1 if both
+    P are the names of the call's parameters, Q of the reference's; the quotient is 1 if both
     are empty.
     """
     if call.name.casefold() != reference.name.casefold():
@@ -60,7 +60,7 @@ def likeness(call: ToolCall, reference: ToolCall) -> float:
 
 
 def likenesses(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> FloatArray:
-    """Return how alike each call and each reference are, float64 [calls, references]."""
+    """Return the similarity of each call and each reference, float64 [calls, references]."""
     rows = [[likeness(call, reference) for reference in references] for call in calls]
     return np.array(rows, dtype=np.float64).reshape(len(calls), len(references))
 
@@ -145,7 +145,7 @@ CLOSE = 1e-9  # how far the sums of a plan may be off when it ends
 
 
 def greedy_matching(similarity: FloatArray) -> IntArray:
-    """Return the column of each row, -1 without a match, int64 [rows]; most alike pairs first.
+    """Return the column of each row, -1 without a match, int64 [rows]; most similar pairs first.
 
     Args:
         similarity: float64 [rows, columns]; only positive entries are matched. Of equal entries

@@ -128,7 +128,7 @@ def shapley_values(worth: FloatArray) -> FloatArray:
     size = len(worth)
     players = size.bit_length() - 1
     assert size == 1 << players and players <= MAX_PLAYERS, (
-        f"{size} coalitions are not those of at most {MAX_PLAYERS} players"
+        f"{size} coalitions are not the coalitions of at most {MAX_PLAYERS} players"
     )
     values: FloatArray = _weights(players) @ worth
     return values

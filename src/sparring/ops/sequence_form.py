@@ -53,7 +53,7 @@ class Level(NamedTuple):
 class SeatForm:
     """The S sequences of one seat and its I information states.
 
-    Sequence 0 is empty; then come the actions of state 0, those of state 1, and so on.
+    Sequence 0 is empty; then come the actions of state 0, of state 1, and so on.
     """
 
     states: IntArray  # [I] numbers of its information states in the game

@@ -27,7 +27,7 @@ def with_playouts(
     """Request playouts, and return the episodes with ``playout`` on turns of trained seats.
 
     Mathematics: V(s after turn t) ~ mean of ``count`` returns of games that share the turns up to
-    t; all seats go on with the agents of the episode, and chance is drawn anew from turn t on.
+    t; all seats go on with the agents of the episode, and chance is drawn again from turn t on.
     After the last turn of an episode the value is the return of the episode.
 
     Args:
@@ -36,7 +36,7 @@ def with_playouts(
         count: playouts per position.
         stream: of all draws.
         max_turns: limit of the episodes.
-        before: also estimate the position before each turn, ``playout_before``. Where it is the
+        before: also estimate the position before each turn, ``playout_before``. If it is the
             position after another turn, both share their playouts.
 
     Returns:

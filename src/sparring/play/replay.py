@@ -1,6 +1,6 @@
 """Replay of recorded episodes: the states of their turns, and how conversations ended.
 
-A conversation here is that of an agent instance: it begins where the environment gives a seat a
+A conversation here belongs to an agent instance: it begins where the environment gives a seat a
 fresh one, and may have several conversations of a context strategy. Replay finds its end for
 records of all versions, as the end is not stored.
 """
@@ -172,7 +172,7 @@ class Conversation(NamedTuple):
 def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     """Return the conversations of an episode, in the order of their ends.
 
-    Where several ends apply, the first of these holds: "malformed" by the environment
+    If several ends apply, the first of these holds: "malformed" by the environment
     (``HasConversationEnd``), "context" or "length", any other end of the environment.
 
     Args:

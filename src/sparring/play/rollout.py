@@ -1,7 +1,7 @@
 """Rollouts: many episodes at once, none of which waits for another.
 
-A play goes on as soon as it has the replies to its own moment. All decisions that are due at one
-time are sent in one call per player, so that samplers get large batches; players with an equal
+An episode goes on as soon as it has the replies to its own moment. All decisions due at one time
+are sent in one call per player, so that samplers get large batches; players with an equal
 ``together`` (``players.base``) share one call.
 
 Every episode has its own streams, so its draws depend neither on the order of replies nor on the
@@ -400,15 +400,15 @@ def rollout(
     candidates: Candidates | None = None,
     between: Callable[[], None] | None = None,
 ) -> Rollout:
-    """Play all games to their ends.
+    """Play all games to the end.
 
     Args:
         specs: the games to play.
         agents: the agents by the text forms of the players in the specs.
         in_flight: number of games that run at the same time.
-        retries: how often a game whose code raised begins anew, with the same seed.
+        retries: how often a game whose code raised begins again, with the same seed.
         on_finished: called with the number of finished games, whenever it rises.
-        judges: by the name of a game, the oracle that judges the due decisions of trained seats.
+        judges: the oracle that judges the due decisions of trained seats, by the name of the game.
         candidates: rule of the replies to each prompt of a trained seat; None: one reply.
         between: called while no call of a player is under way; it may change their weights.
 

@@ -121,7 +121,7 @@ class EpisodeSpec:
     arm: str = ""  # the curriculum's name of the initial state
     prefix: tuple[Turn, ...] = ()  # first turns, replayed from another play of this deal
     # whether chance is drawn anew from the last turn of the prefix on, or from the first decision
-    # where there is no prefix; else it goes on as dealt
+    # if the prefix is empty; otherwise chance goes on as dealt
     redealt: bool = False
 
     def __post_init__(self) -> None:
@@ -182,7 +182,7 @@ class EpisodeSpec:
             games: environments that were made before, by their JSON; new ones are added.
 
         Raises:
-            ConfigError: the value is something else, or of a newer version.
+            ConfigError: the value has another form or a newer version.
             UnknownNameError: there is no such environment, option or rule.
             GameError: the environment is of another version.
         """

@@ -143,7 +143,7 @@ def _row(
         episode: of the turn.
         turn: a played turn or a candidate.
         environment: as JSON.
-        prompt: the state group, where there are several candidates, and whether it was played.
+        prompt: the state group if there are several candidates, and whether it was played.
     """
     seat, segments = turn.seat, turn.segments
     return (
@@ -359,7 +359,7 @@ class EpisodeStore(Parts):
             yield from part
 
     def episode(self, step: int, number: int) -> Episode | None:
-        """Return an episode of a step; None where the step has none of this number.
+        """Return an episode of a step; None if the step has none of this number.
 
         Raises:
             RunError: the part has a newer version.
@@ -589,5 +589,5 @@ def _by_turn(values: FloatArray, turns: TurnTable) -> list[FloatArray]:
 
 
 def _or_null(column: FloatArray | None, rows: int) -> Iterable[Any]:
-    """Return a column, or nulls where it is missing or does not have a number per turn."""
+    """Return a column, or nulls if it is missing or has another length."""
     return [None] * rows if column is None or len(column) != rows else column

@@ -157,7 +157,7 @@ def _columns(rows: Sequence[tuple[int, ...]], count: int) -> IntArray:
 
 
 def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
-    """Return one column [N] per reward component, 0 where a turn has none of it."""
+    """Return one column [N] per reward component, 0 if a turn has none of it."""
     names = {name: None for parts in rewards for name in parts}
     return {
         name: np.array([parts.get(name, 0.0) for parts in rewards], dtype=np.float64)

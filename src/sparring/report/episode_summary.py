@@ -174,7 +174,7 @@ def _query(
 
 
 def _shares(query: Query, row: FloatArray) -> str:
-    """Return the largest probabilities, and that of illegal replies from 0.005 on."""
+    """Return the largest probabilities, and of illegal replies if at least 0.005."""
     shares = np.exp(row)
     order = np.argsort(-shares, kind="stable")[:SHARES]
     parts = [f"{query.legal_actions[place]} {shares[place]:.2f}" for place in order]

@@ -144,7 +144,7 @@ def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
     """Return the documented metrics of a run: name -> meaning, from the modules that write them.
 
     Args:
-        metrics: those of one run, so that only its losses are imported; None: all losses.
+        metrics: of one run, so that only its losses are imported; None: all losses.
     """
     meanings = _tables()
     losses = registry.names("losses")
@@ -160,7 +160,7 @@ def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def figure_glossary() -> dict[str, str]:
-    """Return the documented figures of `sparring evaluate`, those of a run included."""
+    """Return the documented figures of `sparring evaluate`, and the figures of a run."""
     return {**_table_of("run.evaluation"), **_table_of("api.policy_evaluation")}
 
 

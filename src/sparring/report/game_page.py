@@ -64,7 +64,7 @@ def rules_text(name: str) -> str:
 def sample_play(name: str) -> SamplePlay:
     """Return a deterministic play of a game with its default options.
 
-    In games of one seat an exact oracle plays, if there is one; otherwise actions are random.
+    In games of one seat an exact oracle plays, if the game has one; otherwise actions are random.
     """
     game = make_game(name)
     worded_game = for_people(game)

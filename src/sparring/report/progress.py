@@ -28,7 +28,7 @@ from sparring.run.evaluation import weights_mark
 from sparring.run.loop import StepReport
 from sparring.run.warmup import WarmupReport
 
-PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
+PLAIN_EVERY = 10.0  # seconds between lines without a terminal
 WIDE = 110  # columns of a terminal that has room for a bar
 
 

@@ -119,7 +119,7 @@ def test_it_says_exactly_how_it_plays_where_it_can():
     assert bot(moves=["a1", "c3"]).chances(state, 1) == {"a1": 1.0}
     with pytest.raises(GameError, match=r"replies 'b2' in turn 0, which is illegal"):
         bot(moves=["b2"]).chances(state, 1)
-    with pytest.raises(GameError, match=r"SimultaneousChoicePlay, which does not count a seat's turns; write preference"):
+    with pytest.raises(GameError, match=r"SimultaneousChoicePlay does not count a seat's turns; write preference"):
         bot(moves=["rock"]).chances(make_game("rock_paper_scissors").reset(Stream.from_seed(0)), 0)
 
 

@@ -39,7 +39,7 @@ class MatchRequest:
         policies: name of the learner's policy in each seat, [num_seats]; (): ``main`` in all.
         learns: whether that policy is trained, [num_seats]; (): all are.
         learner: the player to be trained: ``LEARNER``, or one of several in a league.
-        tags: tag of each policy that learns in the league, by its name; {}: there is one.
+        tags: tag of each policy that learns in the league, by its name; {}: one policy learns.
     """
 
     environment: EnvironmentSpec
@@ -65,7 +65,7 @@ class MatchRequest:
         return tuple(player for player in map(LEARNER.of, self.tags) if player != self.learner)
 
     def tag(self, player: PlayerRef) -> str:
-        """Return the tag of a learner or snapshot: that of its policy, or the policy's name."""
+        """Return the tag of a learner or snapshot: the tag of its policy, or the policy's name."""
         return self.tags.get(player.name or MAIN, player.name or MAIN)
 
     @property
@@ -75,12 +75,12 @@ class MatchRequest:
 
     @property
     def sides(self) -> tuple[tuple[int, ...], ...]:
-        """The seats of each player: those of a team, or single seats where all are one team."""
+        """The seats of each player: the seats of a team, or single seats if all are one team."""
         return filled_together(tuple(self.teams))
 
     @property
     def own_sides(self) -> tuple[tuple[int, ...], ...]:
-        """The sides with a trained policy; all sides where there is none."""
+        """The sides with a trained policy; all sides without such a policy."""
         learns = self.learns or (True,) * self.num_seats
         return tuple(s for s in self.sides if any(learns[seat] for seat in s)) or self.sides
 
@@ -127,7 +127,7 @@ def self_play(request: MatchRequest) -> Seating:
 def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
     """Return the learner in one side, and opponents in the others.
 
-    The learner's side rotates from one initial state to the next, and it alone is trained.
+    The learner's side rotates from one initial state to the next, and only this side is trained.
 
     Args:
         request: the input of the matchmaker.

@@ -45,7 +45,7 @@ def by_tag(
         f(p) = p (1 - p)        "variance"
 
     Pitfalls: the share of a tag without players goes to self-play. Only the requested learner is
-    trained: a live opponent learns from other states. Where all seats are one team, each seat is a
+    trained: a live opponent learns from other states. If all seats are one team, each seat is a
     draw.
     Reference: Xu et al., 2023 (arXiv 2310.03354), as released for the gridworld: presets fxp_main
     and fxp_counter. The exploiters follow Vinyals et al., 2019 (Nature 575).
@@ -82,7 +82,7 @@ def by_tag(
 def _against_tag(
     request: MatchRequest, is_current: bool, tag: str, weight_options: tuple[str, float, float]
 ) -> Seating:
-    """Return the learner against players of a tag, or self-play where there are none."""
+    """Return the learner against players of a tag, or self-play without such players."""
     candidates = request.others if is_current else tuple(request.members)
     players = [player for player in candidates if tag in (ANY, request.tag(player))]
     if not players:

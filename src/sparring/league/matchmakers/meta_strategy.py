@@ -52,7 +52,7 @@ def meta_strategy(
 
     Pitfalls: U is measured by plays: without ``league.plays`` all payoffs are 0, and a solver that
     reads them is useless. With few plays a Nash equilibrium is unstable; ``max_entropy_nash`` or
-    ``projected_replicator`` move less. Where all seats are one team, each seat is a draw. As long
+    ``projected_replicator`` move less. If all seats are one team, each seat is a draw. As long
     as there is no member, the learner plays itself; ``league.start: true`` makes its initial
     weights the first member. A response to a mixture is not an equilibrium: the answer of such a
     run is the mixture of its members; with ``sides: apart`` one for each side.

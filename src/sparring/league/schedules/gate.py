@@ -40,7 +40,7 @@ def gate(
     won 51 % of the plays. The rates are of all training plays in the book, also those of weaker
     weights: with a ``league.payoff_decay`` above 0 old ones fade. Against an opponent that the
     matchmaker never seats there are no results, and no snapshot is due until ``longest``; the same
-    holds without any opponent. Where all seats are one team nobody wins.
+    holds without any opponent. If all seats are one team nobody wins.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575): 0.7 against all members, exploiters of
     the main agent 0.7 against the learner itself, at the latest after twice the steps. Silver et
     al., 2017 (AlphaGo Zero, Nature 550) has 0.55 against the newest.

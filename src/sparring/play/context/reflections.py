@@ -21,7 +21,7 @@ def reflections(request: ContextRequest) -> ContextWindow:
 
         note(0), note(1), ..., note(k-1)
 
-    so that a reply in attempt k depends on earlier attempts through the notes alone. A note is
+    so that a reply in attempt k depends on earlier attempts only through the notes. A note is
     trained with the return of what follows.
     Pitfalls: an empty note loses everything; look at the notes with `sparring show`. In a trial
     with ``memory: notes`` the environment itself begins each attempt with a fresh conversation and

@@ -56,7 +56,7 @@ def summary(
         tokens: length of the conversation from which on a memory is written, 1 to 1,000,000. null
             (default): never for that reason. At least one of both is needed.
         opening: true (default): the seat's first exchange stays before the memory, as it has the
-            rules and the role. false: the memory alone.
+            rules and the role. false: only the memory.
         request: prompt of the memory. Empty (default): "remember" in brief style, else two
             sentences.
 

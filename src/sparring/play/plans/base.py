@@ -165,7 +165,7 @@ class _Group:
 
 
 def _metrics(groups: Sequence[_Group]) -> dict[str, float]:
-    """Return the metrics listed above; none where no plan held games back."""
+    """Return the metrics listed above; none if no plan held games back."""
     if not any(group.held_back for group in groups):
         return {}
     games = [game for group in groups for game in group.games]

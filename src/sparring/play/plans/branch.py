@@ -63,7 +63,7 @@ def branch(
     Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
 
     Args:
-        num_left: games of the group not yet begun.
+        num_left: games of the group that have not begun.
         games: the finished games.
         stream: of the group; game number n draws u of its turns from child n.
         initial: games that begin at the initial state, at least 1. null (default): half of the

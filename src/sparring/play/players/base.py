@@ -24,7 +24,7 @@ class PendingTurn(NamedTuple):
     """One decision that is due.
 
     ``state`` is the play, see ``environments.base``. ``ids`` are the exact token ids of the seat's
-    conversation for agents with a renderer, otherwise (). ``stream`` belongs to this turn alone:
+    conversation for agents with a renderer, otherwise (). ``stream`` belongs only to this turn:
     draws never depend on other episodes.
     """
 
@@ -37,7 +37,7 @@ class PendingTurn(NamedTuple):
     prompt: str = ""  # for agents without a renderer: the prompt of this turn
     # for agents without a renderer: the earlier prompts and replies of this conversation
     past: Callable[[], tuple[tuple[str, str], ...]] | None = None
-    # for agents with a renderer: where a memory is due and no action, what the warm-up writes
+    # for agents with a renderer: the text of the warm-up if a memory is due
     memory: str | None = None
 
 
@@ -88,7 +88,7 @@ class HasJointCall(Protocol):
 
     @property
     def together(self) -> JointCall | None:
-        """The object that calls them all; None: the agent is called alone."""
+        """The object that calls them all; None: the agent has its own call."""
         ...
 
 

@@ -23,7 +23,7 @@ Judge = Callable[[Sequence[Any]], Sequence[Verdict | None]]  # of states
 class BestOfN:
     """A player that plays the best of several replies of another agent, as an oracle judges them.
 
-    Among equal replies the first is played. Reply 0 is that of the agent alone.
+    Among equal replies the first is played. Reply 0 is the reply of the single agent.
 
     Args:
         agent: gives the replies.

@@ -27,8 +27,8 @@ class BiasedAgent(DescribedAgent):
         P(a) = w_a / sum over b in A of w_b
 
     In rock, paper, scissors {rock: 3, paper: 1} plays .6 .2 .2, and paper earns .4 against it.
-    Among the candidates of ``choose`` the weights are those of the numbered actions.
-    Pitfalls: where all legal actions have weight 0 they are equally likely.
+    Among the candidates of ``choose`` the weights of the numbered actions count.
+    Pitfalls: if all legal actions have weight 0 they are equally likely.
     Verified by: tests/play/players/test_choices.py.
 
     Args:
@@ -82,7 +82,7 @@ class BiasedAgent(DescribedAgent):
 
 
 def _words(play: Play) -> tuple[str, ...]:
-    """Return the words that actions of an environment are among; () where they are unknown."""
+    """Return the words that actions of an environment are among; () if they are unknown."""
     rules: Any = play.game if is_searchable_play(play) else getattr(play, "rules", None)
     if is_searchable_play(play) and rules.words:
         return tuple(rules.words)

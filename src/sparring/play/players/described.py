@@ -40,7 +40,7 @@ class HasChances(Protocol):
 class DescribedAgent(TextAgent):
     """Base of agents that draw from ``chances``, by one draw of the turn's stream.
 
-    Where any text is a reply, such as a note, the environment draws it.
+    If any text is a reply, such as a note, the environment draws it.
     """
 
     @abstractmethod
@@ -70,7 +70,7 @@ def legal_actions_of(name: str, state: Play, seat: int) -> tuple[str, ...]:
     legal: tuple[str, ...] | None = state.legal(seat)
     if legal is None:
         raise GameError(
-            f"Agent {name!r} has no exact probabilities where any text is a reply, as for seat "
+            f"Agent {name!r} has no exact probabilities if any text is a reply, as for seat "
             f"{seat} of {type(state).__name__} now."
         )
     return legal

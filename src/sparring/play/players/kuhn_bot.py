@@ -28,7 +28,7 @@ STYLES: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]]
 class KuhnBot(DescribedAgent):
     """Kuhn poker by a fixed style that is not an equilibrium, so that an agent can adapt to it.
 
-    What: it bets and calls by its card alone, and has no memory. The first three styles are MAGE's;
+    What: it bets and calls only by its card, and has no memory. The first three styles are MAGE's;
     ``passive``, ``station`` and ``loose`` are a second family to be held out of training.
     When to use: inside ``trial``, to measure how far an agent adapts to its opponent. Measure in
     chips: in win rate no policy gains by knowing which of the three it meets.
@@ -48,7 +48,7 @@ class KuhnBot(DescribedAgent):
 
     Args:
         style: when it bets first, and when it calls a bet. "conservative" (default):
-            both with the King alone. "aggressive": always; calls with Queen and King.
+            both only with the King. "aggressive": always; calls with Queen and King.
             "intermediate": bets with Queen and King; calls with the King. "passive": never, never.
             "station": never bets; always calls. "loose": both with the King always, with Jack and
             Queen half of the time.

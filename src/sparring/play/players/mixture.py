@@ -55,7 +55,7 @@ class Mixture:
         raise GameError("A mixture stands for several players; play with play.team.play_teams.")
 
     def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
-        """Return the weight of each player that can be drawn; the learner where there is none.
+        """Return the weight of each player that can be drawn; the learner if none can be.
 
         Args:
             members: the snapshots of the league; others are left out.
@@ -261,7 +261,7 @@ class MemberMixture(Mixture):
 
             P(a | h) = sum_k w_k x_k(h) P_k(a | h)  /  sum_k w_k x_k(h)
 
-        Where no member reaches h the weights are w_k.
+        If no member reaches h the weights are w_k.
 
         Args:
             queries: information states.

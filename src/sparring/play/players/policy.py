@@ -109,7 +109,7 @@ class PolicyAgent:
         """Return for each query the log-probability of each legal action as the reply.
 
         The conversation equals that of a rollout, token for token. The rest of the probability is
-        that of illegal replies; it is 1 where the conversation is too long for the model.
+        the probability of illegal replies; it is 1 if the conversation is too long for the model.
 
         Args:
             queries: records with ``observations``, ``actions`` (earlier ones of the seat) and

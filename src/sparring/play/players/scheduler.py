@@ -28,7 +28,7 @@ class Scheduler(TextAgent):
     Mathematics: without faults a sub-task of n pages takes n + 1 turns; with ``slips`` s it is
     finished at a call with probability 1 - s. The best schedule is that of
     ``environments/dag_search``, with the narrowest next wave.
-    Pitfalls: it plays only ``dag_search``. The schedule is that of workers without faults.
+    Pitfalls: it plays only ``dag_search``. The schedule assumes workers without faults.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/play/players/test_searchers.py.
 

@@ -36,7 +36,7 @@ class Searcher(TextAgent):
     right with probability 1 - s.
     Pitfalls: it plays only ``wide_search``, and a search fails where three other pages have the
     same words. The lead never finishes before all cells are found. In real tables a slip is another
-    value of the same column, so that it is always right where all rows have one value.
+    value of the same column, so that it is always right if all rows have one value.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/play/players/test_searchers.py.
 

@@ -28,7 +28,7 @@ class WerewolfBot(DescribedAgent):
     counts 10 for p2; an accusation 1, support -1; a seer's own look 100. Among equals it draws. The
     seer looks at players it has not seen, and reports a wolf. The doctor saves itself. A wolf kills
     a player that claims to be the seer, else the one that wolves have named most often this night,
-    and follows its mate's proposal; where wolves talk it names such a player, and it never votes
+    and follows its mate's proposal; if wolves talk it names such a player, and it never votes
     for its mate.
     When to use: as a fixed opponent with exact probabilities that can be believed or deceived.
     Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the

@@ -423,7 +423,7 @@ class Payoffs:
         for row, numbers in sums.items():
             earlier = rows.get(row, Results())
             if not earlier.exact:
-                rows[row] = _grouped(_results_of(numbers), earlier, list(groups[row].values()))
+                rows[row] = _add_groups(_results_of(numbers), earlier, list(groups[row].values()))
         return Payoffs(rows)
 
     def with_exact(self, exact: Mapping[Row, Results]) -> Payoffs:
@@ -495,7 +495,7 @@ def _results_of(numbers: Sequence[float]) -> Results:
     )
 
 
-def _grouped(results: Results, earlier: Results, groups: Sequence[Sequence[float]]) -> Results:
+def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[float]]) -> Results:
     """Return results with sums over groups, unless each episode is a group.
 
     Args:
@@ -543,7 +543,7 @@ def _results(
     loser = None if episode.forfeited_by is None else _side(episode.forfeited_by, sides)
     for row, number, other in meetings:
         if loser is None:
-            yield row, _compared(means[number], means[other]), means[number]
+            yield row, _compare(means[number], means[other]), means[number]
         elif loser in (number, other):
             yield row, 1 if loser == other else -1, means[number]
 
@@ -576,7 +576,7 @@ def _side(seat: int, sides: Sequence[Sequence[int]]) -> int:
     return next(number for number, side in enumerate(sides) if seat in side)
 
 
-def _compared(first: float, second: float) -> int:
+def _compare(first: float, second: float) -> int:
     """Return 1 if the first return is larger, -1 if it is smaller, and 0 if they are equal."""
     if math.isclose(first, second, rel_tol=TIE, abs_tol=TIE):
         return 0

@@ -133,7 +133,7 @@ class LossReader(Reader):
             return None
         if not cut:
             rows = np.unique(data.distinct[chosen])
-            passes = chunks(data, rows, self.micro_tokens, padded=self._padded)
+            passes = chunks(data, rows, self.micro_tokens, padded=self._max_padding)
             if len([*islice(passes, 2)]) == 1:
                 return None
         return self._whole_minibatch(data, chosen, targets)
@@ -288,7 +288,7 @@ class GradientCheck:
                     "losses: none of them depends on the model, so nothing can be learnt; add "
                     "policy_gradient or ppo_clip."
                 )
-            names = [name for name, _ in self._trained(values=False)]
+            names = [name for name, _ in self._parameters(values=False)]
             raise ModelError(_no_gradient_text(names, len(names)))
         torch.autograd.backward(loss)
 
@@ -305,7 +305,7 @@ class GradientCheck:
         if imitating in self._done:
             return
         self._done.add(imitating)
-        parameters = self._trained(values=self.reads_values and not imitating)
+        parameters = self._parameters(values=self.reads_values and not imitating)
         dead = [name for name, parameter in parameters if parameter.grad is None]
         if dead:
             raise ModelError(_no_gradient_text(dead, len(parameters)))
@@ -315,7 +315,7 @@ class GradientCheck:
                 "loss value_loss."
             )
 
-    def _trained(self, *, values: bool) -> list[tuple[str, torch.nn.Parameter]]:
+    def _parameters(self, *, values: bool) -> list[tuple[str, torch.nn.Parameter]]:
         modules = [
             (prefix, module)
             for prefix, module in self.model.modules()
@@ -448,9 +448,9 @@ class ReverseTurns:
         """Return the weighted, rescaled advantages of turns with this index, [M]; 0 elsewhere."""
         in_turn = self._index == index
         weight = np.exp(np.clip(self._carried[self._trajectory], -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
-        return np.where(in_turn, self._rescaled(advantages * weight, in_turn), 0.0)
+        return np.where(in_turn, self._rescale(advantages * weight, in_turn), 0.0)
 
-    def _rescaled(self, values: FloatArray, in_turn: BoolArray) -> FloatArray:
+    def _rescale(self, values: FloatArray, in_turn: BoolArray) -> FloatArray:
         """Rescale values [M] so that the reduction over all tokens is the one over a turn's own."""
         if self._reduction == "constant":
             return values

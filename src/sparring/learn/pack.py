@@ -618,7 +618,7 @@ class Reader:
         self.features, self.reference = tuple(features), reference
 
     @property
-    def _padded(self) -> int:
+    def _max_padding(self) -> int:
         return PADDED if self.model.forward.shares_prefixes else 1
 
     @torch.no_grad()
@@ -629,7 +629,7 @@ class Reader:
         )
         values = np.zeros(len(sequence))
         for rows in chunks(
-            data, np.arange(len(data.sequences)), self.micro_tokens, padded=self._padded
+            data, np.arange(len(data.sequences)), self.micro_tokens, padded=self._max_padding
         ):
             tree = prefix_tree([data.sequences[row] for row in rows])
             place = {row: index for index, row in enumerate(rows.tolist())}
@@ -648,7 +648,7 @@ class Reader:
 
     def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
         """Yield the chosen sequences in forward passes, on the model's device."""
-        for part in slices(data, chosen, self.micro_tokens, padded=self._padded):
+        for part in slices(data, chosen, self.micro_tokens, padded=self._max_padding):
             yield part.to(self.model.device)
 
     def turn_logprobs(self, data: Pack, *, of_reference: bool = False) -> FloatArray:

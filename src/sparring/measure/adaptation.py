@@ -184,17 +184,17 @@ def _row(
         opponent=opponent,
         trained=trained,
         returns=tuple(
-            _weighted([(returns[:, attempt], weight) for returns, weight in parts], level)
+            _weighted_mean([(returns[:, attempt], weight) for returns, weight in parts], level)
             for attempt in range(count)
         ),
-        gain=_weighted(
+        gain=_weighted_mean(
             [(returns[:, -1] - returns[:, 0], weight) for returns, weight in parts], level
         ),
         forfeits=forfeits,
     )
 
 
-def _weighted(parts: Sequence[tuple[FloatArray, float]], level: float) -> Interval:
+def _weighted_mean(parts: Sequence[tuple[FloatArray, float]], level: float) -> Interval:
     """Return the mean of the parts' means by their weights, with an interval.
 
     Mathematics:

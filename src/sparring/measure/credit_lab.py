@@ -270,13 +270,13 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
             high=1.0 if perhaps_behind else sine.high,
             count=sine.count,
         ),
-        cosine=_clipped(
+        cosine=_clip(
             jackknife_interval(float(squares[0][1]), squares[1][1], more_error=extra_angle / 2),
             -1.0,
             1.0,
         ),
-        variance=_clipped(jackknife_interval(float(raw.variance), raw_left.variance), 0.0, np.inf),
-        variance_scaled=_clipped(
+        variance=_clip(jackknife_interval(float(raw.variance), raw_left.variance), 0.0, np.inf),
+        variance_scaled=_clip(
             jackknife_interval(float(noise[0]) if is_aligned else np.inf, noise[1]), 0.0, np.inf
         ),
         bias_unpaired=_root(
@@ -325,7 +325,7 @@ def _root(squared: Interval, top: float = np.inf) -> Interval:
     return Interval(mean=mean, low=low, high=high, count=squared.count, level=squared.level)
 
 
-def _clipped(interval: Interval, low: float, high: float) -> Interval:
+def _clip(interval: Interval, low: float, high: float) -> Interval:
     ends = (float(np.clip(end, low, high)) for end in (interval.mean, interval.low, interval.high))
     return Interval(
         **dict(zip(("mean", "low", "high"), ends, strict=True)),

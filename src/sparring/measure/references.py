@@ -32,7 +32,7 @@ from sparring.play.players.random import random
 
 MOST_STATES = 2_000  # information states up to which references take less than a second
 MOST_SOLVED = 8_000  # information states of a two-seat game whose equilibrium is computed
-_known: dict[tuple[str, int], References | None] = {}  # by the rules and the limit, in this process
+_cache: dict[tuple[str, int], References | None] = {}  # by the rules and the limit, in this process
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,24 +55,24 @@ def references(game: Environment, info_states: InfoStates) -> References:
         info_states: of ``enumerate_info_states(game)``.
     """
     key = (rules_key(game), 0)
-    result = _known.get(key)
+    result = _cache.get(key)
     if result is None:
-        result = _known[key] = _references(game, info_states)
+        result = _cache[key] = _references(game, info_states)
     return result
 
 
 def references_of(game: Environment, *, max_states: int = MOST_STATES) -> References | None:
     """Return ``references`` of a game, cached per process; None if it has more states."""
-    solved = _known.get((rules_key(game), 0))
+    solved = _cache.get((rules_key(game), 0))
     if solved is not None:
         return solved
     key = (rules_key(game), max_states)
-    if key not in _known:
+    if key not in _cache:
         try:
-            _known[key] = references(game, enumerate_info_states(game, limit=max_states))
+            _cache[key] = references(game, enumerate_info_states(game, limit=max_states))
         except GameError:  # too large, or without information states
-            _known[key] = None
-    return _known[key]
+            _cache[key] = None
+    return _cache[key]
 
 
 def _references(game: Environment, info_states: InfoStates) -> References:

@@ -538,7 +538,7 @@ def figures(
         result["win"] = as_data(wilson_interval(wins, games, level=level))
         result["win_or_draw"] = as_data(wilson_interval(wins + draws, games, level=level))
     result["score"] = (
-        as_data(_clipped(score(mean, row.normalise))) if row.normalise is not None else None
+        as_data(_clip(score(mean, row.normalise))) if row.normalise is not None else None
     )
     if game.num_seats == 1 or row.oracle is not None:
         num_successes = sum(
@@ -567,7 +567,7 @@ def score(mean: Interval, normalise: tuple[float, float]) -> Interval:
     return Interval(mean=ends[0], low=ends[1], high=ends[2], count=mean.count, level=mean.level)
 
 
-def _clipped(interval: Interval) -> Interval:
+def _clip(interval: Interval) -> Interval:
     mean, low, high = (
         min(max(value, 0.0), 100.0) for value in (interval.mean, interval.low, interval.high)
     )
@@ -613,7 +613,7 @@ def total_score(rows: Sequence[tuple[SuiteRow, Tally]]) -> dict[str, float] | No
         for intervals in games.values()
         for interval in intervals
     ]
-    return {**as_data(_clipped(mean_of_means(parts))), "games": len(games)}
+    return {**as_data(_clip(mean_of_means(parts))), "games": len(games)}
 
 
 def as_data(interval: Interval) -> dict[str, Any]:

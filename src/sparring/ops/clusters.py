@@ -141,7 +141,7 @@ def k_means(
     distinct, distinct_of = np.unique(points, axis=0, return_inverse=True)
     mass = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
     candidates = [
-        _descended(distinct, mass, _drawn(distinct, mass, k, stream.child(number)), steps)
+        _descend(distinct, mass, _drawn(distinct, mass, k, stream.child(number)), steps)
         for number in range(starts)
     ]
     best = min(candidates, key=lambda fit: fit.inertia)
@@ -165,9 +165,7 @@ def _drawn(points: FloatArray, weights: FloatArray, k: int, stream: Stream) -> F
     return points[chosen]
 
 
-def _descended(
-    points: FloatArray, weights: FloatArray, centres: FloatArray, steps: int
-) -> Clusters:
+def _descend(points: FloatArray, weights: FloatArray, centres: FloatArray, steps: int) -> Clusters:
     centre_of, distances = nearest(points, centres)
     for _ in range(steps):
         mass = np.bincount(centre_of, weights=weights, minlength=len(centres))

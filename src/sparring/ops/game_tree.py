@@ -260,7 +260,7 @@ def average_strategies(
     edge = tree.chance.copy()
     for step in range(1, steps + 1):
         for seat in sorted(set(seats.tolist())):
-            policy = _matched(np.maximum(regrets, 0.0), state_of_choice, widths)
+            policy = _match(np.maximum(regrets, 0.0), state_of_choice, widths)
             edge[moves] = policy[slot]
             worth = expected_returns(tree, edge, levels)[:, seat]
             others = reached(tree, np.where(is_own_edge[:, seat], 1.0, edge), levels)
@@ -273,10 +273,10 @@ def average_strategies(
             seat_reach = np.zeros(size)
             seat_reach[slot[ours]] = own_reach[parent[ours]]
             sums += (step if plus else 1) * seat_reach * policy
-    return np.split(_matched(sums, state_of_choice, widths), starts[1:-1])
+    return np.split(_match(sums, state_of_choice, widths), starts[1:-1])
 
 
-def _matched(weights: FloatArray, state_of_choice: IntArray, widths: IntArray) -> FloatArray:
+def _match(weights: FloatArray, state_of_choice: IntArray, widths: IntArray) -> FloatArray:
     """Return weights [num_actions] in proportion within each state; uniform if all are 0."""
     total = np.bincount(state_of_choice, weights=weights, minlength=len(widths))[state_of_choice]
     strategies: FloatArray = np.where(

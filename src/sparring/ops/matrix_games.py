@@ -66,7 +66,7 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
         if not size or slopes[best] <= NEGLIGIBLE:
             return solution
         used[best] = True
-        solved = _solved(matrix, target, used, lone)
+        solved = _solve(matrix, target, used, lone)
         if solved[best] <= 0.0:  # by rounding: the column depends on those in use
             used[best], refused[best] = False, True
             continue
@@ -79,12 +79,12 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
             solution[~used] = 0.0
             if not used.any():
                 break
-            solved = _solved(matrix, target, used, lone)
+            solved = _solve(matrix, target, used, lone)
         solution = np.where(used, solved, 0.0)
     raise ArithmeticError("The least-squares problem was not solved.")
 
 
-def _solved(matrix: FloatArray, target: FloatArray, used: BoolArray, lone: IntArray) -> FloatArray:
+def _solve(matrix: FloatArray, target: FloatArray, used: BoolArray, lone: IntArray) -> FloatArray:
     """Return the least-squares solution in the columns in use, 0 elsewhere, [n].
 
     A column with a single entry solves its row exactly, so both are left out of the large solve.
@@ -201,7 +201,7 @@ def most_even(matrix: FloatArray) -> FloatArray:
     rows = np.flatnonzero(inner > PLAYED)
     tight = inner @ scaled - value < TIGHT
     strategy = np.zeros(len(matrix))
-    strategy[rows] = _maximised(scaled[rows] - value, tight)
+    strategy[rows] = _maximise(scaled[rows] - value, tight)
     return strategy
 
 
@@ -226,7 +226,7 @@ def _interior_optimum(matrix: FloatArray, value: float) -> FloatArray:
     return strategy
 
 
-def _maximised(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
+def _maximise(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
     """Return the distribution of the largest entropy that earns at least 0 in every column.
 
     Args:
@@ -241,7 +241,7 @@ def _maximised(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
         return np.full(len(payoffs), 1.0 / len(payoffs))
     multipliers = np.zeros(payoffs.shape[1])
     for _ in range(STEPS):
-        moved = _stepped(payoffs, multipliers, tight)
+        moved = _step(payoffs, multipliers, tight)
         if moved is None:
             break
         multipliers = moved
@@ -253,7 +253,7 @@ def _maximised(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
     return weights
 
 
-def _stepped(payoffs: FloatArray, multipliers: FloatArray, tight: BoolArray) -> FloatArray | None:
+def _step(payoffs: FloatArray, multipliers: FloatArray, tight: BoolArray) -> FloatArray | None:
     """Return the multipliers after a step of Newton's method; None if no step helps.
 
     With w = exp(C y), the step of sum_i w_i is a least-squares problem that respects the signs:

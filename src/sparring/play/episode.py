@@ -358,7 +358,7 @@ class CheckedPlay:
             and all(type(seat) is int and 0 <= seat < seats for seat in due)
             and list(due) == sorted(set(due))
         ):
-            raise self._wrong(
+            raise self._error(
                 f"due() gave {quoted(due)}, and the play is not done; give a tuple of the due "
                 f"seats, ascending, of 0 to {seats - 1}"
             )
@@ -375,7 +375,7 @@ class CheckedPlay:
             and all(isinstance(action, str) for action in actions)
             and len(set(actions)) == len(actions)
         ):
-            raise self._wrong(
+            raise self._error(
                 f"legal({seat}) gave {quoted(actions)}; give a tuple of texts, each once, or None "
                 "where any text is an action"
             )
@@ -390,7 +390,7 @@ class CheckedPlay:
             and type(observation.attempt) is int
             and type(observation.note) is bool
         ):
-            raise self._wrong(
+            raise self._error(
                 f"observe({seat}) gave {quoted(observation)}; give an Observation whose told, key, "
                 "view and ask are texts"
             )
@@ -404,10 +404,10 @@ class CheckedPlay:
     def action(self, action: Any) -> str | None:
         """Return the action that the environment has read in a reply."""
         if not (action is None or isinstance(action, str)):
-            raise self._wrong(f"read() gave {quoted(action)}; give the action as a text, or None")
+            raise self._error(f"read() gave {quoted(action)}; give the action as a text, or None")
         return action
 
-    def _wrong(self, fault: str) -> GameError:
+    def _error(self, fault: str) -> GameError:
         return GameError(f"{self._game.name}: {fault}.")
 
 
@@ -454,9 +454,9 @@ class EpisodeInPlay:
         "_limit",
         "_moment",
         "_notices",
+        "_num_played",
         "_num_turns",
         "_settled",
-        "_taken",
         "_tries",
         "done",
         "due_drafts",
@@ -493,7 +493,7 @@ class EpisodeInPlay:
         self._num_turns = [0] * spec.game.num_seats
         self._drafts: list[Draft] = []
         self.due_drafts: list[Draft] = []  # of this moment
-        self._moment = self._taken = 0
+        self._moment = self._num_played = 0
         self._limit = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
         self._again: tuple[int, ...] = ()  # seats that try again
         self._settled: dict[int, str] = {}  # actions of this moment, by seat
@@ -634,10 +634,10 @@ class EpisodeInPlay:
             self._final = (means if len(rows) > 1 else tuple(rows[0]), offenders[0].seat)
             self._stop()
         elif not self._again:
-            self._taken += len(self._settled)
+            self._num_played += len(self._settled)
             self.play.step(self._settled)
             self._settled, self._tries = {}, {}
-            self.done = self.play.done or self._taken >= self._limit
+            self.done = self.play.done or self._num_played >= self._limit
 
     def _commit_best(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
         if not draft.others:

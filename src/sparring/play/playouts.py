@@ -74,9 +74,9 @@ def with_playouts(
         new = played.turns[groups[played.group_id][1] :]
         tokens += sum(sampled_tokens(turn) for turn in new if played.trained[turn.seat])
     if before:
-        _shared(group_of, episodes, groups)
+        _share_playouts(group_of, episodes, groups)
     valued = [
-        _valued(finished, n, group_of, returns, before) for n, finished in enumerate(episodes)
+        _add_values(finished, n, group_of, returns, before) for n, finished in enumerate(episodes)
     ]
     failed = 1.0 - len(returns) / len(groups) if groups else 0.0
     return valued, {"playouts/tokens": float(tokens), "playouts/failed": failed}
@@ -99,7 +99,7 @@ def _starts(
             yield (number, index, True), begin, stream.child("before").child(begin)
 
 
-def _shared(
+def _share_playouts(
     group_of: dict[Place, int], episodes: Sequence[Episode], groups: Mapping[int, tuple[int, int]]
 ) -> None:
     group_of_place: dict[tuple[int, int], int] = {}
@@ -112,7 +112,7 @@ def _shared(
                 group_of[number, index, True] = group_of_place[number, begin]
 
 
-def _valued(
+def _add_values(
     episode: Episode,
     number: int,
     group_of: Mapping[Place, int],

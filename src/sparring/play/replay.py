@@ -187,7 +187,7 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     open_: dict[int, list[int]] = {}
     for place, play in enumerate(replayed(game, episode)):
         with environment_call(game):
-            endings = list(_closed(play, open_))
+            endings = list(_endings(play, open_))
             is_over = place == len(episode.turns)
             seat = None if is_over else episode.turns[place].seat
             fresh = seat is not None and bool(play.observe(seat).fresh)
@@ -203,7 +203,7 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     return finished
 
 
-def _closed(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, ConversationEnd]]:
+def _endings(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, ConversationEnd]]:
     if isinstance(play, HasConversationEnd):
         for seat in sorted(seats):
             ending = play.closed(seat)

@@ -119,7 +119,7 @@ class PlayLoop:
                     self._open[index] = episode
                     self._continue_or_finish(_RunningPlay(index, attempt, episode))
                 except Exception as error:
-                    self._failed(index, attempt, error)
+                    self._handle_failure(index, attempt, error)
 
     def _ask(self) -> None:
         running: list[_RunningPlay] = []
@@ -129,7 +129,7 @@ class PlayLoop:
                 try:
                     play.turns = play.episode.ask()
                 except Exception as error:
-                    self._failed(play.index, play.attempt, error)
+                    self._handle_failure(play.index, play.attempt, error)
                 else:
                     running.append(play)
         self._ready = []
@@ -161,17 +161,17 @@ class PlayLoop:
                 if play.num_missing:
                     continue
                 if play.fault is not None:
-                    self._failed(play.index, play.attempt, play.fault)
+                    self._handle_failure(play.index, play.attempt, play.fault)
                 else:
                     arrived.append(play)
         self._flights = [pair for pair in self._flights if not pair[0].done]
         if has_reply:
             self._last = time.monotonic()
         elif self._flights:
-            self._rest()
+            self._wait()
         return arrived
 
-    def _rest(self) -> None:
+    def _wait(self) -> None:
         allowed = limit()
         if allowed and time.monotonic() - self._last > allowed:
             flight, _ = self._flights[0]
@@ -196,7 +196,7 @@ class PlayLoop:
                         episode.commit(scores.get(play.index, ()))
                     self._continue_or_finish(play)
                 except Exception as error:
-                    self._failed(play.index, play.attempt, error)
+                    self._handle_failure(play.index, play.attempt, error)
 
     def _continue_or_finish(self, play: _RunningPlay) -> None:
         if play.episode.done:
@@ -217,7 +217,7 @@ class PlayLoop:
                 try:
                     play.episode.take_replies(play.replies)
                 except Exception as error:
-                    self._failed(play.index, play.attempt, error)
+                    self._handle_failure(play.index, play.attempt, error)
                 else:
                     complete.append(play)
         judged = [(play.index, e) for play in complete if (e := play.episode.candidates())]
@@ -255,9 +255,9 @@ class PlayLoop:
                 except (GameError, AttributeError):  # a second try would fail as well
                     raise
                 except Exception as error:
-                    self._failed(play.index, play.attempt, error)
+                    self._handle_failure(play.index, play.attempt, error)
 
-    def _failed(self, index: int, attempt: int, error: Exception) -> None:
+    def _handle_failure(self, index: int, attempt: int, error: Exception) -> None:
         """Record an exception of a play's code; raise errors of configuration or model again."""
         spec = self.specs[index]
         if isinstance(error, SparringError) and not isinstance(error, GameError | HungError):

@@ -186,10 +186,10 @@ class EpisodeSpec:
             UnknownNameError: there is no such environment, option or rule.
             GameError: the environment is of another version.
         """
-        values = _checked(value)
-        game = _made(values.pop("environment"), {} if games is None else games)
+        values = _check_values(value)
+        game = _environment_of(values.pop("environment"), {} if games is None else games)
         if not len(values["seats"]) == len(values["trained"]) == game.num_seats:
-            raise _wrong("seats", values["seats"], f"{game.num_seats} players, each trained or not")
+            raise _error("seats", values["seats"], f"{game.num_seats} players, each trained or not")
         return cls(
             **{
                 **values,
@@ -230,17 +230,17 @@ def untrained_spec(
     )
 
 
-def _made(record: Mapping[str, Any], games: dict[str, Environment]) -> Environment:
+def _environment_of(record: Mapping[str, Any], games: dict[str, Environment]) -> Environment:
     key = json.dumps(record, sort_keys=True)
     if key not in games:
         try:
             games[key] = from_spec(EnvironmentSpec(**record))
         except TypeError:
-            raise _wrong("environment", record, "an EnvironmentSpec") from None
+            raise _error("environment", record, "an EnvironmentSpec") from None
     return games[key]
 
 
-def _checked(value: Any) -> dict[str, Any]:
+def _check_values(value: Any) -> dict[str, Any]:
     fields = {"environment", "max_turns", *NUMBERS, *OTHERS}
     version = value.get("version") if isinstance(value, Mapping) else None
     if type(version) is int and version > VERSION:
@@ -255,21 +255,21 @@ def _checked(value: Any) -> dict[str, Any]:
         )
     for name in NUMBERS:
         if type(value[name]) is not int or not 0 <= value[name] < 2**64:
-            raise _wrong(name, value[name], "a whole number of at most 64 bits")
+            raise _error(name, value[name], "a whole number of at most 64 bits")
     for name, kind in OTHERS.items():
         if type(value[name]) is not kind:
-            raise _wrong(name, value[name], f"a {kind.__name__}")
+            raise _error(name, value[name], f"a {kind.__name__}")
     if not all(type(flag) is bool for flag in value["trained"]):
-        raise _wrong("trained", value["trained"], "true or false per seat")
+        raise _error("trained", value["trained"], "true or false per seat")
     if not isinstance(value["environment"], Mapping):
-        raise _wrong("environment", value["environment"], "an EnvironmentSpec")
+        raise _error("environment", value["environment"], "an EnvironmentSpec")
     max_turns = value["max_turns"]
     if max_turns is not None and (type(max_turns) is not int or max_turns < 1):
-        raise _wrong("max_turns", max_turns, "null, or a whole number of at least 1")
+        raise _error("max_turns", max_turns, "null, or a whole number of at least 1")
     return {name: value[name] for name in fields}
 
 
-def _wrong(field: str, value: Any, expected: str) -> ConfigError:
+def _error(field: str, value: Any, expected: str) -> ConfigError:
     return ConfigError(
         f"EpisodeSpec: {field}={quoted(value)} must be {expected}; take it from "
         "EpisodeSpec.to_json()."

@@ -154,14 +154,14 @@ def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]
         seats = list(map(str, spec.players))
         for seat, name in enumerate(seats):
             if name in teams:
-                label, agent, drawn_player = _seated(name, teams[name], spec, seat)
+                label, agent, drawn_player = _seat_agent(name, teams[name], spec, seat)
                 seats[seat], team_names[label], single[label] = label, name, agent
                 members.update({} if drawn_player is None else {label: drawn_player})
         changed.append(replace(spec, seats=tuple(seats)))
     return SeatedEpisodes(changed, single, team_names, members)
 
 
-def _seated(
+def _seat_agent(
     name: str, agent: Agent, spec: EpisodeSpec, seat: int
 ) -> tuple[str, Agent, PlayerRef | None]:
     """Return the name and the agent of a seat, and the player drawn from a mixture, if any.

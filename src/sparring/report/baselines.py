@@ -31,7 +31,7 @@ def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Baselines:
         names: of the figures.
     """
     references: dict[str, list[Reference]] = {}
-    for game, game_references in _solved(config, names):
+    for game, game_references in _solved_games(config, names):
         best = game_references.best
         for name, (uniform, value) in reference_values(game, game_references).items():
             references[name] = [Reference(label=RANDOM, value=uniform)]
@@ -47,7 +47,7 @@ def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Baselines:
     return {name: references[name] for name in names if name in references}
 
 
-def _solved(
+def _solved_games(
     config: Mapping[str, Any], names: Sequence[str]
 ) -> Iterator[tuple[Environment, References]]:
     sections = config.get("environments", config.get("games"))

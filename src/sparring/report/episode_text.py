@@ -242,22 +242,22 @@ def episode_lines(
         for text in turn_texts(episode, credit, decode):
             position = positions[text.number] if positions else ""
             lines += ["", *_turn_lines(text, position, decode is not None)]
-            lines += _labelled("ended", ends.get(text.number, ""))
+            lines += _label_lines("ended", ends.get(text.number, ""))
     except STRANGE as error:
         raise RunError(
             f"Episode {episode.episode_id} of step {step} is an invalid record "
             f"({quoted(str(error))})."
         ) from error
-    return [*lines, "", *_labelled("end", positions[-1])] if positions else lines
+    return [*lines, "", *_label_lines("end", positions[-1])] if positions else lines
 
 
 def _turn_lines(text: TurnText, position: str, is_decoded: bool) -> list[str]:
     turn = text.turn
     suffix = f", conversation {turn.conversation}" if turn.conversation else ""
     lines = [f"[{turn.moment}] {text.role} ({turn.agent}){suffix}"]
-    lines += _labelled("now", position) + _labelled("told", text.prompt)
-    lines += _labelled("legal", text.legal) if turn.is_decision else []
-    lines += _reply_lines(text.reply, is_decoded) + _labelled("oracle", text.oracle)
+    lines += _label_lines("now", position) + _label_lines("told", text.prompt)
+    lines += _label_lines("legal", text.legal) if turn.is_decision else []
+    lines += _reply_lines(text.reply, is_decoded) + _label_lines("oracle", text.oracle)
     for candidate, other in zip(turn.candidates, text.others, strict=True):
         lines += [f"    not played, candidate {candidate.candidate}"]
         lines += _reply_lines(other, is_decoded)
@@ -274,13 +274,13 @@ def _reply_lines(reply: ReplyText, is_decoded: bool) -> list[str]:
         f"{'' if entropy is None else f' H={entropy:.2f}'}"
         for text, probability, entropy in reply.tokens
     )
-    lines = _labelled(reply.label, words) + _labelled("tokens", tokens)
+    lines = _label_lines(reply.label, words) + _label_lines("tokens", tokens)
     for name, fact in reply.facts.items():
-        lines += _labelled(name, fact or ("none" if name == "rewards" else ""))
-    return lines + _labelled("credit", reply.credit)
+        lines += _label_lines(name, fact or ("none" if name == "rewards" else ""))
+    return lines + _label_lines("credit", reply.credit)
 
 
-def _labelled(label: str, text: str) -> list[str]:
+def _label_lines(label: str, text: str) -> list[str]:
     """Return a labelled text as wrapped lines that keep its line ends; [] for ""."""
     if not text:
         return []

@@ -90,13 +90,13 @@ def sample_play(name: str) -> SamplePlay:
     return SamplePlay(
         how="at random" if oracle is None else f"as the oracle {oracle.name} says",
         brief=brief if len(brief) <= READ else f"{brief[:READ]} ...",
-        turns=_shortened(turns, TURNS),
+        turns=_shorten(turns, TURNS),
         left_out=max(0, len(turns) - TURNS),
         ending="\n".join(filter(None, [hidden, _payoffs(worded_game.roles, state.returns)])),
     )
 
 
-def _shortened(turns: Sequence[SampleTurn], max_turns: int) -> tuple[SampleTurn, ...]:
+def _shorten(turns: Sequence[SampleTurn], max_turns: int) -> tuple[SampleTurn, ...]:
     return tuple(turns) if len(turns) <= max_turns else (*turns[: max_turns - 1], turns[-1])
 
 
@@ -111,13 +111,13 @@ def sample_lines(play: SamplePlay) -> list[str]:
     for number, turn in enumerate(play.turns):
         if number == len(play.turns) - 1 and play.left_out:
             lines += [f"... {play.left_out} more turn(s) ...", ""]
-        lines += [f"{turn.role}:", *_indented(turn.seen)]
+        lines += [f"{turn.role}:", *_indent(turn.seen)]
         lines += [f"    Legal actions: {turn.legal}"] if turn.legal else []
         lines += [f"  > {turn.action}", ""]
     return [*lines, *play.ending.split("\n")]
 
 
-def _indented(text: str) -> list[str]:
+def _indent(text: str) -> list[str]:
     return [f"    {line}" for line in text.split("\n") if line.strip()]
 
 
@@ -127,7 +127,7 @@ def rules_lines(name: str) -> list[str]:
     for seat, role in enumerate(episode.roles):
         first = next((turn for turn in episode.turns if turn.seat == seat), None)
         if first is not None:
-            lines += [f"{role} is told:", "", *_indented(first.told), ""]
+            lines += [f"{role} is told:", "", *_indent(first.told), ""]
     return lines[:-1]
 
 
@@ -141,7 +141,7 @@ def sample_text(name: str) -> str:
     sample = SamplePlay(
         how="at random",
         brief="",
-        turns=_shortened(turns, PROMPT_TURNS),
+        turns=_shorten(turns, PROMPT_TURNS),
         left_out=max(0, len(turns) - PROMPT_TURNS),
         ending=_payoffs(episode.roles, episode.returns),
     )

@@ -81,10 +81,10 @@ def meta_strategy(
             f"matchmaker 'meta_strategy': sides: apart is for two sides, without by; "
             f"{request.label!r} has {len(request.sides)}, and by is {by}. Write sides: together."
         )
-    members = _tagged(request, of)
+    members = _with_tag(request, of)
     if not members or request.stream.uniform(0) < own:
         return self_play(request)
-    others, solver_json = _tagged(request, by) if by else (), json.dumps(solver, sort_keys=True)
+    others, solver_json = _with_tag(request, by) if by else (), json.dumps(solver, sort_keys=True)
     book, first = IdentityKey(request.payoffs), [side[0] for side in request.sides]
     if sides == APART:
         weighed = _solved_apart(book, members, request.label, (first[0], first[1]), solver_json)
@@ -97,7 +97,7 @@ def meta_strategy(
     )
 
 
-def _tagged(request: MatchRequest, tags: list[str] | None) -> tuple[PlayerRef, ...]:
+def _with_tag(request: MatchRequest, tags: list[str] | None) -> tuple[PlayerRef, ...]:
     return tuple(
         member for member in request.members if tags is None or request.tag(member) in tags
     )

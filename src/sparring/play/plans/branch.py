@@ -92,7 +92,7 @@ def branch(
     ]
     num_initial = -(-size // 2) if initial is None else initial
     if balance is not None:
-        num_initial = _balanced(size, balance, surprises[0]) if games else 1
+        num_initial = _balance(size, balance, surprises[0]) if games else 1
     if len(games) < num_initial:
         return [FRESH] * (num_initial - len(games))
     scores = [
@@ -167,7 +167,7 @@ def _surprise(turn: Turn, first_tokens: int) -> float | None:
     return -fmean(looked_at) if looked_at else None
 
 
-def _balanced(size: int, balance: float, surprises: Sequence[float | None]) -> int:
+def _balance(size: int, balance: float, surprises: Sequence[float | None]) -> int:
     """Return the number of games from the initial state, by the surprises of the first game."""
     later = [surprise for surprise in surprises[1:] if surprise is not None]
     first = surprises[0] if surprises else None

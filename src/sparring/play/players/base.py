@@ -234,10 +234,10 @@ class Flight:
         with self._call:
             arrived = next(self._coming, None)
         if arrived is None:
-            raise self._wrong(f"gave no reply to turn {min(self._missing)}")
+            raise self._error(f"gave no reply to turn {min(self._missing)}")
         for place, reply in arrived:
             if place not in self._missing or not isinstance(reply, Reply | FailedPlay):
-                raise self._wrong(f"gave {type(reply).__name__} for place {place!r}")
+                raise self._error(f"gave {type(reply).__name__} for place {place!r}")
             self._missing.remove(place)
         self.done = not self._missing
         return arrived
@@ -247,7 +247,7 @@ class Flight:
         if isinstance(self._coming, Generator):
             self._coming.close()
 
-    def _wrong(self, fault: str) -> PluginError:
+    def _error(self, fault: str) -> PluginError:
         return PluginError(
             f"The {self._call} {fault}; submit must yield lists of (place, Reply), each place once."
         )

@@ -98,7 +98,7 @@ class WerewolfBot(DescribedAgent):
             return self._speeches(play, seat, scores)
         kind, names = position.setup.kinds[seat], position.targets(seat)
         if position.phase == "whisper":
-            preferred = _ranked(names, _victims(play, seat))[:1] if self.style != "silent" else []
+            preferred = _rank(names, _victims(play, seat))[:1] if self.style != "silent" else []
             return [
                 *([f"kill {name}" for name in group] for group in preferred),
                 [SILENCE],
@@ -106,14 +106,14 @@ class WerewolfBot(DescribedAgent):
         if position.phase == "vote":
             wary = self.style == "silent" and max(scores[n] for n in names) <= 0
             first = [[ABSTAIN]] if wary and position.setup.abstain else []
-            return [*first, *_ranked(names, scores)]
+            return [*first, *_rank(names, scores)]
         if kind == SEER:
             looked_at = {e.target for e in position.seen(seat) if e.kind == "look"}
-            return _ranked(names, {n: float(n not in looked_at) for n in names})
+            return _rank(names, {n: float(n not in looked_at) for n in names})
         if kind != WOLF:
             return [[name_of(position.places[seat])]]  # the doctor saves itself
         first = [[name_of(position.proposed)]] if position.phase == "decide" else []
-        return [*first, *_ranked(names, _victims(play, seat))]
+        return [*first, *_rank(names, _victims(play, seat))]
 
     def _scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
         """Return the score of suspicion of each player, by its number."""
@@ -141,7 +141,7 @@ class WerewolfBot(DescribedAgent):
         """Return lists of equally good speeches, the best first; some may be illegal."""
         position = play.position
         names = position.targets(seat)
-        worst = _ranked(names, scores)[0]
+        worst = _rank(names, scores)[0]
         speeches: list[list[str]] = []
         looks = [e for e in position.seen(seat) if e.kind == "look" and e.target in names]
         guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
@@ -154,7 +154,7 @@ class WerewolfBot(DescribedAgent):
         return [*speeches, [SILENCE]]
 
 
-def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]]:
+def _rank(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]]:
     """Return lists of names of equal score, the highest score first."""
     levels = sorted({scores[name] for name in names}, reverse=True)
     return [[name_of(name) for name in names if scores[name] == level] for level in levels]

@@ -30,7 +30,7 @@ class MatchRecord:
     """Results of some games from the view of one seat's agent.
 
     In a win the return is above the returns of all other teams; in a draw it equals the best of
-    theirs; the rest are losses. Cooperative games are draws and games of one seat are wins; there
+    them; other games are losses. Cooperative games are draws and games of one seat are wins; there
     ``success`` has the result.
     """
 
@@ -45,7 +45,7 @@ class MatchRecord:
     # Wilson interval of P(the return is the most that the game pays), in games of one seat
     success: Interval | None = None
     regret: Regret | None = None  # value lost by the agent's turns, if an oracle judged them
-    # games in which a conversation outgrew a model's context; no other field counts them
+    # games with a conversation longer than a model's context; no other field counts them
     truncated: int = 0
     failed: int = 0  # games that could not begin or go on
 
@@ -85,8 +85,8 @@ def play_matches(
     """Play ``games_per_seat`` games with the agent in each seat and the opponent in all others.
 
     Every game has its own deal and draws, derived from ``stream`` by seat and number, so the games
-    are independent and a longer match begins with the games of a shorter one. A game in which a
-    conversation outgrew a model's context has no result and is only counted.
+    are independent and a longer match begins with the games of a shorter one. A game with a
+    conversation longer than a model's context has no result and is only counted.
 
     Args:
         game: the game.
@@ -97,7 +97,7 @@ def play_matches(
         level: confidence level of the intervals.
         on_finished: called with the number of games that have ended.
         judge: measures the agent's regret from every seat.
-        starts: initial states, with the game that draws them; None: those of ``game``.
+        starts: initial states, with the game that draws them; None: all of ``game``.
         in_flight: concurrent games; see ``rollout_teams``.
 
     Raises:

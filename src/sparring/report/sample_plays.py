@@ -28,11 +28,11 @@ from sparring.report.timeline import timeline, timeline_svg
 
 WHEN = {1: ("The only stored step",), 2: ("Early", "Late"), 3: ("Early", "Middle", "Late")}
 RULE = (
-    "Chosen by a rule, not by hand. Steps: the first stored one, the one nearest to the middle, "
-    "and the last. Plays: those with the same beginning (environment, and first prompt of the seat "
-    "that moves first); the beginning is the most frequent one that all of these steps have, or "
-    "each step's most frequent one if they share none. Of those: the play whose first trained "
-    "seat has the median return (the lower of two; of equals the lowest number)."
+    "Chosen by a rule. Steps: the first stored step, the step nearest to the middle, and the "
+    "last one. Beginning (environment, and first prompt of the seat that moves first): the most "
+    "frequent one that all of these steps have, or each step's most frequent one. Episode: among "
+    "those with this beginning, the one whose first trained seat has the median return (the lower "
+    "of two medians; the lowest number if equal)."
 )
 ROWS = 200_000  # first rows of a part, from which plays are chosen
 FIRST, LAST = 12, 4  # shown turns of a long play, from its beginning and its end
@@ -68,7 +68,7 @@ def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
     tables = dict(_three_steps(store, steps, troubles))
     if not steps:
         troubles.append(
-            "No plays are stored, so none can be shown: store.every sets which steps store theirs."
+            "No episodes are stored, so none can be shown: store.every sets which steps store theirs."
         )
     rows_by_start = {step: _starts(table) for step, table in tables.items()}
     start = _common_start(list(rows_by_start.values()))

@@ -55,7 +55,7 @@ def test_steps_and_plays_are_chosen_by_the_rule(tmp_path):
 
 
 def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
-    assert sample_plays(tmp_path) == ([], ["No episodes are stored and none can be shown; store.every sets which steps store theirs."])
+    assert sample_plays(tmp_path) == ([], ["No episodes are stored, none can be shown; store.every sets which steps store theirs."])
     stored(tmp_path, s1=[episode(1, 1.0)], s2=[episode(2, 1.0)], s3=[episode(3, 1.0)])
     path = tmp_path / "episodes" / "part-000003.parquet"
     path.write_bytes(path.read_bytes()[:-30])

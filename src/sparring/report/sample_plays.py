@@ -68,7 +68,7 @@ def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
     tables = dict(_three_steps(store, steps, troubles))
     if not steps:
         troubles.append(
-            "No episodes are stored and none can be shown; store.every sets which steps store theirs."
+            "No episodes are stored, none can be shown; store.every sets which steps store theirs."
         )
     rows_by_start = {step: _starts(table) for step, table in tables.items()}
     start = _common_start(list(rows_by_start.values()))

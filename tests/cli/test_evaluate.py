@@ -48,7 +48,7 @@ def test_plays_against_itself_are_counted_beside_the_matches_and_not_by_a_suite(
     (row,) = result(*options)["self_plays"]
     assert (row["game"], row["starts"], row["plays"]) == ("nim", "all", 3)
     assert row["turns"] == 3.0 and row["illegal"]["mean"] == 0.0  # best play leaves two piles of one
-    assert "Plays against itself" in call("evaluate", *options).stdout
+    assert "Self-play" in call("evaluate", *options).stdout
 
 
 KUHN_TRIAL = "trial 'environment={name: kuhn_poker}' attempts=2 reflect=false"
@@ -117,7 +117,7 @@ def test_unseen_puzzles_come_first_and_those_of_training_beside_them(tmp_path):
     assert [row["starts"] for row in evaluation["matches"]] == ["unseen", "seen"]
     assert [entry["starts"] for entry in evaluation["league"]] == ["unseen"]
     stdout = call("evaluate", tmp_path / "run", "--games", 3).stdout
-    assert "unseen" in stdout and "learnt by heart" in stdout
+    assert "unseen" in stdout and "memorised" in stdout
     suite = tmp_path / "own.yaml"
     suite.write_text("rows: [{name: s, game: sudoku, options: {blanks: 1, puzzles: 3}, role: trained, kind: solo, games_per_seat: 60}]")
     report = result(tmp_path / "run", "--suite", suite, "--workers", 1)

@@ -109,7 +109,7 @@ def test_what_people_played_is_shown(poker, tmp_path):
             sitting.say("bet")
         keep(run, sitting.episode)
     output = call("show", run, "--played", "--ids").output
-    assert "There is no play 9 of people in" in str(call("show", run, "--played", "--step", 9).exception)
+    assert "There is no episode 9 of people in" in str(call("show", run, "--played", "--step", 9).exception)
     assert "person-you" in output and "bot-random" in output and "Stored steps: 1, 2." in output
 
 

@@ -244,7 +244,7 @@ def test_any_text_is_a_plug_in_or_one_line(text):
 def test_a_suite_takes_options_beside_the_name_below_options_or_as_text(entry):
     forms = ({"name": "cfr", "iterations": 7}, {"name": "cfr", "options": {"iterations": 7}}, "cfr iterations=7")
     assert [entry.model_validate(form).model_dump() for form in forms] == [{"name": "cfr", "options": {"iterations": 7}}] * 3
-    with pytest.raises(ValueError, match="iterations stands beside the name and below options"):
+    with pytest.raises(ValueError, match="iterations is both beside the name and under options"):
         entry.model_validate({"name": "cfr", "iterations": 7, "options": {"iterations": 8}})
 
 

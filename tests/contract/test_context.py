@@ -68,7 +68,7 @@ def test_one_that_keeps_the_contract_passes():
         (reworded, "'reworded' .context. breaks the ledger"),
         (untold, "must return ContextWindow.past, text. or WriteMemory"),
         (listing, "must return ContextWindow"),
-        (never_enough, "nothing new to remember"),
+        (never_enough, "without anything new to remember"),
         (wordless, "must request a memory by a text"),
         (failing, "'failing' .context. failed in test_context.py"),
     ],

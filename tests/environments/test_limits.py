@@ -128,7 +128,7 @@ class PromptEngine:
 SELDOM = {  # (who asks, the part at fault): the question
     "the vocabulary": ("vocabulary", words_of),
     "the start of a deal": ("reset", lambda game: _start(game, Stream(1))),
-    "what tells starts apart": ("start_of", lambda game: Starts(label="unseen", game=game, inside=False).deal(Stream(1), 0)),
+    "what tells starts apart": ("start_of", lambda game: Starts(label="unseen", game=game, is_seen=False).deal(Stream(1), 0)),
     "the other bank": ("other_bank", another_bank),
     "a play again": ("reset", lambda game: replay(game, mended(game))),
     "its moments": ("due", lambda game: replay(game, mended(game))),

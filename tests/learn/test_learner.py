@@ -208,7 +208,7 @@ def test_a_forward_that_shares_nothing_gets_padded_sizes_within_the_bound():
         assert len(part) * max(len(data.sequences[row]) for row in part) <= 3 * longest
     assert sorted(row for part in chunks(data, rows, 3 * longest, padded=1) for row in part) == rows.tolist()
     run.learner.model.forward.shares_prefixes = False
-    assert run.learner._padded == 1
+    assert run.learner._max_padding == 1
 
 
 def masked(run, data, advantages, trained):

@@ -56,7 +56,7 @@ def of_several(gradients, ranks, monkeypatch):
         tree = SplitGradientTree([], len(gradients), share, (100, 1))
         beside = [SplitGradientTree([], len(gradients), other, (100, 1)).leaves(data, np.arange(len(gradients))) for other in others]
         rows = gradients[0].view(ranks, -1)[rank]
-        tree._taken = lambda: summed  # noqa: B023, called in the loop
+        tree._take_gradients = lambda: summed  # noqa: B023, called in the loop
         for _ in tree.leaves(data, np.arange(len(gradients))):
             theirs = torch.cat([gradients[int(next(share)[0])].view(ranks, -1)[rank] for share in beside])
             monkeypatch.setattr(torch.distributed, "all_to_all_single", lambda out, inputs, group, theirs=theirs: out.copy_(theirs))
@@ -113,7 +113,7 @@ def test_every_learner_makes_as_many_passes_as_the_one_with_most(ranks):
         seen += [leaf.tolist() for leaf in parts]
         assert len(seen) == (place + 1) * ranks
     assert seen == [leaf.tolist() for leaf in leaves(data, np.arange(23), 4)]
-    assert [len(tree.mine(data, np.arange(23))) for tree in trees] == [23, *[0] * (ranks - 1)]
+    assert [len(tree.select_rows(data, np.arange(23))) for tree in trees] == [23, *[0] * (ranks - 1)]
     assert {tree.passes(data) for tree in trees} == {8}
 
 

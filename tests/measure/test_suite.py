@@ -360,7 +360,7 @@ def test_a_range_has_both_ends_and_a_range_of_one_is_one_row():
         ({"each": {"game": 3}}, "must be a list of different values"),
         ({"name": "n"}, "the row's name, 'n', has no {game}"),
         ({"name": 3}, "has no {game}"),
-        ({"options": {"game": 3}}, "the option 'game' stands below options as well"),
+        ({"options": {"game": 3}}, "the option 'game' is under options as well"),
         ({"each": {"game": [3, "x"]}}, "row 'nx': ordinal_2x2: game='x' is none of"),
         ({"kind": "solo"}, "rows.0: a row of kind 'solo' has no opponent"),
     ],

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.ops import blocks
-from sparring.ops.groups import deviations, group_ids, standardise, varied
+from sparring.ops.groups import deviations, group_ids, is_varied, standardise
 
 MEMBERS = st.lists(st.tuples(st.integers(0, 4), st.integers(-40, 40).map(lambda number: number / 8)), min_size=1, max_size=12)
 
@@ -64,7 +64,7 @@ def test_deviations_and_standardise_follow_their_definition(members, ddof):
     values, ids, count, groups = columns(members)
     expected = [float(np.std(group, ddof=ddof)) if len(group) > ddof else 0.0 for group in groups]
     assert deviations(values, ids, count, ddof=ddof) == pytest.approx(expected, abs=1e-12)
-    assert varied(values, ids, count).tolist() == [len(set(group)) > 1 for group in groups]
+    assert is_varied(values, ids, count).tolist() == [len(set(group)) > 1 for group in groups]
     relative = [(v - np.mean(groups[g])) / (expected[g] + 0.5) for g, v in zip(ids.tolist(), values.tolist(), strict=True)]
     assert standardise(values, ids, count, ddof=ddof, epsilon=0.5) == pytest.approx(relative, abs=1e-12)
 

@@ -242,7 +242,7 @@ def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
     assert few.most == 8 and few.all_closed_once()
     many = CountingRules(room=8)
     with pytest.raises(
-        RolloutError, match=r"12 of 20 plays are missing, as 12 could not begin or go on\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight"
+        RolloutError, match=r"12 of 20 episodes are missing, as 12 failed\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight"
     ):
         sparring.play_episodes(complete_environment("counted", many), ["random", "random"], plays=20)
     assert many.all_closed_once()

@@ -55,7 +55,7 @@ def test_steps_and_plays_are_chosen_by_the_rule(tmp_path):
 
 
 def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
-    assert sample_plays(tmp_path) == ([], ["No plays are stored, so none can be shown: store.every sets which steps store theirs."])
+    assert sample_plays(tmp_path) == ([], ["No episodes are stored, none can be shown; store.every sets which steps store theirs."])
     stored(tmp_path, s1=[episode(1, 1.0)], s2=[episode(2, 1.0)], s3=[episode(3, 1.0)])
     path = tmp_path / "episodes" / "part-000003.parquet"
     path.write_bytes(path.read_bytes()[:-30])
@@ -73,7 +73,7 @@ def credit_of(folder, step, number, **row):
     values = {"step": step, "episode_id": number, "seat": 1, "turn_index": 0, "candidate": 0, "selected": True, "replayed": False, **row}
     (folder / "credit").mkdir(exist_ok=True)
     table = CREDIT_SCHEMA.empty_table().from_pylist([{name: values.get(name) for name in CREDIT_SCHEMA.names}], schema=CREDIT_SCHEMA)
-    (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(CREDIT_COLUMNS.written(table))
+    (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(CREDIT_COLUMNS.to_bytes(table))
 
 
 def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):

@@ -71,7 +71,7 @@ def test_what_repeats_a_run_and_what_changed_is_listed(run):
 
 def test_an_empty_run_has_a_page_and_ratings_their_intervals(tmp_path):
     text = page_of(write_run(tmp_path / "run", config="name: x\nsteps: 5\n"))
-    assert "No step has been recorded yet." in text and "No plays are stored" in text and "provenance.json is missing" in text
+    assert "No step has been recorded yet." in text and "No episodes are stored" in text and "provenance.json is missing" in text
     rows = [ratings.RateInterval(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
     chart = ratings.dot_chart([*rows, ratings.RateInterval("none", float("nan"), 0.0, 1.0)], title="t", note="n")
     assert chart.count("<circle") == ratings.MOST and "<0>" not in chart and "nan" not in chart
@@ -98,7 +98,7 @@ def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
     assert "The plays of step 4 cannot be read" in missing(run) and "The payoff book cannot be read" in text
     shutil.rmtree(run / "episodes")
     shutil.rmtree(run / "credit")
-    assert "No plays are stored" in missing(run) and "Sample plays</h2>" not in page_of(run)
+    assert "No episodes are stored" in missing(run) and "Sample plays</h2>" not in page_of(run)
     (run / "sparring-run.json").write_text('{"format": 99}')
     done = CliRunner().invoke(cli.app, ["report", str(run)])
     assert done.exit_code == 1 and "format 99" in str(done.output) + str(done.exception)

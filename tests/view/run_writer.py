@@ -63,7 +63,7 @@ def credit(step, episodes, advantage=lambda number, seat: 0.5 - seat):
                 known = dict(step=step, episode_id=episode.episode_id, seat=candidate.seat, turn_index=candidate.turn_index, candidate=candidate.candidate, selected=True, replayed=False, reward=1.0)
                 for name, cell in {**known, "advantage": value, "token_advantages": None, "baseline": 0.25, "value": None, "value_target": None, "entropies": [0.6, 0.1]}.items():
                     rows[name].append(cell)
-    return CREDIT.written(pa.table([pa.array(rows[field.name], field.type) for field in CREDIT_SCHEMA], schema=CREDIT_SCHEMA))
+    return CREDIT.to_bytes(pa.table([pa.array(rows[field.name], field.type) for field in CREDIT_SCHEMA], schema=CREDIT_SCHEMA))
 
 
 def write_step(folder, step, episodes, **options):

@@ -56,7 +56,7 @@ def show_games(result: dict[str, Any]) -> None:
     for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
         trial_rows = list(rows)
         console.print(tables.adaptation_table(game, trial_rows))
-        for reason in tables.reasons(trial_rows):
+        for reason in tables.missing_value_reasons(trial_rows):
             console.print(reason, style="yellow")
     for entry in result.get("league", []):
         ratings = Table(

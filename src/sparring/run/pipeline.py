@@ -132,7 +132,7 @@ class _OpenStep:
 
     def advance(self) -> None:
         """Request more episodes, if the requested ones have arrived, without waiting."""
-        while self._waiting is not None and self._waiting.there():
+        while self._waiting is not None and self._waiting.is_ready():
             self._begin(self._waiting.result())
 
     def result(self) -> StepEpisodes:

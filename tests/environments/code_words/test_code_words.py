@@ -119,7 +119,7 @@ def test_what_conventions_gain_and_what_a_seat_gains_alone(entered):
     for name, joint in [("key", 0), ("key, others as said", leak / size), ("clear", leak), (None, 1 - 1 / size)]:
         report = team_exploitability(states, game.teams, [rows(game, states, (name, name))])
         assert report.joint == pytest.approx((joint, joint), abs=1e-12), name
-        assert report.alone == pytest.approx((0, 0), abs=1e-12), name
+        assert report.single == pytest.approx((0, 0), abs=1e-12), name
         assert report.values == pytest.approx((0, 0), abs=1e-12)
 
 

@@ -117,16 +117,16 @@ def test_it_says_exactly_how_it_plays_where_it_can():
     assert bot(preference=["b2"]).chances(state, 0) == bot(moves=["b2", "a1"]).chances(state, 0) == {"b2": 1.0}
     state.apply("b2")
     assert bot(moves=["a1", "c3"]).chances(state, 1) == {"a1": 1.0}
-    with pytest.raises(GameError, match=r"says 'b2' at its turn 0, which is not legal there"):
+    with pytest.raises(GameError, match=r"replies 'b2' in turn 0, which is illegal"):
         bot(moves=["b2"]).chances(state, 1)
-    with pytest.raises(GameError, match=r"SimultaneousChoicePlay, which does not count a seat's turns; write preference"):
+    with pytest.raises(GameError, match=r"SimultaneousChoicePlay does not count a seat's turns; write preference"):
         bot(moves=["rock"]).chances(make_game("rock_paper_scissors").reset(Stream.from_seed(0)), 0)
 
 
 def test_where_a_play_counts_no_turns_preferences_are_played_and_moves_are_refused():
     throw = make_game("rock_paper_scissors").reset(Stream.from_seed(0))
     assert bot(preference=["scissors"]).choose(throw, 1, Stream.from_seed(0)) == "scissors"
-    with pytest.raises(GameError, match=r"which of moves=\('rock',\) is due cannot be told from SimultaneousChoicePlay alone.*write preference"):
+    with pytest.raises(GameError, match=r"cannot choose from moves=\('rock',\): SimultaneousChoicePlay does not count.*write preference"):
         bot(moves=["rock"]).choose(throw, 0, Stream.from_seed(0))
 
 

@@ -179,7 +179,7 @@ def test_folders_that_are_none_and_members_that_are_broken(mixture, tmp_path):
     for name in THREE:
         (mixture / "past-000001" / name).mkdir()
         shutil.copy(mixture / "past-000000" / FILE, mixture / "past-000001" / name / FILE)
-    with pytest.raises(ModelError, match="past-000001 is a mixture again"):
+    with pytest.raises(ModelError, match="past-000001 is itself a mixture"):
         exported(folder=str(mixture))
 
 

@@ -77,7 +77,7 @@ def test_inside_combinators_it_sees_the_play_that_goes_on(combinator, options):
 def test_other_games_other_numbers_of_seats_and_other_styles_are_refused():
     for game, options in (("tic_tac_toe", {}), ("leduc_poker", {}), ("kuhn_poker", {"players": 3}), ("rock_paper_scissors", {})):
         course = make_game(game, options=options).reset(Stream.from_seed(0))
-        with pytest.raises(GameError, match=f"'kuhn_bot' plays kuhn_poker of two seats alone, not {game}; write"):
+        with pytest.raises(GameError, match=f"'kuhn_bot' plays only kuhn_poker of two seats, not {game}; write"):
             bot_of().choose(course, 0, Stream.from_seed(0))
     with pytest.raises(ConfigError, match="style"):
         bot_of(style="wild")

@@ -133,8 +133,8 @@ def test_a_matchmaker_may_seat_a_mixture_of_its_own_and_only_of_players_that_the
     ("players", "error", "says"),
     [
         ({"rndom": 1}, UnknownNameError, "rndom"),
-        ({"crowd": 1}, ConfigError, "'crowd' is a mixture again"),
-        ({"mixture 'players={random: 1}'": 1}, ConfigError, "is a mixture again"),
+        ({"crowd": 1}, ConfigError, "'crowd' is itself a mixture"),
+        ({"mixture 'players={random: 1}'": 1}, ConfigError, "is itself a mixture"),
         ({"demonstrator": 1}, ConfigError, "write random"),
         ({"past-helper-000010": 1}, UnknownNameError, "helper"),
         ({"human": 1}, ConfigError, "terminal"),

@@ -12,6 +12,7 @@ from sparring.environments.puzzle_duel.puzzles import (
     LONGEST,
     Puzzle,
     PuzzleLimits,
+    puzzle_text,
     random_puzzle,
     random_solution,
     read_puzzle,
@@ -19,7 +20,6 @@ from sparring.environments.puzzle_duel.puzzles import (
     solves,
     tagged,
     value_of,
-    puzzle_text,
 )
 from tests.cases import every_case
 

@@ -17,7 +17,7 @@ from sparring.core.trust import FILES
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.base import verdict
 from sparring.methods.rewards.components import opinions
-from sparring.methods.rewards.llm_judge import _account, turn_json, score
+from sparring.methods.rewards.llm_judge import _account, score, turn_json
 from sparring.play.players.endpoint_account import Answer
 from sparring.run.step import Methods
 

@@ -103,7 +103,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from sparring.config import RunConfig
-from sparring.config.checks import stands_for_others
+from sparring.config.checks import is_mixture_player
 from sparring.config.plugins.registry import BoundPlugin, bind, required_services
 from sparring.config.sections import FRESH, LeagueConfig
 from sparring.core.errors import ConfigError, RolloutError
@@ -182,7 +182,7 @@ class Methods:
             mixtures={
                 name: bot.bind("players")()
                 for name, bot in config.bots.items()
-                if stands_for_others(bot)
+                if is_mixture_player(bot)
             },
             oracles=configured_oracles(config.environments, games) if games else {},
         )

@@ -45,7 +45,7 @@ from sparring.engine.ranks.messages import (
     in_a_thread,
 )
 from sparring.engine.workers.fleet.processes import ONE_THREAD, PythonProcess
-from sparring.engine.workers.gpu_placement import for_learner, gpus_of_learners
+from sparring.engine.workers.gpu_placement import gpus_of_learners, learner_settings
 from sparring.engine.workers.units import error_of
 from sparring.learn.gradient_step import Means
 from sparring.learn.weight_files import fingerprint
@@ -166,7 +166,7 @@ class Ranks:
             self._folder.mkdir(parents=True, exist_ok=True)
         config = self._config.model_dump(mode="json")
         settings = {
-            "config": for_learner(config) if self._gpus else config,
+            "config": learner_settings(config) if self._gpus else config,
             "ranks": self.ranks,
             "store": str(self._folder / "store"),
             "threads": torch.get_num_threads(),

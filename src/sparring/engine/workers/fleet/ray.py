@@ -29,7 +29,7 @@ from sparring.core.process import visible_gpus
 from sparring.core.trust import RAY
 from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.fleet.processes import PythonProcess
-from sparring.engine.workers.gpu_placement import for_worker
+from sparring.engine.workers.gpu_placement import worker_settings
 from sparring.engine.workers.worker import error_message
 
 DRIVER = "sparring.engine.workers.fleet.ray_driver"
@@ -117,7 +117,7 @@ class RayFleet:
         self._lock: int | None
         self._folder, self._lock = _folder()
         settings = {
-            "config": for_worker(config, each),
+            "config": worker_settings(config, each),
             "weights": scale["weights"] or "ray",
             "address": address,
             "cores": count if count > 0 else os.cpu_count(),

@@ -23,7 +23,7 @@ from sparring.core.files import cache_folder, disk_errors, file_digest
 from sparring.core.process import visible_gpus
 from sparring.models.samplers.in_process import describe_difference
 from sparring.models.samplers.vllm.requests import ReplicaRequest
-from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, salt_of
+from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, weights_id
 
 PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
 CHECKOUT = Path(__file__).parents[5] / ".venv-vllm" / "bin" / "python"  # where `make vllm` puts it
@@ -192,7 +192,7 @@ class Replica:
             self._coming = served.write(self._weights, self._has)
             digest = file_digest(self._weights)
         self._has = {}  # its weights are unknown until it confirms them
-        salt = salt_of(self.key)
+        salt = weights_id(self.key)
         self.tell({"weights": {"path": str(self._weights), "digest": digest, "salt": salt}})
         self._set_stage("loading")
         self._expected = served.expected()  # now, as the model may have others when it is checked

@@ -13,7 +13,7 @@ from sparring.core.errors import DivergedError
 from sparring.core.records import FloatArray, SampledRun, SampleResult, SamplingParams
 from sparring.models.samplers.base import Ids, SampleBatch
 from sparring.models.samplers.in_process import LOST, runs_of, vocabulary_of
-from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, key_of
+from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, parse_weights_id
 
 PROBE = -1  # place of the request that checks a replica
 SPARE = 16  # tokens listed in addition to top_k
@@ -188,7 +188,7 @@ def answer_of(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None
 
 
 def _runs(ask: ReplicaRequest, length: int, pairs: Sequence[Any]) -> tuple[SampledRun, ...]:
-    begins = [(int(token), key_of(salt)) for token, salt in pairs]
+    begins = [(int(token), parse_weights_id(salt)) for token, salt in pairs]
     places = [token for token, _ in begins]
     if not begins or places != sorted({0, *places}) or places[-1] >= max(length, 1):
         raise ValueError(f"runs of a reply of {length} tokens begin at {places}")

@@ -135,19 +135,19 @@ def export_answer(
     """
     config, engine, step = load_run(run, checkpoint)
     chosen = answer or POLICY
-    who = load_answer(run, config, engine, step, chosen)
-    if isinstance(who, MemberMixture):
+    agent = load_answer(run, config, engine, step, chosen)
+    if isinstance(agent, MemberMixture):
         export_mixture(
             engine,
             folder,
-            who,
+            agent,
             step=step,
             answer=chosen,
             dtype=dtype,
             adapter=adapter,
             policy=policy,
         )
-        return step, str(who), who.notes
+        return step, str(agent), agent.notes
     member = LEARNER if chosen == LAST else PUBLISHED
     export(
         engine,

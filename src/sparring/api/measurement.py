@@ -96,7 +96,7 @@ def adaptations_of(
                     _without_plays(rules, policy, row.role, opponents, limit),
                 )
             ceiling, why, exact = beside[row.role, row.trained]
-            more = _exact(row, ceiling, why) | _asked(row, opponents, exact, ceiling)
+            metrics = _exact(row, ceiling, why) | _asked(row, opponents, exact, ceiling)
             plain = {
                 "role": row.role,
                 "opponent": row.opponent or None,
@@ -105,7 +105,7 @@ def adaptations_of(
                 "gain": as_data(row.gain),
                 "forfeits": row.forfeits,
             }
-            rows.append({**about, **plain, **more})
+            rows.append({**about, **plain, **metrics})
     return rows
 
 
@@ -125,9 +125,9 @@ def pool_of(
     """
     trials = [game for game in games if isinstance(game, Trial)]
     if not trials:
-        named = ", ".join(game.name for game in games)
+        names = ", ".join(game.name for game in games)
         raise ConfigError(
-            f"--adaptation measures attempts, and {named} has none; measure an environment "
+            f"--adaptation measures attempts, and {names} has none; measure an environment "
             "'trial', e.g. --environment \"trial 'environment={name: kuhn_poker}'\"."
         )
     for game in trials:
@@ -147,7 +147,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
     A held-out opponent is listed once, and a bot met in training is not held out. Options left out
     count as their defaults.
     """
-    opponents, known = dict[str, PoolOpponent](), list[Any]()
+    opponents, plugins = dict[str, PoolOpponent](), list[Any]()
     held_out: list[tuple[AgentSpec, BoundPlugin, Callable[[], Any]]] = [
         (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
     ]
@@ -156,7 +156,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
         for name, bot in config.bots.items():
             if shares.get(name, not shares):
                 for member, bound, weight in _members(name, bot, config.bots):
-                    known.append(_played(bound))
+                    plugins.append(_played(bound))
                     opponents[member] = PoolOpponent(
                         agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
                     )
@@ -166,8 +166,8 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
             held_out.append((AgentSpec(spelled, bot.options), bound, bound))
     new, factories = list[AgentSpec](), list[Callable[[], Any]]()
     for spec, bound, make in held_out:
-        if _played(bound) not in known:
-            known.append(_played(bound))
+        if _played(bound) not in plugins:
+            plugins.append(_played(bound))
             new.append(spec)
             factories.append(make)
     for label, make in zip(labels(new), factories, strict=True):
@@ -220,13 +220,13 @@ def _exact(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, A
     if row.opponent:
         return {"best": ceiling.best_by[row.opponent], "fixed": ceiling.fixed_by[row.opponent]}
     columns: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
-    most = [ceiling.closed(value) for value in ceiling.most]
-    if None not in most:  # adaptation can gain something
-        closed = [
+    max_returns = [ceiling.closed(value) for value in ceiling.most]
+    if None not in max_returns:  # adaptation can gain something
+        closed_shares = [
             {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
             for ends in map(as_data, row.returns)
         ]
-        columns |= {"ceiling": most, "closed": closed}
+        columns |= {"ceiling": max_returns, "closed": closed_shares}
     return columns
 
 
@@ -354,31 +354,31 @@ def measure(
     Raises:
         SparringError: the run, a bot or a game does not exist, or does not fit the others.
     """
-    who = (
+    player = (
         _agent(str(agent), names, checkpoint)
         if run is None
         else _run(run, checkpoint, only, names, answer)
     )
-    policy, games, seen_states = who.policy, who.games, who.seen_states
-    exact = exact and who.scores
-    notes, about = list(who.notes), dict(who.about)
+    policy, games, seen_states = player.policy, player.games, player.seen_states
+    exact = exact and player.scores
+    notes, about = list(player.notes), dict(player.about)
     against = list(bots) or [parse_agent("random")]
-    oracles, more = oracles_for(games, oracle, who.oracles) if judged else ({}, [])
+    oracles, more_notes = oracles_for(games, oracle, player.oracles) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     if best_of > 1:
-        policy, exact = _choosing(policy, best_of, games, oracles, more), False
+        policy, exact = _choosing(policy, best_of, games, oracles, more_notes), False
         about["best_of"] = best_of
     settings: dict[str, Any] = {
         "opponents": against,
         "games_per_seat": games_per_seat,
         "exact": exact,
-        "max_states": who.limit,
+        "max_states": player.limit,
         "seed": seed,
         "in_flight": in_flight,
     }
-    pool = pool_of(games, who.config, bots) if adaptation else {}  # raises before the matches
+    pool = pool_of(games, player.config, bots) if adaptation else {}  # raises before the matches
     result = evaluate_policy(policy, games, judges=judges, seen_states=seen_states, **settings)
-    result = {**about, **result, "notes": [*dict.fromkeys([*notes, *more, *result["notes"]])]}
+    result = {**about, **result, "notes": [*dict.fromkeys([*notes, *more_notes, *result["notes"]])]}
     if run is None and isinstance(policy, Mixture):
         result["answer"] = f"mixture of {policy}"
     if self_plays:
@@ -393,12 +393,12 @@ def measure(
             trials=games_per_seat,
             seen_states=seen_states,
             seed=seed,
-            limit=who.limit if exact else 0,
+            limit=player.limit if exact else 0,
             in_flight=in_flight,
         )
     if league and run is not None:
         result["league"] = league_of_run(
-            who.engine,
+            player.engine,
             opponents=against,
             games_per_seat=games_per_seat,
             seed=seed,
@@ -433,7 +433,7 @@ def _run(
         if only is None
         else engine.agent(published(config, run, only))
     )
-    games: Sequence[Environment] = [known for known, _ in engine.environments]
+    games: Sequence[Environment] = [game for game, _ in engine.environments]
     about, notes, oracles = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
     seen_states = SeenInitialStates(config, games)
     chosen = config.league.answer if answer is None else answer
@@ -474,10 +474,10 @@ def _choosing(
             "--best-of asks one player several times, and the run's answer is a mixture; write "
             "--answer policy beside it."
         )
-    without = [game.name for game in games if game.name not in oracles]
-    if without:
+    unsolved = [game.name for game in games if game.name not in oracles]
+    if unsolved:
         why = " ".join(notes) or "leave --oracle none out."
-        raise ConfigError(f"--best-of needs an oracle that judges {without[0]!r}: {why}")
+        raise ConfigError(f"--best-of needs an oracle that judges {unsolved[0]!r}: {why}")
     return BestOfN(policy, count, lambda game: oracles[game.name].judge)
 
 

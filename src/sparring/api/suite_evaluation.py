@@ -126,19 +126,19 @@ class Bench:
             return self._sat(engine, PUBLISHED, temperature)  # the league has no members yet
         for note in mixture.notes:
             log.warning("%s", note)
-        agents = {who: self._sat(engine, who, temperature) for who in mixture.members}
+        agents = {member: self._sat(engine, member, temperature) for member in mixture.members}
         return mixture.played_by(agents.__getitem__)
 
     def _sat(
         self,
         engine: LocalEngine,
-        who: PlayerRef,
+        player: PlayerRef,
         temperature: float | None,
         names: Sequence[str] | None = None,
     ) -> Agent:
         """Return a player of a run; several policies sit in the seats of their roles."""
         names = list(engine.config.by_policy) if names is None else names
-        agents = {name: _strict(engine.agent(who.of(name)), temperature) for name in names}
+        agents = {name: _strict(engine.agent(player.of(name)), temperature) for name in names}
         self._models += agents.values()
         if len(agents) == 1:
             return next(iter(agents.values()))
@@ -152,7 +152,7 @@ class Bench:
                 ) from None
 
         games = [self._game(place) for place in range(len(self.rows))]
-        return Team(str(who), at, games, engine.config.rollout.in_flight)
+        return Team(str(player), at, games, engine.config.rollout.in_flight)
 
     def _given(self, spec: AgentSpec) -> Agent:
         """Return an agent without a run; its model samples as a run's policy does."""
@@ -160,7 +160,7 @@ class Bench:
             spec = AgentSpec(spec.name, {"cache": self._answers, **spec.options})
         agent = spec.make()
         if isinstance(agent, MemberMixture):
-            agents = {who: self._model_of(agent.agent(who)) for who in agent.members}
+            agents = {member: self._model_of(agent.agent(member)) for member in agent.members}
             return agent.played_by(agents.__getitem__)
         return self._model_of(agent)
 
@@ -313,12 +313,12 @@ class SuiteEvaluation:
             raise ConfigError(f"--workers {workers} must be at least 1.")
         todo = list[SuitePiece]()
         for place, key in enumerate(self.keys):
-            known = self.results.pieces(key)
+            stored = self.results.pieces(key)
             if not self._why_not(place) and not any(
-                "unmeasured" in answer_of_piece for answer_of_piece in known.values()
+                "unmeasured" in answer_of_piece for answer_of_piece in stored.values()
             ):
-                todo += [piece for piece in self.pieces[place] if piece.key not in known]
-        last_line, done, games = time.monotonic(), 0, sum(piece.games for piece in todo)
+                todo += [piece for piece in self.pieces[place] if piece.key not in stored]
+        last_line, num_done, games = time.monotonic(), 0, sum(piece.games for piece in todo)
         if watch and not todo:
             watch("all pieces have been measured before; nothing is played")
         for piece, answer in self._answers(todo, workers or os.cpu_count() or 1):
@@ -329,14 +329,14 @@ class SuiteEvaluation:
                 piece.key,
                 answer,
             )
-            done += piece.games
+            num_done += piece.games
             self.played += piece.games if "tally" in answer else 0
             if watch and (
                 time.monotonic() - last_line > SECONDS_BETWEEN_LINES or self._is_whole(piece.row)
             ):
                 last_line = time.monotonic()
                 state = "done" if self._is_whole(piece.row) else "goes on"
-                watch(f"{row.name} {state}; {done} of {games} games")
+                watch(f"{row.name} {state}; {num_done} of {games} games")
         report = self.report()
         self.results.finish(report)
         return report
@@ -344,7 +344,7 @@ class SuiteEvaluation:
     def report(self) -> dict[str, Any]:
         """Return the results so far as plain data: rows, totals and rows not in the totals."""
         rows = [self._row(place) for place in range(len(self.suite.rows))]
-        whole = [
+        complete_rows = [
             (row, self._tally(place))
             for place, row in enumerate(self.suite.rows)
             if rows[place]["measured"] and row.kind != "exact"
@@ -358,7 +358,7 @@ class SuiteEvaluation:
             groups["trained_by_this_run"] = lambda row: bool(self.player.trained_on(row))
             groups["new_to_this_run"] = lambda row: not self.player.trained_on(row)
         totals = {
-            name: total_score([(row, counts) for row, counts in whole if member(row)])
+            name: total_score([(row, counts) for row, counts in complete_rows if member(row)])
             for name, member in groups.items()
         }
         missing = [row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"]
@@ -418,16 +418,16 @@ class SuiteEvaluation:
         return opponent is not None and opponent.name == REMOTE
 
     def _is_whole(self, place: int) -> bool:
-        known = self.results.pieces(self.keys[place])
+        stored = self.results.pieces(self.keys[place])
         return all(
-            piece.key in known and "unmeasured" not in known[piece.key]
+            piece.key in stored and "unmeasured" not in stored[piece.key]
             for piece in self.pieces[place]
         )
 
     def _tally(self, place: int, seat: int | None = None) -> Answer:
-        known = self.results.pieces(self.keys[place])
+        stored = self.results.pieces(self.keys[place])
         return add_tallies(
-            known[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
+            stored[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
         )
 
     def _row(self, place: int) -> dict[str, Any]:

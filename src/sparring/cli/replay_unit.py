@@ -35,9 +35,9 @@ def _played(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
     for spec, result in plays:
         if result is None:
             seats = ", ".join(map(str, spec.players))
-            cut = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
+            suffix = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
             # flushed, as the process may crash in this episode
-            say(f"play {spec.episode_id} (group {spec.group_id}): {seats}{cut}", file=sys.stdout)
+            say(f"play {spec.episode_id} (group {spec.group_id}): {seats}{suffix}", file=sys.stdout)
             continue
         for trace in result.raised:
             for line in trace.splitlines():

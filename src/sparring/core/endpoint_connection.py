@@ -195,14 +195,14 @@ class Connection:
         """Return a text with ``***`` in place of the key and every part of it."""
         if len(self._key) <= _PART:
             return text.replace(self._key, "***") if self._key else text
-        parts = {self._key[at : at + _PART].casefold() for at in range(len(self._key) - _PART + 1)}
+        parts = {self._key[i : i + _PART].casefold() for i in range(len(self._key) - _PART + 1)}
         hidden = [False] * len(text)
-        for at in range(len(text) - _PART + 1):
-            if text[at : at + _PART].casefold() in parts:
-                hidden[at : at + _PART] = [True] * _PART
+        for i in range(len(text) - _PART + 1):
+            if text[i : i + _PART].casefold() in parts:
+                hidden[i : i + _PART] = [True] * _PART
         letters = [
-            ("***" if not at or not hidden[at - 1] else "") if hidden[at] else text[at]
-            for at in range(len(text))
+            ("***" if not i or not hidden[i - 1] else "") if hidden[i] else text[i]
+            for i in range(len(text))
         ]
         return "".join(letters)
 

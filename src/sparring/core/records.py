@@ -103,11 +103,11 @@ class PlayerRef:
 
     def __str__(self) -> str:
         """Return the text form."""
-        named = f"-{self.name}" if self.name else ""
+        suffix = f"-{self.name}" if self.name else ""
         if self.kind == "snapshot":
-            return f"past{named}-{self.step:06d}"
+            return f"past{suffix}-{self.step:06d}"
         if self.kind in SINGLE:
-            return f"{self.kind}{named}"
+            return f"{self.kind}{suffix}"
         return self.name if self.kind == "named" else f"{self.kind}-{self.name}"
 
     def of(self, policy: str) -> PlayerRef:
@@ -119,8 +119,8 @@ class PlayerRef:
 
     def to_json(self) -> dict[str, Any]:
         """Return the reference as values of JSON, without an empty name or step."""
-        named = {"name": self.name} if self.name else {}
-        return {"kind": self.kind, **named, **({} if self.step is None else {"step": self.step})}
+        entry = {"name": self.name} if self.name else {}
+        return {"kind": self.kind, **entry, **({} if self.step is None else {"step": self.step})}
 
     @classmethod
     def from_json(cls, value: Any) -> PlayerRef:

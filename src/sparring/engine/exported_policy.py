@@ -137,11 +137,11 @@ def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> E
 
 def seat_command(engine: LocalEngine, policy: Policy, folder: str) -> str:
     """Return the command that evaluates the exported policy."""
-    named = {game.name: game for game, _ in engine.environments}
+    game_of = {game.name: game for game, _ in engine.environments}
     sections = [
         game
         for game in engine.config.environments
-        if game.weight and _seats_of(engine, policy, named[game.known_as])
+        if game.weight and _seats_of(engine, policy, game_of[game.known_as])
     ]
     name = (sections or engine.config.environments)[0].name
     return f"sparring evaluate --agent 'exported folder={folder}' --environment {name}"
@@ -398,20 +398,20 @@ def _parts(
 ) -> dict[str, _Part]:
     """Return the members by the names of their folders; ``side`` None means all sides."""
     parts: dict[str, _Part] = {}
-    for who, weight in weights.items():
+    for player, weight in weights.items():
         if engine.apart:
-            owner, name = choose_policy(engine, who.name or MAIN), str(who)
+            owner, name = choose_policy(engine, player.name or MAIN), str(player)
             if policy not in (None, owner.name):
                 raise ConfigError(
-                    f"--policy {policy}: {who} is a snapshot of {owner.name}; leave --policy out, "
-                    "so that each member is written with its own policy."
+                    f"--policy {policy}: {player} is a snapshot of {owner.name}; leave --policy "
+                    "out, so that each member is written with its own policy."
                 )
         elif side is None or policy is not None or len(engine.policies) == 1:
-            owner, name = choose_policy(engine, policy), str(who)
+            owner, name = choose_policy(engine, policy), str(player)
         else:
             owner = choose_policy(engine, _policy_in(engine, side))
-            name = str(who.of(owner.name))
-        parts[name] = _Part(owner, who, weight)
+            name = str(player.of(owner.name))
+        parts[name] = _Part(owner, player, weight)
     return parts
 
 

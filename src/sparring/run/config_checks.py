@@ -53,11 +53,11 @@ class ConfigChange(NamedTuple):
     new: Any
 
     def __str__(self) -> str:
-        was, now = (
+        old_text, new_text = (
             "absent" if value is ... else textwrap.shorten(repr(value), 60)
             for value in (self.old, self.new)
         )
-        return f"{self.key} differs ({was}, now {now})"
+        return f"{self.key} differs ({old_text}, now {new_text})"
 
 
 def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
@@ -108,8 +108,8 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
         RunError: config.yaml differs from the checkpoint's configuration, or the folder cannot be
             written.
     """
-    now = config.model_dump(mode="json")
-    lines = [{"step": 0, START: _free(now)}]
+    settings = config.model_dump(mode="json")
+    lines = [{"step": 0, START: _free(settings)}]
     if latest is not None:
         changed = describe_edits(config, latest)
         if changed:
@@ -119,7 +119,7 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
                 "train another run with the new ones."
             )
         lines = _lines_until(folder, latest.step)
-        changes = differences(_settings_in_force(lines), _free(now))
+        changes = differences(_settings_in_force(lines), _free(settings))
         lines += [
             {
                 "step": latest.step,
@@ -165,7 +165,7 @@ def _settings_in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _free(config: Mapping[str, Any]) -> dict[str, Any]:
     below = {
-        section: {key: config.get(section, {}).get(key, usual) for key, usual in keys.items()}
+        section: {key: config.get(section, {}).get(key, default) for key, default in keys.items()}
         for section, keys in FREE_BELOW.items()
     }
     for section, key in (key_path.split(".") for key_path in FREE_IF_THERE):
@@ -198,13 +198,13 @@ def differences(
 ) -> Iterator[ConfigChange]:
     """Yield the keys whose values differ."""
     for key in sorted(old.keys() | new.keys()):
-        before, after = old.get(key, ...), new.get(key, ...)
-        if before == after:
+        old_value, new_value = old.get(key, ...), new.get(key, ...)
+        if old_value == new_value:
             continue
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from differences(before, after, f"{prefix}{key}.")
+        if isinstance(old_value, Mapping) and isinstance(new_value, Mapping):
+            yield from differences(old_value, new_value, f"{prefix}{key}.")
         else:
-            yield ConfigChange(f"{prefix}{key}", before, after)
+            yield ConfigChange(f"{prefix}{key}", old_value, new_value)
 
 
 def _json_value(value: Any) -> Any:
@@ -237,11 +237,11 @@ def check_effect(config: RunConfig) -> None:
 def _check_model(model: ModelConfig) -> None:
     if model.name != "tiny":
         for key in SIZES:
-            value, usual = getattr(model, key), ModelConfig.model_fields[key].default
-            if value != usual:
+            value, default = getattr(model, key), ModelConfig.model_fields[key].default
+            if value != default:
                 raise ConfigError(
                     f"model.{key}={value} sizes the tiny model, and model.name is {model.name!r}, "
-                    f"which has sizes of its own; leave it out, or write model.{key}: {usual}."
+                    f"which has sizes of its own; leave it out, or write model.{key}: {default}."
                 )
         return
     if model.lora is not None:

@@ -222,8 +222,8 @@ class Evaluator:
                     metrics.update(match_metrics(game.name, name, report, family))
         return metrics
 
-    def _finished(self, before: int, of: int, now: int) -> None:
-        self._measuring(before + now, of)
+    def _finished(self, num_before: int, of: int, num_new: int) -> None:
+        self._measuring(num_before + num_new, of)
 
     def _matches(self) -> int:
         games_per_seat = sum(entry.games_per_seat for _, entry, _ in self._opponents)

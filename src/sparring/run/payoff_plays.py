@@ -221,7 +221,7 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
             specs = [
                 _spec(game, sides, pair, number, root.child(place)) for number, pair in numbered
             ]
-            agents = {str(who): engine.agent(who) for spec in specs for who in spec.players}
+            agents = {str(agent): engine.agent(agent) for spec in specs for agent in spec.players}
             rollout = rollout_teams(specs, agents, retries=config.rollout.retries)
             apart = bool(config.league.learners)
             book = book.after(
@@ -265,7 +265,7 @@ def next_pairs(
 
 
 def _rounds(plays: int, focus: float) -> list[tuple[int, int]]:
-    ends = [plays * done // ROUNDS for done in range(ROUNDS + 1)] if focus else [0, plays]
+    ends = [plays * index // ROUNDS for index in range(ROUNDS + 1)] if focus else [0, plays]
     return [(first, last) for first, last in itertools.pairwise(ends) if first < last]
 
 

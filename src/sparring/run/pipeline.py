@@ -309,8 +309,8 @@ class FreshSteps:
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
         """Take arrived units; with ``wait``, wait for at least one."""
-        lost, answered = self._workers.poll_units(wait=wait)
-        for unit in lost:
+        lost_units, answered = self._workers.poll_units(wait=wait)
+        for unit in lost_units:
             admission.reissue(unit)
         for unit, rollout in answered:
             self._counts += rollout.counts
@@ -341,7 +341,7 @@ class FreshSteps:
     ) -> StepEpisodes:
         """Return the episodes of a step, shaped and selected."""
         lags = [lag for group in fresh for lag in self._staleness(group.episodes)]
-        played = shape_episodes(
+        result = shape_episodes(
             self._config,
             self._engine,
             self._methods,
@@ -349,16 +349,16 @@ class FreshSteps:
             step=state.step,
             withheld=frozenset(each.episode_id for group in stale for each in group.episodes),
         )
-        played.arm_of = {group.number: group.arm for group in (*fresh, *stale)}
-        played.observed = [(table, played.arm_of) for table, _ in played.observed]
-        played.counts, self._counts = self._counts, RolloutCounts()
-        played.lag = sum(lags) / max(len(lags), 1)
-        played.metrics["lag_max"] = float(max(lags, default=0))
+        result.arm_of = {group.number: group.arm for group in (*fresh, *stale)}
+        result.observed = [(table, result.arm_of) for table, _ in result.observed]
+        result.counts, self._counts = self._counts, RolloutCounts()
+        result.lag = sum(lags) / max(len(lags), 1)
+        result.metrics["lag_max"] = float(max(lags, default=0))
         counts = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
-        played.metrics["withheld_share"] = counts[0] / max(sum(counts), 1)
+        result.metrics["withheld_share"] = counts[0] / max(sum(counts), 1)
         account = asdict(admission.account)
-        played.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
-        return played
+        result.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
+        return result
 
 
 def _oldest_version(turn: Turn) -> int:

@@ -169,15 +169,15 @@ class RunState:
         """Return the state of the same step, with these new states of owners."""
         return replace(self, owners={**self.owners, **owners})
 
-    def save(self, folder: Path, **more: Any) -> None:
+    def save(self, folder: Path, **states: Any) -> None:
         """Write ``state.json`` and the owners' files into a checkpoint's folder.
 
         Args:
             folder: of the new checkpoint.
-            more: further entries of ``state.json``.
+            states: further entries of ``state.json``.
         """
         plain = {name: value for name, value in self.owners.items() if name not in FILED}
-        write_synced(folder / STATE, json.dumps({**plain, **more}, sort_keys=True).encode())
+        write_synced(folder / STATE, json.dumps({**plain, **states}, sort_keys=True).encode())
         for name, value in self.owners.items():
             if name in FILED:
                 value.save(folder)

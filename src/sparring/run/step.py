@@ -235,8 +235,8 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         unsent = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
             if episode.trained[turn.seat] and turn.attempt not in unsent:
-                payoffs, who = attempts[episode.game, turn.attempt], (number, turn.seat)
-                payoffs[who] = payoffs.get(who, 0.0) + turn.rewards.get("game", 0.0)
+                payoffs, seat_key = attempts[episode.game, turn.attempt], (number, turn.seat)
+                payoffs[seat_key] = payoffs.get(seat_key, 0.0) + turn.rewards.get("game", 0.0)
     return {
         f"attempt/{game}/{attempt + 1}": sum(payoffs.values()) / len(payoffs)
         for (game, attempt), payoffs in sorted(attempts.items())
@@ -256,7 +256,7 @@ def environment_metrics(
         for episode in episodes if values_of else ():
             figures = figures_of(game, episode) if episode.game == game.name else None
             for name, values in (figures or {}).items():
-                seats = (values[n] for n, mine in enumerate(episode.trained) if mine)
+                seats = (values[n] for n, is_trained in enumerate(episode.trained) if is_trained)
                 values_of[name] += (value for value in seats if not math.isnan(value))
         means = {name: sum(seats) / len(seats) for name, seats in values_of.items() if seats}
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
@@ -363,7 +363,7 @@ def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[st
             for turn in episode.decisions
             if episode.trained[turn.seat]
         ]
-        best = [right for right in map(is_best, turns) if right is not None]
+        best = [is_optimal for is_optimal in map(is_best, turns) if is_optimal is not None]
         regrets = [value for value in map(regret, turns) if value is not None]
         if turns:
             metrics[f"judged_rate/{game}"] = len(best) / len(turns)
@@ -650,9 +650,9 @@ def _playouts(
     limit = turn_limit(config.rollout, step / config.steps)
     count = config.rollout.playouts
     credits = [each.credit.bind("credit") for each in config.by_policy.values()]
-    before = any("playouts" in required_services(credit) for credit in credits)
+    has_start_values = any("playouts" in required_services(credit) for credit in credits)
     return with_playouts(
-        episodes, games, count=count, stream=stream, max_turns=limit, before=before
+        episodes, games, count=count, stream=stream, max_turns=limit, before=has_start_values
     )
 
 
@@ -727,21 +727,21 @@ def update_knowledge(
     """
     if methods.knowledge is None:
         return played, {}
-    gathered = KnowledgeRequest(
+    request = KnowledgeRequest(
         episodes=played.episodes,
         environments={game.name: game for game, _ in engine.environments},
         step=state.step,
         stream=engine.root.child(OWNER).child(state.step),
     )
-    knowledge: Knowledge = methods.knowledge(gathered, state.json(OWNER), progress=progress)
+    knowledge: Knowledge = methods.knowledge(request, state.json(OWNER), progress=progress)
     episodes = with_scores(played.episodes, knowledge.scores)
-    now = {episode.episode_id: episode for episode in episodes}
+    scored_of = {episode.episode_id: episode for episode in episodes}
     name = methods.knowledge.plugin.name
     figures = {f"{OWNER}/{name}/{key}": value for key, value in knowledge.metrics.items()}
     judged = replace(
         played,
         episodes=episodes,
-        selected=[now[episode.episode_id] for episode in played.selected],
+        selected=[scored_of[episode.episode_id] for episode in played.selected],
         metrics={**played.metrics, **figures, f"{OWNER}/judged": _judged_share(episodes)},
     )
     return judged, {OWNER: knowledge.state}
@@ -802,7 +802,7 @@ def play_round(
         book.observe(table, arm_of, step)
     clock.append(time.perf_counter())
     buffer = state.replay
-    joined, replayed = buffer.join(
+    trained, replayed = buffer.join(
         methods.replay,
         played.selected,
         played.arm_of,
@@ -811,10 +811,10 @@ def play_round(
         stream=engine.root.child("replay").child(step),
         progress=progress,
     )
-    is_unchanged = len(joined) == len(played.episodes) and all(map(is_, joined, played.episodes))
+    is_unchanged = len(trained) == len(played.episodes) and all(map(is_, trained, played.episodes))
     turns = played.turns if is_unchanged else None
     batches = [
-        engine.batch(joined, progress=progress, policy=name, turns=turns)
+        engine.batch(trained, progress=progress, policy=name, turns=turns)
         for name in engine.learners
     ]
     credits: list[Credit] = [
@@ -825,10 +825,10 @@ def play_round(
     ]
     figures = [_figures(batch, credit) for batch, credit in zip(batches, credits, strict=True)]
     clock.append(time.perf_counter())
-    learned, metrics = list[LearnedBatch](), dict[str, float]()
+    learned_batches, metrics = list[LearnedBatch](), dict[str, float]()
     for batch, credit, values in zip(batches, credits, figures, strict=True):
         if recorded:
-            learned.append(_learned_record(engine, batch, credit))
+            learned_batches.append(_learned_record(engine, batch, credit))
         if batch.episodes and batch.teaches(credit):
             values |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
@@ -861,7 +861,7 @@ def play_round(
         metrics=metrics,
         timing=timing,
         state=after,
-        learned=tuple(learned),
+        learned=tuple(learned_batches),
     )
 
 

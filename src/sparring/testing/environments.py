@@ -78,9 +78,9 @@ def _check(rules: Any, name: str, plays: int, seed: int) -> None:
     root = Stream.from_seed(seed)
     for number in range(plays):
         history = [*_played(rules, name, root.child(number), copies=False)]
-        for copies, what in ((False, "the same stream"), (True, "a copy of a play")):
+        for copies, reason in ((False, "the same stream"), (True, "a copy of a play")):
             again = [*_played(rules, name, root.child(number), copies=copies)]
-            same(history, again, f"{name}: {what} must give the same play")
+            same(history, again, f"{name}: {reason} must give the same play")
 
 
 def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
@@ -100,8 +100,8 @@ def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[
                 f"{name}: a play goes on after max_turns = {rules.max_turns} replies."
             )
             if copies and hasattr(play, "clone"):
-                before, play = play, play.clone()
-                close_play(before)
+                previous, play = play, play.clone()
+                close_play(previous)
             yield [_told(play, name, seat) for seat in due]
             replies = {}
             for seat in due:
@@ -117,15 +117,15 @@ def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[
 
 
 def _told(play: Play, name: str, seat: int) -> Observation:
-    seen = play.observe(seat)
-    assert isinstance(seen, Observation) and seen.text.strip(), (
-        f"{name}: observe({seat}) gave {seen!r}; give an Observation with a text."
+    observation = play.observe(seat)
+    assert isinstance(observation, Observation) and observation.text.strip(), (
+        f"{name}: observe({seat}) gave {observation!r}; give an Observation with a text."
     )
-    assert play.observe(seat) == seen, (
+    assert play.observe(seat) == observation, (
         f"{name}: observe({seat}) gave another text at the second call; it may change only when "
         "the play goes on."
     )
-    return seen
+    return observation
 
 
 def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:

@@ -62,11 +62,11 @@ def check_sampler(
     mixed = sorted(everything, key=lambda place: root.child("order").integer(place, 1 << 30))
     for size in SIZES:
         for order in (everything, mixed):
-            other, how = make(), f"in {'another' if order is mixed else 'the same'} order, {size}"
-            _same(sampler, replies, _replies(other, first, order, size, stop_ids), how)
-            _same(sampler, again, _replies(other, second, order, size, stop_ids), how)
+            other, case = make(), f"in {'another' if order is mixed else 'the same'} order, {size}"
+            _same(sampler, replies, _replies(other, first, order, size, stop_ids), case)
+            _same(sampler, again, _replies(other, second, order, size, stop_ids), case)
             fresh = _replies(make(), second, order, size, stop_ids)
-            _same(sampler, again, fresh, f"by a new sampler, {how}")
+            _same(sampler, again, fresh, f"by a new sampler, {case}")
     _check_scores(sampler, first, replies)
     _check_length(sampler, stop_ids)
     if weights is not None:
@@ -96,18 +96,18 @@ def check_backend(
     Raises:
         AssertionError: the backend breaks one of these rules.
     """
-    root, samplers, alone = Stream.from_seed(seed), make(), make()
+    root, samplers, separate = Stream.from_seed(seed), make(), make()
     assert len(samplers) > 1, "Give at least two samplers."
     backends = [backend_of(sampler) for sampler in samplers]
     assert None not in backends and len(set(backends)) == 1, (
-        f"The backends are {backends}; samplers that are asked together have an equal one."
+        f"The backends are {backends}; samplers of one joint call must share a backend."
     )
     longest = min(*(sampler.context // 2 for sampler in samplers), 40)
     first = [_openings(root, conversations, longest, vocabulary)] * len(samplers)
     for turn in range(2):
         expected = [
             _replies(sampler, results, range(len(results)), len(results), stop_ids)
-            for sampler, results in zip(alone, first, strict=True)
+            for sampler, results in zip(separate, first, strict=True)
         ]
         for chosen in (range(len(samplers)), *((number,) for number in range(len(samplers)))):
             for company in (make(), samplers):
@@ -122,7 +122,7 @@ def check_backend(
         ]
     twice = _together([samplers[0], samplers[1], samplers[0]], [first[0], [], first[0]], stop_ids)
     assert twice[0] == twice[2] and not twice[1], (
-        "A sampler that stands in two lots with the same requests gives other replies to each."
+        "A sampler that gets the same requests in two batches gives each other replies."
     )
 
 
@@ -175,9 +175,9 @@ def _continued(
     request: SampleRequest, result: SampleResult, root: Stream, vocabulary: int
 ) -> SampleRequest:
     draw = root.child("next").child(request.stream)
-    seen = request.ids + result.ids
+    ids = request.ids + result.ids
     new_ids = tuple(draw.integer(place, vocabulary) for place in range(1 + request.stream % 4))
-    return SampleRequest(ids=seen + new_ids, stream=draw.key, known=len(seen) - 1)
+    return SampleRequest(ids=ids + new_ids, stream=draw.key, known=len(ids) - 1)
 
 
 def _replies(
@@ -196,23 +196,23 @@ def _replies(
 
 
 def _same(
-    sampler: Sampler, expected: Sequence[SampleResult], actual: Sequence[SampleResult], how: str
+    sampler: Sampler, expected: Sequence[SampleResult], actual: Sequence[SampleResult], case: str
 ) -> None:
     """Check that replies are equal, to the bit if the sampler promises that."""
     for reply, other in zip(expected, actual, strict=True):
         assert reply.ids == other.ids, (
-            f"Asked {how} in a call, a reply is {other.ids}, and {reply.ids} all at once. Draw "
+            f"Asked {case} in a call, a reply is {other.ids}, and {reply.ids} all at once. Draw "
             "t of a reply must be draw t of its request's own stream."
         )
         if sampler.invariant:
             assert reply == other, (
-                f"Asked {how} in a call, log-probabilities are {other.logprobs}, and "
+                f"Asked {case} in a call, log-probabilities are {other.logprobs}, and "
                 f"{reply.logprobs} all at once. Return invariant=False, or let no product depend "
                 "on the rows beside it."
             )
         pairs = zip(reply.logprobs, other.logprobs, strict=True)
         assert all(abs(a - b) <= NEAR for a, b in pairs), (
-            f"Asked {how} in a call, log-probabilities are {other.logprobs}, and {reply.logprobs} "
+            f"Asked {case} in a call, log-probabilities are {other.logprobs}, and {reply.logprobs} "
             "all at once, which is further apart than 1e-5."
         )
 
@@ -251,9 +251,9 @@ def _check_publish(
     stop_ids: Ids,
 ) -> None:
     copies = {name: weight.clone() for name, weight in weights.items()}
-    before = sampler.version
+    old_version = sampler.version
     order = range(len(requests))
-    for number, factor in enumerate((0.5, 1.0), before + 1):
+    for number, factor in enumerate((0.5, 1.0), old_version + 1):
         version = sampler.publish({name: factor * copies[name] for name in copies}, number)
         assert version == sampler.version == number, (
             f"publish was given version {number}, returned {version}, and version is "

@@ -120,8 +120,8 @@ def _measured(params: QueryParams) -> Iterable[Condition]:
             yield _between(name, name, params[name])
 
 
-def int_param(params: QueryParams, name: str, default: int, most: int) -> int:
-    """Return a parameter that is a whole number, at most ``most``.
+def int_param(params: QueryParams, name: str, default: int, maximum: int) -> int:
+    """Return a parameter that is a whole number, at most ``maximum``.
 
     Raises:
         RequestError: the parameter is not a whole number.
@@ -129,7 +129,7 @@ def int_param(params: QueryParams, name: str, default: int, most: int) -> int:
     text = params.get(name) or str(default)
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise RequestError(400, f"{name} is a whole number")
-    return min(int(text), most)
+    return min(int(text), maximum)
 
 
 def _flag(params: QueryParams, name: str) -> bool:
@@ -258,9 +258,9 @@ def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[s
     """Count the values of each facet, without the condition of the facet itself."""
     counted: dict[tuple[Any, ...], Counts] = {}
 
-    def counts(without: str) -> Counts:
+    def counts(ignored_key: str) -> Counts:
         text, values = conditions_of(
-            {key: value for key, value in params.items() if key != without}, casts
+            {key: value for key, value in params.items() if key != ignored_key}, casts
         )
         key = (text, str(values))
         if key not in counted:
@@ -282,18 +282,18 @@ def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[s
 
 def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path]) -> dict[str, int]:
     """Create the table ``spoken`` of episodes with these words, within the time limit."""
-    rest = {key: value for key, value in params.items() if key != "text"}
-    condition, values = conditions_of(rest, _casts(cursor))
+    other_params = {key: value for key, value in params.items() if key != "text"}
+    condition, values = conditions_of(other_params, _casts(cursor))
     places = cursor.execute(
         f"SELECT DISTINCT run, step FROM episodes WHERE {condition} ORDER BY step DESC, run", values
     ).fetchall()
-    ends, keys, done = time.monotonic() + SEARCH_SECONDS, [], 0
+    deadline, keys, num_rows = time.monotonic() + SEARCH_SECONDS, [], 0
     for run, step in places:
-        if time.monotonic() > ends:
+        if time.monotonic() > deadline:
             break
         numbers = _episodes_with_words(folders[run], step, params["text"]) if run in folders else []
         keys += [(run, step, number) for number in numbers]
-        done += 1
+        num_rows += 1
     table = pa.table(
         {
             name: pa.array([row[place] for row in keys], pa.int64())
@@ -302,7 +302,7 @@ def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path])
     )
     cursor.register("found_words", table)
     cursor.execute("CREATE OR REPLACE TEMP TABLE spoken AS SELECT * FROM found_words")
-    return {"parts": done, "of": len(places)}
+    return {"parts": num_rows, "of": len(places)}
 
 
 def _episodes_with_words(folder: Path, step: int, words: str) -> list[int]:

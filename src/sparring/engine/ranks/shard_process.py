@@ -76,15 +76,15 @@ class Shard(Rank):
             SparringError: as learning raises it.
             LostError: another learner is gone.
         """
-        head, _, rest = data.partition(b"\n")
+        head, _, payload = data.partition(b"\n")
         try:
-            return self._answer(json.loads(head), rest)
+            return self._answer(json.loads(head), payload)
         except RuntimeError as error:
             if any(word in str(error) for word in LOST):
                 raise LostError(error) from error
             raise
 
-    def _answer(self, request: dict[str, Any], rest: bytes) -> bytes:
+    def _answer(self, request: dict[str, Any], payload: bytes) -> bytes:
         (kind,) = request
         if kind == "take":
             name, folder, version = request[kind]
@@ -100,7 +100,7 @@ class Shard(Rank):
             policy = self.engine.policies[name]
             (self._weights if kind == "weights" else self._moments)(policy.trained, *paths)
             return b"{}\n"
-        message = LearnMessage.from_bytes(request[kind], rest)
+        message = LearnMessage.from_bytes(request[kind], payload)
         policy = self.engine.policies[message.policy]
         if kind == "imitate":
             return json.dumps({"loss": policy.imitate(message.episodes)}).encode() + b"\n"

@@ -77,9 +77,9 @@ class Admission:
         self, *, games: int, lag: int, steps: int, account: EpisodeBudget | None = None
     ) -> None:
         self._games, self._lag, self._steps = games, lag, steps
-        before = account or EpisodeBudget()
-        self._issued = before.issued
-        self._closed = {name: getattr(before, name) for name in CLOSED}
+        budget = account or EpisodeBudget()
+        self._issued = budget.issued
+        self._closed = {name: getattr(budget, name) for name in CLOSED}
         self._learnt = self._taken = 0  # learned steps, and episodes that this step took
         self._playing: dict[int, dict[int, int]] = {}  # by unit: number of episodes of each group
         self._arrived: dict[int, int] = {}  # episodes of each arrived group, in order of arrival

@@ -193,15 +193,15 @@ class ChatRenderer:
             self._lead + REPLY_PROBE + self._end,
         )
         later = self._after + TOLD_PROBE + self._ask
-        prompt, whole = self._plain(prompt_text), self._plain(prompt_text + reply_text + later)
+        prompt, joined = self._plain(prompt_text), self._plain(prompt_text + reply_text + later)
         reply = self._ids_after(prompt_text, reply_text) or ()
-        mine = (*prompt, *reply, *self._continued(((later, "", ""),)))
-        if mine != whole:
-            pairs = list(zip(mine, whole, strict=False))
+        separate = (*prompt, *reply, *self._continued(((later, "", ""),)))
+        if separate != joined:
+            pairs = list(zip(separate, joined, strict=False))
             place = next((n for n, (a, b) in enumerate(pairs) if a != b), len(pairs))
             parts, expected = (
                 self.tokenizer.convert_ids_to_tokens(list(ids[place : place + 3]))
-                for ids in (mine, whole)
+                for ids in (separate, joined)
             )
             raise ModelError(
                 f"The tokenizer reads a conversation otherwise than its parts: {expected} in the "
@@ -218,10 +218,10 @@ class ChatRenderer:
     def _count_marks(self, text: str) -> int:
         return sum(index in self._names for index in self._plain(text))
 
-    def _ids_after(self, before: str, text: str) -> tuple[int, ...] | None:
+    def _ids_after(self, prefix: str, text: str) -> tuple[int, ...] | None:
         """Return the ids of a text after another text; None if the two share a token."""
-        first, both = self._plain(before), self._plain(before + text)
-        return both[len(first) :] if both[: len(first)] == first else None
+        prefix_ids, all_ids = self._plain(prefix), self._plain(prefix + text)
+        return all_ids[len(prefix_ids) :] if all_ids[: len(prefix_ids)] == prefix_ids else None
 
     def _encode_inside(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text within another text, without a tokenizer's leading space."""
@@ -244,10 +244,10 @@ class ChatRenderer:
             text += before + foreign + after
         begin = 0
         ids: tuple[int, ...] = ()
-        for cut in (*self._cuts(text, spans), len(text)):
-            piece = text[begin:cut]
+        for cut_end in (*self._cuts(text, spans), len(text)):
+            piece = text[begin:cut_end]
             ids += self._encode_within(piece) if begin else self._plain(piece)
-            begin = cut
+            begin = cut_end
         if sum(index in self._names for index in ids) == marks:
             return ids
         # added tokens match another form of this text: encode it character by character
@@ -309,8 +309,8 @@ class ChatRenderer:
 
     def reply(self, text: str) -> tuple[int, ...]:
         """Encode a complete reply with an action exactly as the model would have sampled it."""
-        whole = ((self._ask + self._lead, text, self.format.ending + self._end),)
-        prompt_end, ids = self._plain(self._ask), self._encode_parts(whole)
+        parts = ((self._ask + self._lead, text, self.format.ending + self._end),)
+        prompt_end, ids = self._plain(self._ask), self._encode_parts(parts)
         if ids[: len(prompt_end)] == prompt_end:
             return ids[len(prompt_end) :]
         return self._encode_parts(((self._lead, text, self.format.ending + self._end),))

@@ -76,7 +76,7 @@ class FailureLimits:
         self._early.clear()
         self._wrong.clear()
 
-    def wrong(self, replica: Replica, what: str) -> None:
+    def wrong(self, replica: Replica, problem: str) -> None:
         """Count refused weights.
 
         Raises:
@@ -84,7 +84,7 @@ class FailureLimits:
         """
         self._wrong[replica.number] += 1
         if self._wrong[replica.number] >= WRONGS:
-            raise _failure(f"replica {replica.number} {what}.{replica.last_words()}")
+            raise _failure(f"replica {replica.number} {problem}.{replica.last_words()}")
 
     def ended(self, replica: Replica, requests: Sequence[ReplicaRequest], why: str) -> None:
         """Count a lost replica, before it is ended.
@@ -98,24 +98,24 @@ class FailureLimits:
             RunError: the replica cannot be started, or replicas are lost too often, in total or
                 over one request.
         """
-        what, words = f"replica {replica.number} {why}", replica.last_words()
+        problem, output = f"replica {replica.number} {why}", replica.last_words()
         if replica.stage == "starting":
             self._early[replica.number] += 1
             if self._early[replica.number] >= STARTS:
-                raise _failure(f"{what}, before it was ready, {STARTS} times in a row.{words}")
+                raise _failure(f"{problem}, before it was ready, {STARTS} times in a row.{output}")
         for ask in requests:
             ask.lost += ask.place != PROBE
             if ask.lost >= LOSSES:
-                raise _failure(f"{what}, the third one that ended over one request.{words}")
+                raise _failure(f"{problem}, the third one that ended over one request.{output}")
         now, self.lost = time.monotonic(), self.lost + 1
-        self._when = deque(at for at in (*self._when, now) if at > now - HOUR)
+        self._when = deque(lost_at for lost_at in (*self._when, now) if lost_at > now - HOUR)
         if len(self._when) > self._restarts:
             often = f"{len(self._when)} were lost in an hour (sampler.restarts)"
-            raise _failure(f"{what}, and {often}.{words}")
+            raise _failure(f"{problem}, and {often}.{output}")
 
 
-def _failure(what: str) -> RunError:
-    return RunError(f"The sampler vllm gives up: {what}")
+def _failure(problem: str) -> RunError:
+    return RunError(f"The sampler vllm gives up: {problem}")
 
 
 class RequestQueue:
@@ -140,8 +140,8 @@ class RequestQueue:
     def drop(self, asks: Sequence[ReplicaRequest]) -> None:
         """Remove requests."""
         if asks and self._waiting:
-            gone = {ask.number for ask in asks}
-            self._waiting = deque(ask for ask in self._waiting if ask.number not in gone)
+            numbers = {ask.number for ask in asks}
+            self._waiting = deque(ask for ask in self._waiting if ask.number not in numbers)
 
     def renew(self) -> None:
         """Let requests that accept newer weights wait for the present weights."""
@@ -201,8 +201,8 @@ class RequestQueue:
                 continue
             replica = min(ready[ask.key], key=lambda member: load[member.number])
             load[replica.number] += 1
-            at = replica.number, ask.kind, id(ask.way)
-            batches.setdefault(at, (replica, []))[1].append(ask)
+            batch_key = replica.number, ask.kind, id(ask.way)
+            batches.setdefault(batch_key, (replica, []))[1].append(ask)
         yield from batches.values()
 
     def _weights(self) -> dict[Key, ServedWeights]:
@@ -331,9 +331,9 @@ class ReplicaPool:
         with self._lock:
             self._queue.drop(asks)
             for replica in self.replicas:
-                gone = [ask.number for ask in asks if replica.pending.pop(ask.number, None)]
-                if gone and replica.child is not None:
-                    replica.tell({"drop": gone})
+                numbers = [ask.number for ask in asks if replica.pending.pop(ask.number, None)]
+                if numbers and replica.child is not None:
+                    replica.tell({"drop": numbers})
 
     def _go_on(self, seconds: float) -> None:
         with self._lock:

@@ -81,10 +81,10 @@ def python() -> Path:
     Raises:
         ConfigError: the environment is missing.
     """
-    named = os.environ.get(PYTHON)
-    path = Path(named).expanduser() if named else CHECKOUT
+    interpreter = os.environ.get(PYTHON)
+    path = Path(interpreter).expanduser() if interpreter else CHECKOUT
     if not path.is_file():
-        where = f"{PYTHON} names {path}" if named else f"there is no {path}"
+        where = f"{PYTHON} names {path}" if interpreter else f"there is no {path}"
         raise ConfigError(
             f"sampler 'vllm' needs vLLM in an environment of its own, and {where}. Run make vllm "
             f"in the checkout, or let {PYTHON} name a Python that has vLLM; sampler.name="

@@ -64,11 +64,11 @@ def replies_to(
     for batch in batches:
         member = cast(PoolMember, batch.sampler)
         served, renews = member.ready(batch), member.between is not None
-        way = way_of(batch.params, batch.stop_ids, vocabulary_of(served.model))
+        config = way_of(batch.params, batch.stop_ids, vocabulary_of(served.model))
         for ids, stream, _ in batch.requests:
             body = ids, stream & (2**63 - 1)  # -1 would be no seed
             requests.append(
-                _ask(next(numbers), len(requests), call, served, "ask", body, way, renews)
+                _ask(next(numbers), len(requests), call, served, "ask", body, config, renews)
             )
     return requests
 
@@ -83,11 +83,11 @@ def scores_of(
 ) -> list[ReplicaRequest]:
     """Return the requests for the log-probabilities of whole replies, with their places."""
     requests: list[ReplicaRequest] = []
-    way = distribution(params)
+    config = distribution(params)
     for prompt, group in zip(prompts, replies, strict=True):
         for reply in group:
             body = (*prompt, *reply), len(prompt)
-            requests.append(_ask(next(numbers), len(requests), call, served, "score", body, way))
+            requests.append(_ask(next(numbers), len(requests), call, served, "score", body, config))
     return requests
 
 
@@ -116,14 +116,14 @@ def way_of(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> dict[str, 
 
     With ``top_k`` more tokens are listed, as several may be as likely as the last one.
     """
-    way = {
+    config = {
         "max_new_tokens": params.max_new_tokens,
         "stop_ids": list(stop_ids),
         **distribution(params),
     }
     if params.top_k:
-        way["listed"] = min(params.top_k + SPARE, vocabulary)
-    return way
+        config["listed"] = min(params.top_k + SPARE, vocabulary)
+    return config
 
 
 def distribution(params: SamplingParams) -> dict[str, Any]:
@@ -154,13 +154,13 @@ def answer_of(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None
         DivergedError: a log-probability is not finite.
     """
     try:
-        ids, logprobs, truncated, *more = answer
+        ids, logprobs, truncated, *details = answer
         sets = (
-            tuple(tuple(sorted(map(int, token))) for token in more[0])
+            tuple(tuple(sorted(map(int, token))) for token in details[0])
             if "listed" in ask.way
             else ()
         )
-        runs = _runs(ask, len(ids), more[1]) if ask.kind == "ask" else ()
+        runs = _runs(ask, len(ids), details[1]) if ask.kind == "ask" else ()
         result = SampleResult(
             tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), sets, runs
         )

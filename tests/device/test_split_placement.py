@@ -73,11 +73,11 @@ def test_a_learner_of_split_weights_learns_saves_and_takes_back_on_its_gpu(maste
     assert not misplaced, "steps are counted in the machine's memory"
     assert fingerprint(own.model) == fingerprint(plain.policies["main"].model)
     one._weights(own.trained, tmp_path / own.file("model"), tmp_path / own.file("average"))
-    one._moments(own.trained, tmp_path / own.file("optimizer"))
+    one._save_moments(own.trained, tmp_path / own.file("optimizer"))
     load_optimizer(plain.policies["main"].trained.optimizer, tmp_path / own.file("optimizer"))
     other = engine(chat_folder, **changes)
     two, _ = shard_of(other, monkeypatch, tmp_path)
-    two._take(other.policies["main"], tmp_path, own.model.version)
+    two._take_weights(other.policies["main"], tmp_path, own.model.version)
     assert fingerprint(other.policies["main"].model) == fingerprint(own.model)
     assert not {name for name, tensor in tensors(other) if tensor.device != GPU and not name.endswith(".step")}
     for engine_of in (own, other.policies["main"]):

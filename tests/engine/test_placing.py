@@ -19,7 +19,7 @@ from sparring.engine.workers.fleet import processes as processes_fleet
 from sparring.engine.workers.fleet.processes import ProcessFleet
 from sparring.engine.workers.gpu_placement import check_gpus_exist, learner_settings, worker_settings
 from sparring.run import config_checks as changes
-from sparring.run.config_checks import FREE_IF_THERE, _free, _may_change, binding_settings
+from sparring.run.config_checks import FREE_IF_THERE, _without_free_keys, _may_change, binding_settings
 
 
 def configured(*overrides):
@@ -135,8 +135,8 @@ def test_every_policy_of_a_learner_is_on_its_gpu():
 def test_a_run_goes_on_with_other_gpus():
     assert all(_may_change(key) for key in (*FREE_IF_THERE, "scale.gpus", "scale.gpus_per_worker", "learner.ranks"))
     placed, plain = configured("model.device=cuda", "learner.gpus=[3]"), configured("model.device=cuda")
-    assert binding_settings(placed) == binding_settings(plain) and _free(placed.model_dump(mode="json"))["learner"]["gpus"] == [3]
-    assert "gpus" not in _free(plain.model_dump(mode="json"))["learner"]
+    assert binding_settings(placed) == binding_settings(plain) and _without_free_keys(placed.model_dump(mode="json"))["learner"]["gpus"] == [3]
+    assert "gpus" not in _without_free_keys(plain.model_dump(mode="json"))["learner"]
 
 
 def test_gpus_that_are_left_out_again_are_one_change_however_often_a_run_goes_on(tmp_path, monkeypatch):

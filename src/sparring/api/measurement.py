@@ -92,11 +92,11 @@ def adaptations_of(
             opponents = {name: item for name, item in pool.items() if item.trained == row.trained}
             if (row.role, row.trained) not in beside:
                 beside[row.role, row.trained] = (
-                    *_ceiling(rules, row.role, opponents),
-                    _without_plays(rules, policy, row.role, opponents, limit),
+                    *_find_ceiling(rules, row.role, opponents),
+                    _exact_returns(rules, policy, row.role, opponents, limit),
                 )
             ceiling, why, exact = beside[row.role, row.trained]
-            metrics = _exact(row, ceiling, why) | _asked(row, opponents, exact, ceiling)
+            metrics = _exact_part(row, ceiling, why) | _played_part(row, opponents, exact, ceiling)
             plain = {
                 "role": row.role,
                 "opponent": row.opponent or None,
@@ -156,7 +156,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
         for name, bot in config.bots.items():
             if shares.get(name, not shares):
                 for member, bound, weight in _members(name, bot, config.bots):
-                    plugins.append(_played(bound))
+                    plugins.append(_bot_identity(bound))
                     opponents[member] = PoolOpponent(
                         agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
                     )
@@ -166,8 +166,8 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
             held_out.append((AgentSpec(spelled, bot.options), bound, bound))
     new, factories = list[AgentSpec](), list[Callable[[], Any]]()
     for spec, bound, make in held_out:
-        if _played(bound) not in plugins:
-            plugins.append(_played(bound))
+        if _bot_identity(bound) not in plugins:
+            plugins.append(_bot_identity(bound))
             new.append(spec)
             factories.append(make)
     for label, make in zip(labels(new), factories, strict=True):
@@ -176,7 +176,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
     return opponents
 
 
-def _played(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
+def _bot_identity(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
     """Return the identity of a bot: plug-in and every option."""
     options = {
         key: bot.options.get(key, option.default) for key, option in bot.plugin.options.items()
@@ -184,7 +184,7 @@ def _played(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
     return bot.plugin.name, options
 
 
-def _ceiling(
+def _find_ceiling(
     game: Trial, role: str, pool: Mapping[str, PoolOpponent]
 ) -> tuple[Ceiling | None, str]:
     """Return (ceiling of a pool, ""), or (None, reason)."""
@@ -200,7 +200,7 @@ def _ceiling(
     )
 
 
-def _without_plays(
+def _exact_returns(
     game: Trial, policy: Any, role: str, pool: Mapping[str, PoolOpponent], limit: int
 ) -> AttemptReturns | str:
     """Return exact returns of a policy, the reason why there are none, or "" if nobody asks."""
@@ -213,7 +213,7 @@ def _without_plays(
         return f"sampled alone: {error}"
 
 
-def _exact(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
+def _exact_part(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
     """Return the exact columns of a row."""
     if ceiling is None:
         return {"why": why}
@@ -230,7 +230,7 @@ def _exact(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, A
     return columns
 
 
-def _asked(
+def _played_part(
     row: AdaptationRow,
     pool: Mapping[str, PoolOpponent],
     exact: AttemptReturns | str,
@@ -355,9 +355,9 @@ def measure(
         SparringError: the run, a bot or a game does not exist, or does not fit the others.
     """
     player = (
-        _agent(str(agent), names, checkpoint)
+        _target_of_agent(str(agent), names, checkpoint)
         if run is None
-        else _run(run, checkpoint, only, names, answer)
+        else _target_of_run(run, checkpoint, only, names, answer)
     )
     policy, games, seen_states = player.policy, player.games, player.seen_states
     exact = exact and player.scores
@@ -366,7 +366,7 @@ def measure(
     oracles, more_notes = oracles_for(games, oracle, player.oracles) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     if best_of > 1:
-        policy, exact = _choosing(policy, best_of, games, oracles, more_notes), False
+        policy, exact = _choose_best_of(policy, best_of, games, oracles, more_notes), False
         about["best_of"] = best_of
     settings: dict[str, Any] = {
         "opponents": against,
@@ -407,7 +407,7 @@ def measure(
     return result
 
 
-def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> MeasurementTarget:
+def _target_of_agent(text: str, names: Sequence[str], checkpoint: int | None) -> MeasurementTarget:
     if checkpoint is not None:
         raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
     spec = parse_agent(text)
@@ -418,12 +418,12 @@ def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> Measureme
         games=games,
         seen_states=SeenInitialStates(None),
         about={"agent": spec.name, "options": dict(spec.options)},
-        notes=_unknown(games, lambda known: unknown_to(spec.words, known)),
+        notes=_unknown_word_notes(games, lambda known: unknown_to(spec.words, known)),
         scores=isinstance(policy, ActionScorer),
     )
 
 
-def _run(
+def _target_of_run(
     run: Path, checkpoint: int | None, only: str | None, names: Sequence[str], answer: str | None
 ) -> MeasurementTarget:
     """Return the target of a run, on its own games or on others."""
@@ -446,7 +446,7 @@ def _run(
     if names:
         style = str(config.environments[0].options.get("style", "brief"))
         games = named_games(names, style=style)
-        notes += _unknown(games, run_player(run, step, None).unknown_words)
+        notes += _unknown_word_notes(games, run_player(run, step, None).unknown_words)
     else:
         oracles = configured_oracles(config.environments, games)
     return MeasurementTarget(
@@ -462,7 +462,7 @@ def _run(
     )
 
 
-def _choosing(
+def _choose_best_of(
     policy: Any,
     count: int,
     games: Sequence[Environment],
@@ -481,7 +481,7 @@ def _choosing(
     return BestOfN(policy, count, lambda game: oracles[game.name].judge)
 
 
-def _unknown(
+def _unknown_word_notes(
     games: Sequence[Environment], unknown: Callable[[Environment], Sequence[str]]
 ) -> list[str]:
     return [

@@ -92,7 +92,7 @@ class Bench:
             model.sampler.refresh()
         try:
             if row.kind == "exact":
-                return {"figures": _exact(game, agent)}
+                return {"figures": _exact_figures(game, agent)}
             opponent = self._opponent(row.opponent) if row.opponent is not None else None
             oracle = self._oracle(row.oracle) if row.oracle is not None else None
             starts = self._starts_of(piece.row)
@@ -107,7 +107,7 @@ class Bench:
         if self._agent is None:
             player = self._player
             self._agent = (
-                self._given(AgentSpec(player["agent"], player["options"]))
+                self._player_of_spec(AgentSpec(player["agent"], player["options"]))
                 if "agent" in player
                 else self._load(player)
             )
@@ -118,18 +118,18 @@ class Bench:
         config, engine, step = load_run(path, player["step"], threads=1)
         policy, answer = player.get("policy"), player.get("answer", POLICY)
         if answer in (POLICY, AVERAGE) or policy:
-            return self._sat(engine, PUBLISHED, temperature, [policy] if policy else None)
+            return self._agent_of(engine, PUBLISHED, temperature, [policy] if policy else None)
         if answer == LAST:
-            return self._sat(engine, LEARNER, temperature)
+            return self._agent_of(engine, LEARNER, temperature)
         mixture = load_answer(path, config, engine, step, answer)
         if not isinstance(mixture, MemberMixture):
-            return self._sat(engine, PUBLISHED, temperature)  # the league has no members yet
+            return self._agent_of(engine, PUBLISHED, temperature)  # the league has no members yet
         for note in mixture.notes:
             log.warning("%s", note)
-        agents = {member: self._sat(engine, member, temperature) for member in mixture.members}
+        agents = {member: self._agent_of(engine, member, temperature) for member in mixture.members}
         return mixture.played_by(agents.__getitem__)
 
-    def _sat(
+    def _agent_of(
         self,
         engine: LocalEngine,
         player: PlayerRef,
@@ -138,7 +138,7 @@ class Bench:
     ) -> Agent:
         """Return a player of a run; several policies sit in the seats of their roles."""
         names = list(engine.config.by_policy) if names is None else names
-        agents = {name: _strict(engine.agent(player.of(name)), temperature) for name in names}
+        agents = {name: _make_strict(engine.agent(player.of(name)), temperature) for name in names}
         self._models += agents.values()
         if len(agents) == 1:
             return next(iter(agents.values()))
@@ -154,7 +154,7 @@ class Bench:
         games = [self._game(place) for place in range(len(self.rows))]
         return Team(str(player), at, games, engine.config.rollout.in_flight)
 
-    def _given(self, spec: AgentSpec) -> Agent:
+    def _player_of_spec(self, spec: AgentSpec) -> Agent:
         """Return an agent without a run; its model samples as a run's policy does."""
         if spec.name == REMOTE:  # keep paid answers of a piece that broke off
             spec = AgentSpec(spec.name, {"cache": self._answers, **spec.options})
@@ -168,7 +168,7 @@ class Bench:
         """Return an agent; a model raises for a conversation that is too long."""
         if not isinstance(agent, PolicyAgent):
             return agent
-        self._models.append(_strict(agent, None))
+        self._models.append(_make_strict(agent, None))
         return self._models[-1]
 
     def _game(self, place: int) -> Environment:
@@ -187,7 +187,7 @@ class Bench:
         """Return an opponent; equal options give one agent, with one budget, in all rows."""
         key = entry.model_dump_json()
         if key not in self._opponents:
-            self._opponents[key] = self._given(entry.spec)
+            self._opponents[key] = self._player_of_spec(entry.spec)
         return self._opponents[key]
 
     def _oracle(self, entry: OracleEntry) -> Oracle:
@@ -205,7 +205,7 @@ def make_bench(
     return Bench(settings, seen_states).answer
 
 
-def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
+def _make_strict(agent: Any, temperature: float | None) -> PolicyAgent:
     """Return a policy that samples at this temperature and raises for overlong conversations."""
     params = dataclasses.replace(agent.params, temperature=temperature or agent.params.temperature)
     strict = PolicyAgent(
@@ -220,7 +220,7 @@ def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
     return strict
 
 
-def _exact(game: Environment, agent: Any) -> dict[str, float]:
+def _exact_figures(game: Environment, agent: Any) -> dict[str, float]:
     if not isinstance(agent, ActionScorer):
         raise GameError(
             f"Agent {agent.name!r} gives no probabilities of its actions, so exact figures cannot "
@@ -314,7 +314,7 @@ class SuiteEvaluation:
         todo = list[SuitePiece]()
         for place, key in enumerate(self.keys):
             stored = self.results.pieces(key)
-            if not self._why_not(place) and not any(
+            if not self._obstacle(place) and not any(
                 "unmeasured" in answer_of_piece for answer_of_piece in stored.values()
             ):
                 todo += [piece for piece in self.pieces[place] if piece.key not in stored]
@@ -345,7 +345,7 @@ class SuiteEvaluation:
         """Return the results so far as plain data: rows, totals and rows not in the totals."""
         rows = [self._row(place) for place in range(len(self.suite.rows))]
         complete_rows = [
-            (row, self._tally(place))
+            (row, self._add_tallies(place))
             for place, row in enumerate(self.suite.rows)
             if rows[place]["measured"] and row.kind != "exact"
         ]
@@ -365,7 +365,7 @@ class SuiteEvaluation:
         about = {"suite": self.name, "player": self.player.about, "seed": self.seed}
         return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
 
-    def _why_not(self, place: int) -> str:
+    def _obstacle(self, place: int) -> str:
         """Return why a row cannot be measured, or ""."""
         row, game = self.suite.rows[place], self.games[place]
         if row.kind == "exact" and set(self.unknown[place]) & set(
@@ -396,16 +396,16 @@ class SuiteEvaluation:
             with WorkerPool(make_bench, settings, workers) as pool:
                 hopeful = (list(piece) for piece in remote if piece.row not in failed)
                 for job, answer in pool.answers(hopeful):
-                    yield self._noted(SuitePiece(*job), answer, failed)
+                    yield self._note_unmeasured(SuitePiece(*job), answer, failed)
         else:
             local = remote + local
         if local:
             play = make_bench(settings, self._seen_states)
             for piece in local:
                 if piece.row not in failed:
-                    yield self._noted(piece, play(list(piece)), failed)
+                    yield self._note_unmeasured(piece, play(list(piece)), failed)
 
-    def _noted(
+    def _note_unmeasured(
         self, piece: SuitePiece, answer: Answer, failed: set[int]
     ) -> tuple[SuitePiece, Answer]:
         """Return (piece, answer); note a row that cannot be measured."""
@@ -424,7 +424,7 @@ class SuiteEvaluation:
             for piece in self.pieces[place]
         )
 
-    def _tally(self, place: int, seat: int | None = None) -> Answer:
+    def _add_tallies(self, place: int, seat: int | None = None) -> Answer:
         stored = self.results.pieces(self.keys[place])
         return add_tallies(
             stored[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
@@ -451,14 +451,14 @@ class SuiteEvaluation:
             return {**columns, "measured": True, "figures": answer["figures"]}
         seats = range(game.num_seats) if row.kind == "match" else ()
         per_seat = [
-            {"role": game.roles[seat], **figures(self._tally(place, seat), row, game)}
+            {"role": game.roles[seat], **figures(self._add_tallies(place, seat), row, game)}
             for seat in seats
         ]
         return {
             **columns,
             "measured": True,
             "seats": per_seat,
-            "overall": figures(self._tally(place), row, game),
+            "overall": figures(self._add_tallies(place), row, game),
         }
 
     def _notes(self, place: int) -> list[str]:
@@ -483,5 +483,5 @@ class SuiteEvaluation:
         ]
         return [
             *notes,
-            *(f"Not measured: {reason}" for reason in [self._why_not(place), *why[:1]] if reason),
+            *(f"Not measured: {reason}" for reason in [self._obstacle(place), *why[:1]] if reason),
         ]

@@ -65,7 +65,7 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
         CheckpointError: there is no checkpoint of the state before the step.
         ConfigError: there is no such step, or the step has fewer units.
     """
-    config, engine, state = _before(path, step)
+    config, engine, state = _load_before(path, step)
     games = [game for game, _ in engine.environments]
     opened = StepInputs.of(engine, state, step - 1)
     requests = request_plays(config, engine, Methods.of(config, games), opened)
@@ -118,7 +118,7 @@ def replay(
         logger.propagate = propagates
 
 
-def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
+def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
     """Return (configuration, engine, state) before a step's episodes began."""
     folder = RunFolder.open(path)
     config = resolve(folder.config())

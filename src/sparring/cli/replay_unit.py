@@ -22,14 +22,14 @@ def replay_unit(
     """Play a unit of a run's step again in this process, where errors show."""
     engine, specs, judging = unit_of(run, step, unit)
     say(f"Unit {unit} of step {step}: {len(specs)} plays of {specs[0].game.name}.", file=sys.stdout)
-    given_up = _played(replay(engine, specs, judging))
+    given_up = _print_episodes(replay(engine, specs, judging))
     if given_up:
         say(f"{given_up} of {len(specs)} plays were given up (rollout.retries).")
         raise typer.Exit(1)
     say("All of them were played.")
 
 
-def _played(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
+def _print_episodes(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
     """Print the course of each episode and return the number of abandoned ones."""
     given_up = 0
     for spec, result in plays:

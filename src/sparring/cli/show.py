@@ -42,7 +42,7 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
     folder = RunFolder.open(run)
     saved = folder.checkpoint(step)
     standings = standings_of(RunState(owners=saved.state).payoffs)
-    weighed = _weighed(folder.config(), saved.path, saved.state)
+    weighed = _solver_weights(folder.config(), saved.path, saved.state)
     if as_json:
         rows = [standing._asdict() for standing in standings]
         document = {
@@ -64,7 +64,7 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
             say(f"\nThere are none: {weighed['why']}.")
 
 
-def _weighed(
+def _solver_weights(
     config: Mapping[str, Any], checkpoint: Path, state: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return the meta-solver's weights of a checkpoint's members; None: there is no solver."""

@@ -90,10 +90,10 @@ def visible_gpus(gpus: Sequence[int], key: str) -> dict[str, str]:
     Raises:
         ConfigError: this process does not see one of them.
     """
-    return {VARIABLE: ",".join(_name(gpu, key) for gpu in gpus)}
+    return {VARIABLE: ",".join(_gpu_name(gpu, key) for gpu in gpus)}
 
 
-def _name(gpu: int, key: str) -> str:
+def _gpu_name(gpu: int, key: str) -> str:
     """Return the name of a GPU that this process sees."""
     visible = os.environ.get(VARIABLE)
     if visible is None:

@@ -212,11 +212,11 @@ def model_card(
         _front_matter(config, adapter=adapter),
         f"# {config.name}, step {step}, {weights}",
         f"Trained by play with Sparring, {step} steps: {_methods_text(config)}.",
-        *_figures(figures),
+        *_figure_lines(figures),
         "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "
         f"one legal action, then {_stop_tokens(policy)}. {_later_turns(config)} Other prompts "
         "were not trained on.",
-        *(f"{name}, its first turn:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
+        *(f"{name}, its first turn:\n\n{_as_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
     parts.append(f"With Sparring: `{seat_command(engine, policy, folder)}`.")
@@ -275,7 +275,7 @@ def _front_matter(config: RunConfig, *, adapter: bool) -> str:
     return f"---\n{dump_yaml(fields)}---"
 
 
-def _figures(figures: Mapping[str, float]) -> list[str]:
+def _figure_lines(figures: Mapping[str, float]) -> list[str]:
     """Return the section of the figures; empty without figures."""
     if not figures:
         return []
@@ -301,7 +301,7 @@ def _stop_tokens(policy: Policy) -> str:
     )
 
 
-def _block(text: str) -> str:
+def _as_block(text: str) -> str:
     """Return a text as an indented Markdown block, which nothing in the text can end."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 

@@ -68,9 +68,9 @@ class Roles:
             game.name: {**config.roles, **section.roles} for game, section in sections
         }
         all_roles = {role: None for game, _ in sections for role in game.roles}
-        _check(config.roles, all_roles)
+        _check_roles(config.roles, all_roles)
         for game, section in sections:
-            _check(section.roles, game.roles)
+            _check_roles(section.roles, game.roles)
         seated = {name for game, _ in sections for name in self.of(game)} | set(
             config.league.learners
         )
@@ -101,7 +101,7 @@ class Roles:
         return tuple(policies[role] for role in game.roles)
 
 
-def _check(roles: Iterable[str], names: Iterable[str]) -> None:
+def _check_roles(roles: Iterable[str], names: Iterable[str]) -> None:
     for role in roles:
         if role not in names:
             raise UnknownNameError("role in `roles`", role, names)
@@ -420,7 +420,7 @@ class Players:
             return self._single_agent(member.of(self.roles.of(game)[seat]))
 
         if member.kind == "snapshot" and member not in self.members:
-            raise self._unknown(member)
+            raise self._unknown_player(member)
         games = [game for game, _ in self.environments]
         return Team(str(member), at, games, self.config.rollout.in_flight)
 
@@ -438,15 +438,15 @@ class Players:
             name = player.name or (MAIN if MAIN in self.policies else "")
             agent = None if name not in self.policies else self.policies[name].agent(player)
             if agent is None:
-                raise self._unknown(player)
+                raise self._unknown_player(player)
             return agent
         if player.kind not in ("bot", "named"):
-            raise self._unknown(player)
+            raise self._unknown_player(player)
         bot = self.config.bots.get(player.name)
         bot_agent: Agent = (bot.bind("players") if bot else bound_agent(player.name))()
         return bot_agent
 
-    def _unknown(self, player: PlayerRef) -> UnknownNameError:
+    def _unknown_player(self, player: PlayerRef) -> UnknownNameError:
         learners = [str(LEARNER.of(name)) for name in self.policies]
         snapshots = [str(part) for member in self.members for part in self.parts(member)]
         return UnknownNameError(

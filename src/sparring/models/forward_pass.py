@@ -223,19 +223,19 @@ def _library(shape: CompiledShape, compiler: str, folder: Path) -> ctypes.CDLL |
     words = [*compiler.split(), *FLAGS, *shape.defined]
     try:
         # the compiler's definitions include its version and the instructions of this machine
-        macros = _ask([*words, "-dM", "-E", "-x", "c", os.devnull])
+        macros = _run_command([*words, "-dM", "-E", "-x", "c", os.devnull])
         digest = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(words).encode(), macros]))
         name = f"{platform.machine()}-{digest[:32]}.so"
         with _private_folder(folder / "compiled") as (place, descriptor):
-            loaded = _loaded(place, name, descriptor)
+            loaded = _load_library(place, name, descriptor)
             if loaded is None:
                 with tempfile.TemporaryDirectory() as build:
                     built = Path(build) / "gpt2.so"
-                    _ask([*words, str(SOURCE), "-o", str(built), "-lm"])
+                    _run_command([*words, str(SOURCE), "-o", str(built), "-lm"])
                     code = built.read_bytes()
-                write_bytes_atomic(place / name, code + _seal(name, code))
+                write_bytes_atomic(place / name, code + _digest(name, code))
                 (place / name).chmod(0o600)
-                loaded = _loaded(place, name, descriptor)
+                loaded = _load_library(place, name, descriptor)
             return loaded or f"the compiled code in {place} cannot be kept from others' writing"
     except FileNotFoundError:
         return f"no C compiler {compiler!r} (name one in $CC)"
@@ -271,7 +271,7 @@ def _is_private(status: os.stat_result) -> bool:
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
 
 
-def _loaded(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | None:
+def _load_library(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | None:
     """Load the code in a file of a private folder; None if missing, damaged or not private."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=descriptor)
@@ -282,19 +282,19 @@ def _loaded(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | None:
         if not (stat.S_ISREG(status.st_mode) and _is_private(status)):
             return None
         content = stream.read()
-    if content[-DIGEST:] != _seal(name, content[:-DIGEST]):
+    if content[-DIGEST:] != _digest(name, content[:-DIGEST]):
         return None
     # the folder that was checked, also if another folder has its path now
     opened = Path(f"/proc/self/fd/{descriptor}")
     return ctypes.CDLL(str((opened if opened.exists() else folder) / name))
 
 
-def _seal(name: str, code: bytes) -> bytes:
+def _digest(name: str, code: bytes) -> bytes:
     """Return the digest of a file's name and code, which ends the file."""
     return sha256_hex(name.encode() + b"\n" + code).encode()
 
 
-def _ask(words: Sequence[str]) -> bytes:
+def _run_command(words: Sequence[str]) -> bytes:
     return subprocess.run(words, check=True, capture_output=True, timeout=SECONDS).stdout
 
 

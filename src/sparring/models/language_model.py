@@ -216,11 +216,11 @@ def check_rotations(network: Any) -> None:
                     f"{type(network).__name__} cannot be run: its rotary positions are of the "
                     f"type {kind!r}, which depend on the longest conversation in a batch, so that "
                     "a reply's probability would depend on its "
-                    f"neighbours. {_instead(kind, network.config)}"
+                    f"neighbours. {_advice_for(kind, network.config)}"
                 )
 
 
-def _instead(kind: str, config: Any) -> str:
+def _advice_for(kind: str, config: Any) -> str:
     if kind == "dynamic":
         limit = config.max_position_embeddings
         return (

@@ -68,7 +68,7 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
     Raises:
         RunError: a key differs that must not change.
     """
-    changed = _binding(_with_defaults(folder.config()), config)
+    changed = _binding_changes(_with_defaults(folder.config()), config)
     if changed:
         raise RunError(
             f"{folder.path} was started with another configuration: {changed}. Resume without "
@@ -80,7 +80,7 @@ def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
     """Return in words how a configuration differs from a checkpoint's; "" if it does not."""
     if SAVED not in latest.state:
         return ""
-    return _binding(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
+    return _binding_changes(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
 
 
 def binding_settings(config: RunConfig) -> dict[str, Any]:
@@ -109,7 +109,7 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
             written.
     """
     settings = config.model_dump(mode="json")
-    lines = [{"step": 0, START: _free(settings)}]
+    lines = [{"step": 0, START: _without_free_keys(settings)}]
     if latest is not None:
         changed = describe_edits(config, latest)
         if changed:
@@ -119,7 +119,7 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
                 "train another run with the new ones."
             )
         lines = _lines_until(folder, latest.step)
-        changes = differences(_settings_in_force(lines), _free(settings))
+        changes = differences(_settings_in_force(lines), _without_free_keys(settings))
         lines += [
             {
                 "step": latest.step,
@@ -144,7 +144,7 @@ def _lines_until(folder: RunFolder, step: int) -> list[dict[str, Any]]:
     """Return the lines of changes.jsonl before a step; if there are none, those of config.yaml."""
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
-        return [{"step": 0, START: _free(_with_defaults(folder.config()))}]
+        return [{"step": 0, START: _without_free_keys(_with_defaults(folder.config()))}]
     return [
         line
         for number, line in enumerate(lines)
@@ -163,7 +163,7 @@ def _settings_in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return settings
 
 
-def _free(config: Mapping[str, Any]) -> dict[str, Any]:
+def _without_free_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     below = {
         section: {key: config.get(section, {}).get(key, default) for key, default in keys.items()}
         for section, keys in FREE_BELOW.items()
@@ -174,7 +174,7 @@ def _free(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: config[key] for key in FREE if key in config}, **below}
 
 
-def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def _binding_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     changes = differences(old, new)
     return "; ".join(str(change) for change in changes if not _may_change(change.key))
 

@@ -268,7 +268,7 @@ class FreshSteps:
         while room > 0:
             part: list[EpisodeSpec] = []
             while len(part) < min(self._config.scale.unit_games, room):
-                part += self._next(state)
+                part += self._next_group(state)
             parts.append(part)
             room -= len(part)
         if not parts:
@@ -281,13 +281,13 @@ class FreshSteps:
         while len(self._snapshot_pins) > 1:  # all unissued groups are of the last draw
             self._workers.published.release(self._snapshot_pins.pop(0))
 
-    def _next(self, state: RunState) -> list[EpisodeSpec]:
+    def _next_group(self, state: RunState) -> list[EpisodeSpec]:
         """Return the next group of specs, and draw more if none is left."""
         if not self._unissued:
-            self._draw(state)
+            self._draw_specs(state)
         return self._unissued.popleft()
 
-    def _draw(self, state: RunState) -> None:
+    def _draw_specs(self, state: RunState) -> None:
         config, published = self._config, self._workers.published
         inputs = StepInputs.of(self._engine, state, self._draws)
         specs = specs_of(

@@ -76,9 +76,9 @@ def check_picture(
         root = Stream.from_seed(seed)
         for number in range(plays):
             stream = root.child(number)
-            for play, past in _moments(rules, stream, stream, hostile=number == 1):
+            for play, past in _play_moments(rules, stream, stream, hostile=number == 1):
                 _check_position(rules, bound_environment.plugin.name, play, past)
-        return _compared(
+        return _compare_pictures(
             rules, bound_environment.plugin.name, root.child("deals"), deals, every_seat=every_seat
         )
 
@@ -127,7 +127,7 @@ def _check_position(rules: Any, name: str, play: Play, past: list[PastTurn]) -> 
         )
 
 
-def _moments(
+def _play_moments(
     rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False, other: int | None = None
 ) -> Iterator[tuple[Any, list[PastTurn]]]:
     """Play at random; yield (play, past turns) at some moments and at the end.
@@ -154,15 +154,15 @@ def _moments(
         yield play, past
 
 
-def _compared(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bool) -> int:
+def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bool) -> int:
     """Compare pictures of deals that a seat cannot tell apart; return the number of comparisons."""
     pictures: dict[Any, tuple[str, str]] = {}
     number = 0
     for deal in range(deals):
         other = deal % (rules.num_seats + 1)  # none where it is no seat
-        for play, past in _moments(rules, root.child(deal), root, other=other):
+        for play, past in _play_moments(rules, root.child(deal), root, other=other):
             for seat in range(rules.num_seats):
-                knowledge = _knowledge(play, past, seat, every_seat=every_seat)
+                knowledge = _knowledge_of(play, past, seat, every_seat=every_seat)
                 if knowledge is None:
                     continue
                 picture = (
@@ -175,7 +175,7 @@ def _compared(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bo
     return number
 
 
-def _knowledge(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
+def _knowledge_of(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
     """Return what a seat knows of a play, or None if it is not compared."""
     seats = tuple(play.due())
     own_turns = tuple((turn.prompt, turn.reply) for turn in past if turn.seat == seat)

@@ -57,16 +57,16 @@ def check_sampler(
     replies = _replies(sampler, first, everything, len(first), stop_ids)
     for result in replies:
         check_reply(result, PARAMS, vocabulary, stop_ids)
-    second = [_continued(*pair, root, vocabulary) for pair in zip(first, replies, strict=True)]
+    second = [_add_turn(*pair, root, vocabulary) for pair in zip(first, replies, strict=True)]
     again = _replies(sampler, second, everything, len(second), stop_ids)
     mixed = sorted(everything, key=lambda place: root.child("order").integer(place, 1 << 30))
     for size in SIZES:
         for order in (everything, mixed):
             other, case = make(), f"in {'another' if order is mixed else 'the same'} order, {size}"
-            _same(sampler, replies, _replies(other, first, order, size, stop_ids), case)
-            _same(sampler, again, _replies(other, second, order, size, stop_ids), case)
+            _compare(sampler, replies, _replies(other, first, order, size, stop_ids), case)
+            _compare(sampler, again, _replies(other, second, order, size, stop_ids), case)
             fresh = _replies(make(), second, order, size, stop_ids)
-            _same(sampler, again, fresh, f"by a new sampler, {case}")
+            _compare(sampler, again, fresh, f"by a new sampler, {case}")
     _check_scores(sampler, first, replies)
     _check_length(sampler, stop_ids)
     if weights is not None:
@@ -111,22 +111,22 @@ def check_backend(
         ]
         for chosen in (range(len(samplers)), *((number,) for number in range(len(samplers)))):
             for company in (make(), samplers):
-                answers = _together(
+                answers = _sample_all(
                     [company[n] for n in chosen], [first[n] for n in chosen], stop_ids
                 )
                 for number, results in zip(chosen, answers, strict=True):
-                    _same(samplers[number], expected[number], results, "with other samplers")
+                    _compare(samplers[number], expected[number], results, "with other samplers")
         first = [
-            [_continued(*pair, root.child(turn), vocabulary) for pair in zip(*both, strict=True)]
+            [_add_turn(*pair, root.child(turn), vocabulary) for pair in zip(*both, strict=True)]
             for both in zip(first, expected, strict=True)
         ]
-    twice = _together([samplers[0], samplers[1], samplers[0]], [first[0], [], first[0]], stop_ids)
+    twice = _sample_all([samplers[0], samplers[1], samplers[0]], [first[0], [], first[0]], stop_ids)
     assert twice[0] == twice[2] and not twice[1], (
         "A sampler that gets the same requests in two batches gives each other replies."
     )
 
 
-def _together(
+def _sample_all(
     samplers: Sequence[Sampler], requests: Sequence[Sequence[SampleRequest]], stop_ids: Ids
 ) -> list[list[SampleResult]]:
     """Return the replies of samplers in one call, in order for each."""
@@ -171,7 +171,7 @@ def _openings(root: Stream, count: int, longest: int, vocabulary: int) -> list[S
     return [*out, SampleRequest(ids=out[-1].ids, stream=root.child("equal").key)]
 
 
-def _continued(
+def _add_turn(
     request: SampleRequest, result: SampleResult, root: Stream, vocabulary: int
 ) -> SampleRequest:
     draw = root.child("next").child(request.stream)
@@ -195,7 +195,7 @@ def _replies(
     return [results[place] for place in range(len(requests))]
 
 
-def _same(
+def _compare(
     sampler: Sampler, expected: Sequence[SampleResult], actual: Sequence[SampleResult], case: str
 ) -> None:
     """Check that replies are equal, to the bit if the sampler promises that."""
@@ -262,4 +262,4 @@ def _check_publish(
         actual = _replies(sampler, requests, order, len(requests), stop_ids)
         changed = [a.logprobs != b.logprobs for a, b in zip(expected, actual, strict=True)]
         assert factor == 1.0 or all(changed), "publish took other weights, and replies stayed."
-    _same(sampler, expected, actual, "with the first weights published again, all")
+    _compare(sampler, expected, actual, "with the first weights published again, all")

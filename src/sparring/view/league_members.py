@@ -210,7 +210,7 @@ def taken_snapshots(run: ViewedRun, policy: str, notes: list[str]) -> dict[str, 
     """
     league = run.config.get("league")
     section = league if isinstance(league, Mapping) else {}
-    lineages = {str(member): lineage for member, lineage in _recorded(run, policy, section)}
+    lineages = {str(member): lineage for member, lineage in _recorded_members(run, policy, section)}
     steps = [ref(name).step or 0 for name in lineages]
     every, step = section.get("every"), run.step or 0
     if type(every) is not int or every < 1:
@@ -224,7 +224,7 @@ def taken_snapshots(run: ViewedRun, policy: str, notes: list[str]) -> dict[str, 
     return lineages
 
 
-def _recorded(
+def _recorded_members(
     run: ViewedRun, policy: str, league: Mapping[str, Any]
 ) -> Iterator[tuple[PlayerRef, Lineage]]:
     try:

@@ -88,8 +88,8 @@ class MetaStrategies:
         return {
             "run": run.number,
             "step": step,
-            **_named(solver),
-            "own": None if run_solver is None else _named(run_solver),
+            **_solver_fields(solver),
+            "own": None if run_solver is None else _solver_fields(run_solver),
             "solvers": list(built_in(SLOT)),
             "labels": [*weights],
             "apart": apart,
@@ -97,7 +97,7 @@ class MetaStrategies:
         }
 
 
-def _named(solver: Solver) -> dict[str, Any]:
+def _solver_fields(solver: Solver) -> dict[str, Any]:
     return {"solver": text_of(solver.written), "source": solver.source}
 
 
@@ -324,7 +324,7 @@ def cells_of(
     rates = None
     if len(weights) == 1:
         (label,) = weights
-        rates = [[_rate(cells.get((label, i, j))) for j in size] for i in size]
+        rates = [[_win_rate_row(cells.get((label, i, j))) for j in size] for i in size]
     if seats is None:
         least_plays = [min(*plays[i][j], *plays[j][i]) for i in size for j in size if i < j]
     else:
@@ -338,7 +338,7 @@ def cells_of(
     return {**tables, "pairs": len(least_plays), "empty": least_plays.count(0)}
 
 
-def _rate(results: Results | None) -> Row | None:
+def _win_rate_row(results: Results | None) -> Row | None:
     if results is None or not results.wins + results.draws + results.losses:
         return None
     return [results.win_rate(), *results.rate_interval()]

@@ -380,11 +380,11 @@ class Server:
                 asks.append(
                     CompletionRequest(name, ids, stream, batch.params, batch.stop_ids, size)
                 )
-        coming = self._coming(asks, names)
+        coming = self._wait_for(asks, names)
         next(coming)  # all have begun when this returns, and a close is noticed from now on
         return coming
 
-    def _coming(
+    def _wait_for(
         self, asks: Sequence[CompletionRequest], names: Sequence[str]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield () once, when all have begun, and then the replies."""

@@ -32,10 +32,10 @@ from sparring.models.samplers.vllm.requests import (
     PendingCall,
     PoolMember,
     ReplicaRequest,
-    answer_of,
-    probe_to,
-    replies_to,
-    scores_of,
+    parse_answer,
+    probe_request,
+    reply_requests,
+    score_requests,
     sum_scores,
 )
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights
@@ -67,7 +67,7 @@ class FailureLimits:
         """Note that a replica is ready for weights."""
         self._early[replica.number] = 0
 
-    def note_right(self, replica: Replica) -> None:
+    def note_passed_check(self, replica: Replica) -> None:
         """Note that a replica passed the check of its weights."""
         self._wrong[replica.number] = 0
 
@@ -167,19 +167,19 @@ class RequestQueue:
             if any(replica.key == key for replica in replicas):
                 continue
             later = list(weights)[place:]
-            free = _free(replicas, needed_later=later[1:], needed=weights)
+            free = _find_free(replicas, needed_later=later[1:], needed=weights)
             if free is None:
                 return
-            yield free, _unchanged(key, served)
+            yield free, _require_unchanged(key, served)
         waiting = list(self._waiting)
         for key, served in weights.items():
             num_replicas = sum(replica.key == key for replica in replicas)
             count = sum(ask.key == key for ask in waiting)
             while num_replicas < count and (
-                free := _free(replicas, needed_later=(), needed=weights)
+                free := _find_free(replicas, needed_later=(), needed=weights)
             ):
                 num_replicas += 1
-                yield free, _unchanged(key, served)
+                yield free, _require_unchanged(key, served)
 
     def next_batches(
         self, replicas: Sequence[Replica]
@@ -201,7 +201,7 @@ class RequestQueue:
                 continue
             replica = min(ready[ask.key], key=lambda member: load[member.number])
             load[replica.number] += 1
-            batch_key = replica.number, ask.kind, id(ask.way)
+            batch_key = replica.number, ask.kind, id(ask.options)
             batches.setdefault(batch_key, (replica, []))[1].append(ask)
         yield from batches.values()
 
@@ -212,7 +212,7 @@ class RequestQueue:
         return weights
 
 
-def _free(
+def _find_free(
     replicas: Sequence[Replica], *, needed_later: Sequence[Key], needed: dict[Key, ServedWeights]
 ) -> Replica | None:
     """Return an idle replica whose weights no request needs, or only later requests; or None."""
@@ -223,7 +223,7 @@ def _free(
     return next((replica for replica in idle if replica.key in needed_later), None)
 
 
-def _unchanged(key: Key, served: ServedWeights) -> ServedWeights:
+def _require_unchanged(key: Key, served: ServedWeights) -> ServedWeights:
     """Return weights, if they still are those of the requests."""
     if served.key != key:
         raise ModelError(
@@ -259,13 +259,13 @@ class ReplicaPool:
     def served(self, model: LanguageModel) -> ServedWeights:
         """Return the weights of a model for replicas."""
         with self._lock:
-            number, base = self._number(model), self._number(model.over or model)
+            number, base = self._number_of(model), self._number_of(model.over or model)
             weights = self._served.get(number)
             if weights is None:
                 weights = self._served[number] = ServedWeights(model, number, base)
             return weights
 
-    def _number(self, model: LanguageModel) -> int:
+    def _number_of(self, model: LanguageModel) -> int:
         if model not in self._numbers:
             self._numbers[model] = next(self._count)
         return self._numbers[model]
@@ -276,10 +276,10 @@ class ReplicaPool:
         """Yield lists of (place of a request, its reply), as they are finished; see ``Backend``."""
         call = PendingCall()
         hooks = [cast(PoolMember, batch.sampler).between for batch in batches]
-        asks, between = replies_to(batches, call, self._count), dict.fromkeys(filter(None, hooks))
-        coming = self._coming(call, asks, tuple(between))
-        next(coming)  # all have begun when this returns, and a close is noticed from now on
-        return coming
+        asks = reply_requests(batches, call, self._count)
+        answers = self._wait_for(call, asks, tuple(dict.fromkeys(filter(None, hooks))))
+        next(answers)  # when this returns, all requests are queued and a close is noticed
+        return answers
 
     def score(
         self,
@@ -290,13 +290,13 @@ class ReplicaPool:
     ) -> list[FloatArray]:
         """Return the log-probabilities of whole replies; see ``samplers.base.Score``."""
         call = PendingCall()
-        asks = scores_of(served, prompts, replies, params, call, self._count)
+        asks = score_requests(served, prompts, replies, params, call, self._count)
         results = {
-            place: result for finished in self._coming(call, asks) for place, result in finished
+            place: result for finished in self._wait_for(call, asks) for place, result in finished
         }
         return sum_scores(results, replies)
 
-    def _coming(
+    def _wait_for(
         self,
         call: PendingCall,
         asks: Sequence[ReplicaRequest],
@@ -313,21 +313,21 @@ class ReplicaPool:
         try:
             with self._lock:
                 self._queue.add(asks)
-            self._go_on(0.0)
+            self._advance(0.0)
             yield ()
             while num_waiting:
                 for look in between:
                     look()
-                self._go_on(0.0 if call.results else REST)
+                self._advance(0.0 if call.results else REST)
                 if call.error is not None:
                     raise call.error
                 results, call.results = call.results, []
                 num_waiting -= len(results)
                 yield results
         finally:
-            self._forget(asks if num_waiting else ())
+            self._drop_requests(asks if num_waiting else ())
 
-    def _forget(self, asks: Sequence[ReplicaRequest]) -> None:
+    def _drop_requests(self, asks: Sequence[ReplicaRequest]) -> None:
         with self._lock:
             self._queue.drop(asks)
             for replica in self.replicas:
@@ -335,14 +335,14 @@ class ReplicaPool:
                 if numbers and replica.child is not None:
                     replica.tell({"drop": numbers})
 
-    def _go_on(self, seconds: float) -> None:
+    def _advance(self, seconds: float) -> None:
         with self._lock:
             try:
                 self._begin()
-                self._hear(seconds)
+                self._receive(seconds)
                 for replica in self.replicas:
                     if late := replica.overdue():
-                        self._lose(replica, late)
+                        self._end_replica(replica, late)
                 self._queue.renew()
                 for replica in self.replicas:
                     if replica.outdated and replica.served is not None:
@@ -367,7 +367,7 @@ class ReplicaPool:
             if replica.stage == "off":
                 replica.start()
 
-    def _hear(self, seconds: float) -> None:
+    def _receive(self, seconds: float) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
                 child, message = self._mailbox.get(timeout=max(seconds, 0.0001))
@@ -379,7 +379,7 @@ class ReplicaPool:
 
     def _take(self, replica: Replica, message: bytes | None) -> None:
         if message is None:
-            self._lose(replica, self._why.pop(replica.number, "has ended"))
+            self._end_replica(replica, self._why.pop(replica.number, "has ended"))
             return
         fields = json.loads(message)
         if "failed" in fields:
@@ -413,25 +413,25 @@ class ReplicaPool:
 
     def _probe(self, replica: Replica) -> None:
         assert replica.served is not None, "it was told to load them"
-        replica.check(probe_to(replica.served, self._count))
+        replica.check(probe_request(replica.served, self._count))
 
     def _handle_answer(self, replica: Replica, ask: ReplicaRequest, answer: Sequence[Any]) -> None:
         """Give an answer to its call, or check the replica's weights by it."""
-        result = answer_of(ask, answer)
+        result = parse_answer(ask, answer)
         if result is None:
             replica.pending[ask.number] = ask
-            self._lose(replica, "gave an answer that cannot be read")
+            self._end_replica(replica, "gave an answer that cannot be read")
         elif ask.place != PROBE:
             ask.call.results.append((ask.place, result))
         elif (wrong := replica.judge(result.logprobs)) is None:
-            self.limits.note_right(replica)
+            self.limits.note_passed_check(replica)
         else:
             self.limits.wrong(
                 replica, f"computes other log-probabilities than its weights give: {wrong}"
             )
-            self._lose(replica, "had wrong log-probabilities")
+            self._end_replica(replica, "had wrong log-probabilities")
 
-    def _lose(self, replica: Replica, why: str) -> None:
+    def _end_replica(self, replica: Replica, why: str) -> None:
         self.limits.ended(replica, list(replica.pending.values()), why)
         self._queue.add_first([ask for ask in replica.end() if ask.place != PROBE])
 

@@ -228,7 +228,7 @@ class Replica:
             self._since = time.monotonic()
         self.pending |= {ask.number: ask for ask in asks}
         bodies = [[ask.number, *ask.body] for ask in asks]
-        self.tell({asks[0].kind: bodies, "way": dict(asks[0].way)})
+        self.tell({asks[0].kind: bodies, "way": dict(asks[0].options)})
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send a message."""

@@ -110,7 +110,7 @@ def test_an_edited_configuration_is_noticed(trained, caplog):
     with pytest.raises(RunError, match=r"config.yaml was edited after step 2 was saved: seed differs \(0, now 7\)"):
         run(trained, seed=7)
     load_run(trained)  # may be what is wanted, as on another machine
-    assert "was edited after step 2 was saved, and is used as it is now: seed differs (0, now 7)" in caplog.text
+    assert "was edited after step 2 was saved; the edited values are used: seed differs (0, now 7)" in caplog.text
     (trained / "config.yaml").write_text(text)
     assert run(trained).finished
 

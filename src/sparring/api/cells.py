@@ -2,7 +2,7 @@
 
 The file `cell.json` in a cell's folder holds the command, the commit, the date, the seconds and the
 results. A cell whose command has changed runs again, so that settings never mix. Cells of several
-commits are refused. A study that was stopped goes on with the cells that are not done.
+commits are refused. A stopped study continues with its unfinished cells.
 """
 
 from __future__ import annotations

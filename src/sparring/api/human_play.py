@@ -400,7 +400,7 @@ class InteractiveSession:
         return actions
 
     def say(self, text: str) -> str:
-        """Take the person's reply and play on until the next decision or the end.
+        """Take the person's reply and play until the next decision or the end.
 
         Args:
             text: as it was typed.

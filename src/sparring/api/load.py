@@ -90,7 +90,7 @@ def load_run(
     changed = describe_edits(config, saved)
     if changed:
         log.warning(
-            "%s was edited after step %d was saved, and is used as it is now: %s.",
+            "%s was edited after step %d was saved; the edited values are used: %s.",
             path / CONFIG,
             saved.step,
             changed,

@@ -203,7 +203,7 @@ def _find_ceiling(
 def _exact_returns(
     game: Trial, policy: Any, role: str, pool: Mapping[str, PoolOpponent], limit: int
 ) -> AttemptReturns | str:
-    """Return exact returns of a policy, the reason why there are none, or "" if nobody asks."""
+    """Return exact returns of a policy, the reason why there are none, or "" without a request."""
     if not limit or not isinstance(policy, ActionScorer):
         return ""
     opponents = {name: opponent.agent for name, opponent in pool.items()}

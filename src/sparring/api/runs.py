@@ -260,7 +260,7 @@ def plan_run(config: RunConfig) -> dict[str, Any]:
 
 
 def _keeping_all(config: RunConfig, folder: RunFolder) -> RunConfig:
-    """Return the configuration of a run that goes on.
+    """Return the configuration of a resumed run.
 
     A run older than ``store.keep`` keeps all stored steps unless the user sets the key.
     """

@@ -373,14 +373,14 @@ class SuiteEvaluation:
         ):
             return (
                 "The model's vocabulary lacks actions of this game, so their probabilities cannot "
-                "be told apart."
+                "be compared."
             )
         return ""
 
     def _answers(
         self, todo: Sequence[SuitePiece], workers: int
     ) -> Iterator[tuple[SuitePiece, Answer]]:
-        """Yield pieces with their answers; only this process asks endpoints, for one budget."""
+        """Yield pieces with their answers; only this process calls endpoints, for one budget."""
         failed: set[int] = set()
         rows = [row.model_dump(mode="json") for row in self.suite.rows]
         settings = {

@@ -148,7 +148,7 @@ def refuse_removed(words: Sequence[str]) -> None:
     """Raise an error for a verb or option of an earlier version.
 
     Raises:
-        ConfigError: there is one; the message says what to write instead.
+        ConfigError: the words name a removed verb or option.
     """
     verb, *arguments = words or [""]
     further = (f"{verb} {word.partition('=')[0]}" for word in arguments)

@@ -1,4 +1,4 @@
-"""The errors that a user can meet.
+"""The errors that users see.
 
 SparringError
 ├── ConfigError            a recipe, an override or an option is wrong
@@ -155,7 +155,7 @@ class CreditError(SparringError):
 
 
 class DivergedError(SparringError):
-    """A loss, gradient, weight or probability is not finite; nothing of it was saved."""
+    """A loss, gradient, weight or probability is not finite; the step was not saved."""
 
 
 class PluginError(SparringError):

@@ -302,7 +302,7 @@ def _stop_tokens(policy: Policy) -> str:
 
 
 def _as_block(text: str) -> str:
-    """Return a text as an indented Markdown block, which nothing in the text can end."""
+    """Return a text as an indented Markdown block, which no text can end."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 

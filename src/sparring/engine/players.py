@@ -324,7 +324,7 @@ class PlayingPolicy:
 
     @property
     def invariant(self) -> bool:
-        """Whether the bits of a reply are the same whatever else is sampled; see ``Sampler``."""
+        """Whether a reply has the same bits for any batch; see ``Sampler``."""
         return self._policy_agent(LEARNER, self.model).sampler.invariant
 
     @property

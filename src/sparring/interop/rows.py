@@ -259,8 +259,8 @@ def _check_columns(rows: TrainerRows) -> None:
         column = f"column {PREFIX + name!r}"
         if name not in (*PER_ROW, *PER_TURN) and not name.startswith(COMPONENT):
             raise CreditError(
-                f"{column} is none that we "
-                f"know: {', '.join((*PER_ROW, *PER_TURN, COMPONENT + 'NAME'))}."
+                f"{column} is unknown; "
+                f"the known ones are {', '.join((*PER_ROW, *PER_TURN, COMPONENT + 'NAME'))}."
             )
         if len(values) != len(rows.num_turns):
             raise CreditError(

@@ -84,7 +84,7 @@ class PrefixTree:
     def queries_of_parts(self) -> Iterator[tuple[PrefixPart, Tensor, Tensor]]:
         """Yield each part with its queries' positions [K, queries] and their flat nodes.
 
-        Queries beyond the end of a sequence are computed in vain.
+        Queries beyond the end of a sequence are computed, but not used.
         """
         for part in self.parts:
             positions = part.begin[:, None] + torch.arange(part.queries, device=part.begin.device)

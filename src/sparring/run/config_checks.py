@@ -271,8 +271,8 @@ def _check_update(config: RunConfig) -> None:
         )
     if learner.sharding != "none" and learner.ranks == 1:
         raise ConfigError(
-            f"learner.sharding={learner.sharding} splits weights among learners, and there is one; "
-            "write learner.ranks: 2 (and learner.leaves: 2), or learner.sharding: none."
+            f"learner.sharding={learner.sharding} splits weights among learners, and this run has "
+            "one; write learner.ranks: 2 (and learner.leaves: 2), or learner.sharding: none."
         )
     if learner.gradient_sync != "leaf" and learner.sharding == "none":
         raise ConfigError(

@@ -87,9 +87,9 @@ from sparring.play.players.mixture import MemberMixture
 
 
 def answer_of(engine: Engine, book: Payoffs, answer: str, *, apart: bool = False) -> Agent:
-    """Return the agent that stands for a run in evaluation.
+    """Return the agent that evaluation measures for a run.
 
-    In several environments, payoffs are weighted as the environments are. Without members the agent
+    In several environments, payoffs have the weights of the environments. Without members the agent
     is the published policy.
 
     Args:

@@ -1,8 +1,8 @@
-"""The state of a run apart from the models: one frozen record, by owner.
+"""The state of a run without its models: one frozen record, by owner.
 
 An owner is a component with memory over steps: the estimator, the curriculum, the replay buffer,
-the payoff book. A step takes the state of all owners and returns it as a whole, so a loop written
-by hand passes on one value, and a new owner changes no loop.
+the payoff book. A step takes the state of all owners and returns it as a whole, so that a
+user's own loop passes on one value, and a new owner changes no loop.
 """
 
 from __future__ import annotations

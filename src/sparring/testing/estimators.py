@@ -106,7 +106,7 @@ def check_state(
     _equal(
         credit.advantages,
         resumed.advantages,
-        f"The {estimate} goes on otherwise from a state that went to JSON and back.",
+        f"The {estimate} gives other advantages from a state that went to JSON and back.",
     )
     assert credit.state == resumed.state, (
         f"The {estimate} returns another state from one that went to JSON and back."

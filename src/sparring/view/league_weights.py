@@ -44,7 +44,7 @@ class Solver(NamedTuple):
     """A meta-solver, and the source of the choice."""
 
     written: Any  # a text or a mapping, as in a configuration
-    source: str | None  # the name in the run's configuration; None: the reader, or nobody
+    source: str | None  # the name in the run's configuration; None: the reader's, or none
 
 
 class League(NamedTuple):
@@ -233,8 +233,8 @@ def solve_league(
         plugin = PluginConfig.model_validate(written)
         if plugin.name not in built_in(SLOT):
             raise SparringError(
-                f"{plugin.name:.60} is none of Sparring's own meta-solvers, and no other is run "
-                "here; choose one of them"
+                f"{plugin.name:.60} is not a built-in meta-solver, and this page runs no other; "
+                "choose a built-in one"
             )
         solver = plugin.bind(SLOT)
     except UNSOLVED as error:

@@ -81,7 +81,7 @@ class PlaySession:
         self._finish()
 
     def close(self) -> None:
-        """Close the play, if there is one."""
+        """Close the play, if any."""
         if self.play:
             self.sitting.close()
 

@@ -2,12 +2,10 @@
 
 Each running call is on a list. A ``CallWatch`` sends a timer's signal to the main thread, whose
 handler checks the innermost call and raises ``HungError`` inside it after the limit. This
-interrupts
-Python code and waits (sleep, sockets, locks). If code catches the error and goes on, the process
-ends
-``GRACE`` seconds later with exit code ``EXIT``. If code in C never returns to Python, faulthandler
-ends the process with the trace of all threads. The last checkpoint is good in both cases, and
---resume goes on.
+interrupts Python code and waits (sleep, sockets, locks). If code catches the error and continues,
+the process ends ``GRACE`` seconds later with exit code ``EXIT``. If code in C never returns to
+Python, faulthandler ends the process with the trace of all threads. The last checkpoint is good in
+both cases, and --resume continues from it.
 
 The watch works in the main thread of Linux and macOS. Time while the process is stopped, as by
 Ctrl-Z, does not count.

@@ -1,4 +1,4 @@
-"""The budget of episodes in fresh order: how many may be issued, and what became of each.
+"""The budget of episodes in fresh order: how many may be issued, and the state of each.
 
 Episodes are issued in units of whole groups, arrive in any order, and are learned from in order of
 arrival. At any time each issued episode has one of four states:
@@ -9,7 +9,7 @@ arrival. At any time each issued episode has one of four states:
     lost        its worker was lost, its group failed, or the training process was killed
 
 The number of open episodes is limited to a few steps' worth, so that few are too stale on arrival.
-This module knows no clock, worker or episode: a group is a number of episodes.
+This module has no clock, workers or episodes: a group is a number of episodes.
 """
 
 from __future__ import annotations
@@ -46,8 +46,7 @@ class EpisodeBudget:
         """Return the budget after the process that held the open episodes was killed.
 
         Args:
-            issued: number of episodes issued by then; those that this budget does not know are lost
-                too.
+            issued: number of episodes issued by then; those that this budget lacks are lost too.
         """
         unknown = max(issued - self.issued, 0)
         return EpisodeBudget(

@@ -132,7 +132,7 @@ class FreshWorkers(DistributedRollouts):
         return [number for number in self._rollouts if number in self._snapshots_of]
 
     def _unit_to_send(self, number: int) -> WorkUnit:
-        """Return a unit as it is sent, which in fresh order is with the newest weights."""
+        """Return a unit for sending; in fresh order it has the newest weights."""
         unit = self._open[number]
         if not unit.fresh:
             return unit

@@ -47,7 +47,7 @@ class EndWorker:
 
 @dataclass(frozen=True, slots=True)
 class AbandonRun:
-    """A command to end the run with an error; ``unit`` names the failing unit, if there is one."""
+    """A command to end the run with an error; ``unit`` names the failing unit, if any."""
 
     why: str
     unit: int | None = None

@@ -171,7 +171,7 @@ class Worker:
         try:
             self.take([*past, *newer], files)
         except RefusedError as refusal:  # newer weights may have replaced this file
-            log.info("A worker plays on with older weights: %s.", refusal)
+            log.info("A worker continues with older weights: %s.", refusal)
             self._weights_of = {**previous, **self._weights_of}
         self.players.renew()
 

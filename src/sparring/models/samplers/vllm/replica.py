@@ -136,7 +136,7 @@ class Replica:
 
     @property
     def pid(self) -> int | None:
-        """Id of its process, if there is one."""
+        """Id of its process, if any."""
         return None if self.child is None else self.child.process.pid
 
     def start(self) -> None:
@@ -181,7 +181,7 @@ class Replica:
         self._set_stage("ready")
 
     def load(self, served: ServedWeights) -> None:
-        """Load a model's present weights; replies in progress go on with them.
+        """Load a model's present weights; replies in progress continue with them.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -199,7 +199,7 @@ class Replica:
 
     @property
     def outdated(self) -> bool:
-        """Whether newer weights exist and all its pending replies may go on with them."""
+        """Whether newer weights exist and all its pending replies may continue with them."""
         return (
             self.stage == "ready"
             and self.served is not None

@@ -52,7 +52,7 @@ class ReplicaRequest:
     body: tuple[Any, ...]  # ids, and the seed or the first place to score
     options: Mapping[str, Any]
     version: int  # version of the weights at the time of the request
-    renews: bool  # whether the reply may go on with newer weights
+    renews: bool  # whether the reply may continue with newer weights
     lost: int = 0
 
 

@@ -1,6 +1,6 @@
 """A replica's process: reads weights and requests from a pipe, and sends its engine's results.
 
-The process runs in a separate environment and imports nothing of Sparring. The engine is a file
+The process runs in a separate environment and does not import Sparring. The engine is a file
 whose class ``Engine`` has these attributes and methods:
 
     Engine(settings)             settings: as ``samplers.vllm.replica`` sends them

@@ -102,7 +102,7 @@ class FileTransfer(WeightTransferEngine[TransferInit, WeightFileUpdate]):
         finalize_layerwise_reload(self.model, self.model_config)
 
     def shutdown(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Do nothing, as no resource is open."""
 
 
 WeightTransferEngineFactory.register_engine(BACKEND, FileTransfer)
@@ -159,7 +159,7 @@ class Engine:
         return bool(self._open)
 
     def load(self, path: str, salt: str) -> None:
-        """Load the weights of a file; open replies go on after their contexts are recomputed.
+        """Load the weights of a file; open replies continue after their contexts are recomputed.
 
         Args:
             path: of the file.

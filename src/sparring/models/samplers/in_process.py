@@ -407,7 +407,7 @@ class BatchDecoder:
     def _draw(
         self, logits: Tensor, alive: np.ndarray, keys: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the next token of every open reply; return the tokens, and the replies to continue."""
+        """Draw the next token of every open reply; return the tokens, and the open replies."""
         chosen, going = np.zeros(len(alive), dtype=np.int64), np.zeros(len(alive), dtype=bool)
         for number, (params, stop_ids) in enumerate(self._rules):
             (places,) = np.nonzero(self._rule[alive] == number)

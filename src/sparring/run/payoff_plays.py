@@ -183,8 +183,8 @@ def _mean_results(results: Sequence[Results]) -> Results:
 
 
 Pair = tuple[PlayerRef, PlayerRef]
-ROUNDS = 4  # of focused plays; the meta-strategy is solved between rounds
-LEAST = 1e-9  # smallest share of a pair, so that every pair plays once
+ROUNDS = 4  # of focused episodes; the meta-strategy is solved between rounds
+MIN_SHARE = 1e-9  # smallest share of a pair, so that every pair plays once
 
 
 def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> Payoffs:
@@ -250,7 +250,7 @@ def next_pairs(
     """
     pairs = list(itertools.combinations(members, 2))
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
-    parts = [1.0] * len(pairs) if shares is None else [max(share, LEAST) for share in shares]
+    parts = [1.0] * len(pairs) if shares is None else [max(share, MIN_SHARE) for share in shares]
     if itself:  # a member's game with itself counts once for each side
         pairs += [(m, m) for m in members]
         counts += [book.results(m, m, environment=environment).games for m in members]

@@ -248,7 +248,7 @@ class FreshSteps:
     def _begin(self, state: RunState) -> Admission:
         """Restore a checkpoint; episodes that were open there, or issued since, count as lost."""
         record, config = state.fresh, self._config
-        account = record.account.gone(_read_issued(self._workers.run / ISSUED))
+        account = record.account.after_kill(_read_issued(self._workers.run / ISSUED))
         self._workers.issued_before(account.issued)
         self._draws = record.draws
         self._admission = admission = Admission(

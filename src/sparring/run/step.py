@@ -1,6 +1,6 @@
 """One step of the algorithm: seat, play, shape, credit, update; and its metrics.
 
-Metrics of plays, over the trained seats unless stated otherwise. With several replies to a prompt,
+Metrics of episodes, over trained seats unless stated otherwise. With several replies to a prompt,
 metrics of replies (legal_rate to sampled_entropy) count all, metrics of games the played one:
     legal_rate              share of replies that were a legal action, in turns with a list of legal
                             actions; absent in environments where any text is legal
@@ -199,7 +199,7 @@ def schedules_of(league: LeagueConfig) -> dict[str, BoundPlugin]:
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the metrics of at least one episode listed above, without those of groups."""
+    """Return the metrics of one or more episodes, listed above, without those of groups."""
     metrics = _reply_metrics(episodes)
     metrics["turns_per_game"] = sum(len(episode.decisions) for episode in episodes) / len(episodes)
     metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(
@@ -396,16 +396,16 @@ def group_metrics(turns: TurnTable) -> dict[str, float]:
 class StepInputs:
     """The inputs of a step's rollout other than the configuration.
 
-    With ``scale.lag`` they are taken before earlier steps are learned from.
+    With ``scale.lag`` they are read before the learner learns from earlier steps.
     """
 
     step: int
-    learnt: int  # number of steps learned from before
+    learnt: int  # number of steps that the weights learned from
     members: tuple[PlayerRef, ...] = ()
     curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
     payoffs: Payoffs = field(default_factory=Payoffs)
     pinned: Pinned | None = None  # its sampling weights; None: the current weights
-    live: str = ""  # the only learning policy of a league; empty: all learn
+    live: str = ""  # the only learning policy of a league; empty: all policies learn
 
     @classmethod
     def of(
@@ -431,7 +431,7 @@ class StepInputs:
 
 
 def book_of(config: RunConfig, engine: Engine, inputs: StepInputs) -> ArmBook:
-    """Return the curriculum's records at the opening of a step."""
+    """Return the curriculum's records at the beginning of a step."""
     return ArmBook(arms(engine.environments, config.rollout.starts), inputs.curriculum)
 
 
@@ -495,10 +495,10 @@ class PlayRequest(NamedTuple):
 def request_plays(
     config: RunConfig, engine: Engine, methods: Methods, inputs: StepInputs
 ) -> Generator[PlayRequest, Rollout, StepEpisodes]:
-    """Request a step's episodes, shape their rewards and select what is trained on.
+    """Request a step's episodes, shape their rewards and select the ones to train on.
 
-    Refills are requested for what is dropped, if the configuration has them. Only ``inputs`` is
-    read of the run's state, and nothing is changed.
+    Refills replace dropped episodes, if the configuration has them. Of the run's state this reads
+    only ``inputs``, and changes none.
     """
     rollout, step = config.rollout, inputs.step
     result = StepEpisodes(lag=step - inputs.learnt)
@@ -600,7 +600,7 @@ def shape_episodes(
         engine: its models.
         methods: its plug-ins.
         episodes: whole groups.
-        step: its number.
+        step: number of the step.
         withheld: ids of episodes that nothing learns from, in whole groups.
     """
     progress = step / config.steps
@@ -644,7 +644,7 @@ def _relay_requests(
 def _playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> EpisodeRequests[tuple[list[Episode], dict[str, float]]]:
-    """Request playouts from turns; return the episodes with turn values, and metrics."""
+    """Request playouts from turns; return the episodes with their values, and metrics."""
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)
@@ -707,7 +707,7 @@ def _shape(
     )
 
 
-OWNER = "knowledge"  # its name in the run's state
+OWNER = "knowledge"  # name of the plug-in's state in the run's state
 
 
 def update_knowledge(
@@ -787,10 +787,10 @@ def play_round(
         methods: its plug-ins.
         state: ``RunState()`` in the first step, then that of the previous result.
         recorded: whether to compute the entropy of every sampled token, by one more forward pass.
-        source: gives the episodes of all steps; None: they are played now.
+        source: gives the episodes of all steps; None: this step plays its own.
 
     Raises:
-        ConfigError: the steps are played ahead, and there is no source.
+        ConfigError: steps are played ahead of the learner, and ``source`` is None.
         RolloutError: no episode could be played.
     """
     clock = [time.perf_counter()]

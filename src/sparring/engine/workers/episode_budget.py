@@ -42,7 +42,7 @@ class EpisodeBudget:
         """
         return cls(**{name: int(number) for name, number in record.items()})
 
-    def gone(self, issued: int = 0) -> EpisodeBudget:
+    def after_kill(self, issued: int = 0) -> EpisodeBudget:
         """Return the budget after the process that held the open episodes was killed.
 
         Args:

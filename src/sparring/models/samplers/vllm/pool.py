@@ -42,9 +42,11 @@ from sparring.models.samplers.vllm.served_weights import Key, ServedWeights
 
 REST = 0.02  # longest wait for a message in seconds, before other work goes on
 HOUR = 3600.0
-STARTS = 2  # ends of a replica in a row before it was ready, after which the run ends
-WRONGS = 2  # refusals of weights in a row, by a replica or the check, after which the run ends
-LOSSES = 3  # replicas lost over one request, after which the run ends
+MAX_FAILED_STARTS = 2  # ends of a replica in a row before it was ready, after which the run ends
+MAX_REFUSALS = (
+    2  # refusals of weights in a row, by a replica or the check, after which the run ends
+)
+MAX_LOSSES = 3  # replicas lost over one request, after which the run ends
 
 
 class FailureLimits:
@@ -59,34 +61,34 @@ class FailureLimits:
 
     def __init__(self, restarts: int) -> None:
         self._restarts, self.lost = restarts, 0
-        self._when: deque[float] = deque()  # times of losses in the last hour
-        self._early: Counter[int] = Counter()  # ends in a row before each replica was ready
-        self._wrong: Counter[int] = Counter()  # wrong weights in a row of each replica
+        self._loss_times: deque[float] = deque()  # times of losses in the last hour
+        self._failed_starts: Counter[int] = Counter()  # in a row, by replica
+        self._refusals: Counter[int] = Counter()  # in a row, by replica
 
     def note_ready(self, replica: Replica) -> None:
         """Note that a replica is ready for weights."""
-        self._early[replica.number] = 0
+        self._failed_starts[replica.number] = 0
 
     def note_passed_check(self, replica: Replica) -> None:
         """Note that a replica passed the check of its weights."""
-        self._wrong[replica.number] = 0
+        self._refusals[replica.number] = 0
 
     def reset(self) -> None:
         """Reset all counts except the losses of the last hour."""
-        self._early.clear()
-        self._wrong.clear()
+        self._failed_starts.clear()
+        self._refusals.clear()
 
-    def wrong(self, replica: Replica, problem: str) -> None:
+    def count_refusal(self, replica: Replica, problem: str) -> None:
         """Count refused weights.
 
         Raises:
             RunError: weights were refused too often in a row.
         """
-        self._wrong[replica.number] += 1
-        if self._wrong[replica.number] >= WRONGS:
+        self._refusals[replica.number] += 1
+        if self._refusals[replica.number] >= MAX_REFUSALS:
             raise _failure(f"replica {replica.number} {problem}.{replica.last_words()}")
 
-    def ended(self, replica: Replica, requests: Sequence[ReplicaRequest], why: str) -> None:
+    def count_loss(self, replica: Replica, requests: Sequence[ReplicaRequest], why: str) -> None:
         """Count a lost replica, before it is ended.
 
         Args:
@@ -100,17 +102,21 @@ class FailureLimits:
         """
         problem, output = f"replica {replica.number} {why}", replica.last_words()
         if replica.stage == "starting":
-            self._early[replica.number] += 1
-            if self._early[replica.number] >= STARTS:
-                raise _failure(f"{problem}, before it was ready, {STARTS} times in a row.{output}")
+            self._failed_starts[replica.number] += 1
+            if self._failed_starts[replica.number] >= MAX_FAILED_STARTS:
+                raise _failure(
+                    f"{problem}, before it was ready, {MAX_FAILED_STARTS} times in a row.{output}"
+                )
         for ask in requests:
             ask.lost += ask.place != PROBE
-            if ask.lost >= LOSSES:
+            if ask.lost >= MAX_LOSSES:
                 raise _failure(f"{problem}, the third one that ended over one request.{output}")
         now, self.lost = time.monotonic(), self.lost + 1
-        self._when = deque(lost_at for lost_at in (*self._when, now) if lost_at > now - HOUR)
-        if len(self._when) > self._restarts:
-            often = f"{len(self._when)} were lost in an hour (sampler.restarts)"
+        self._loss_times = deque(
+            lost_at for lost_at in (*self._loss_times, now) if lost_at > now - HOUR
+        )
+        if len(self._loss_times) > self._restarts:
+            often = f"{len(self._loss_times)} were lost in an hour (sampler.restarts)"
             raise _failure(f"{problem}, and {often}.{output}")
 
 
@@ -388,7 +394,7 @@ class ReplicaPool:
             self.limits.note_ready(replica)
             replica.is_ready()
         elif "refused" in fields:
-            self.limits.wrong(replica, f"refuses weights: {fields['why']}")
+            self.limits.count_refusal(replica, f"refuses weights: {fields['why']}")
             assert replica.served is not None, "it was told to load them"
             replica.load(replica.served)
         elif "loaded" in fields:
@@ -423,16 +429,16 @@ class ReplicaPool:
             self._end_replica(replica, "gave an answer that cannot be read")
         elif ask.place != PROBE:
             ask.call.results.append((ask.place, result))
-        elif (wrong := replica.judge(result.logprobs)) is None:
+        elif (difference := replica.judge(result.logprobs)) is None:
             self.limits.note_passed_check(replica)
         else:
-            self.limits.wrong(
-                replica, f"computes other log-probabilities than its weights give: {wrong}"
+            self.limits.count_refusal(
+                replica, f"computes other log-probabilities than its weights give: {difference}"
             )
             self._end_replica(replica, "had wrong log-probabilities")
 
     def _end_replica(self, replica: Replica, why: str) -> None:
-        self.limits.ended(replica, list(replica.pending.values()), why)
+        self.limits.count_loss(replica, list(replica.pending.values()), why)
         self._queue.add_first([ask for ask in replica.end() if ask.place != PROBE])
 
     def _give_up(self, error: BaseException) -> None:

@@ -17,9 +17,18 @@ from sparring.engine.ranks.sharded import Shards
 from sparring.engine.run_processes import fleet_of
 from sparring.engine.workers.fleet import processes as processes_fleet
 from sparring.engine.workers.fleet.processes import ProcessFleet
-from sparring.engine.workers.gpu_placement import check_gpus_exist, learner_settings, worker_settings
+from sparring.engine.workers.gpu_placement import (
+    check_gpus_exist,
+    learner_settings,
+    worker_settings,
+)
 from sparring.run import config_checks as changes
-from sparring.run.config_checks import FREE_IF_THERE, _without_free_keys, _may_change, binding_settings
+from sparring.run.config_checks import (
+    FREE_IF_THERE,
+    _may_change,
+    _without_free_keys,
+    binding_settings,
+)
 
 
 def configured(*overrides):

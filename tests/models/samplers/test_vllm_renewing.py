@@ -168,6 +168,6 @@ def test_a_replica_that_is_killed_after_an_update_is_asked_for_the_newest():
 def test_runs_as_a_replica_tells_them(runs, good):
     (ask,) = reply_requests([SampleBatch(vllm(small_model(31)), make_requests(1), LONG, STOP)], PendingCall(), iter([7]))
     runs = json.loads(json.dumps(runs).replace('"1.', f'"{ask.served.number}.').replace('"2.', f'"{ask.served.number + 1}.'))
-    answer = requests.answer_of(ask, [[7, 8], [-1.0, -1.0], True, [], runs])
+    answer = requests.parse_answer(ask, [[7, 8], [-1.0, -1.0], True, [], runs])
     assert (None if answer is None else answer.runs) == good
-    assert requests.answer_of(ask, [[7, 8], [-1.0, -1.0], True]) is None
+    assert requests.parse_answer(ask, [[7, 8], [-1.0, -1.0], True]) is None

@@ -42,10 +42,8 @@ from sparring.models.samplers.vllm.served_weights import Key, ServedWeights
 
 REST = 0.02  # longest wait for a message in seconds, before other work goes on
 HOUR = 3600.0
-MAX_FAILED_STARTS = 2  # ends of a replica in a row before it was ready, after which the run ends
-MAX_REFUSALS = (
-    2  # refusals of weights in a row, by a replica or the check, after which the run ends
-)
+MAX_STARTS = 2  # ends of a replica in a row before it was ready, after which the run ends
+MAX_REFUSALS = 2  # refusals of weights in a row, by a replica or the check, before the run ends
 MAX_LOSSES = 3  # replicas lost over one request, after which the run ends
 
 
@@ -61,7 +59,7 @@ class FailureLimits:
 
     def __init__(self, restarts: int) -> None:
         self._restarts, self.lost = restarts, 0
-        self._loss_times: deque[float] = deque()  # times of losses in the last hour
+        self._losses: deque[float] = deque()  # times of losses in the last hour
         self._failed_starts: Counter[int] = Counter()  # in a row, by replica
         self._refusals: Counter[int] = Counter()  # in a row, by replica
 
@@ -103,20 +101,18 @@ class FailureLimits:
         problem, output = f"replica {replica.number} {why}", replica.last_words()
         if replica.stage == "starting":
             self._failed_starts[replica.number] += 1
-            if self._failed_starts[replica.number] >= MAX_FAILED_STARTS:
+            if self._failed_starts[replica.number] >= MAX_STARTS:
                 raise _failure(
-                    f"{problem}, before it was ready, {MAX_FAILED_STARTS} times in a row.{output}"
+                    f"{problem}, before it was ready, {MAX_STARTS} times in a row.{output}"
                 )
         for ask in requests:
             ask.lost += ask.place != PROBE
             if ask.lost >= MAX_LOSSES:
                 raise _failure(f"{problem}, the third one that ended over one request.{output}")
         now, self.lost = time.monotonic(), self.lost + 1
-        self._loss_times = deque(
-            lost_at for lost_at in (*self._loss_times, now) if lost_at > now - HOUR
-        )
-        if len(self._loss_times) > self._restarts:
-            often = f"{len(self._loss_times)} were lost in an hour (sampler.restarts)"
+        self._losses = deque(lost_at for lost_at in (*self._losses, now) if lost_at > now - HOUR)
+        if len(self._losses) > self._restarts:
+            often = f"{len(self._losses)} were lost in an hour (sampler.restarts)"
             raise _failure(f"{problem}, and {often}.{output}")
 
 

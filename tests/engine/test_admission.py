@@ -110,13 +110,13 @@ EVENTS = st.one_of(
 def test_every_play_that_was_issued_is_in_one_place(lag, events):
     world = World(lag, steps=6)
     saved = world.checkpoint()
-    for name, *given_ in events:
+    for name, *values in events:
         if name == "checkpoint":
             saved = world.checkpoint()
         elif name == "kill":
             world.kill(saved)
         elif name != "learn" or world.learnt < world.steps:
-            getattr(world, name)(*given_)
+            getattr(world, name)(*values)
         world.check()
 
 

@@ -110,9 +110,9 @@ def test_what_a_proposer_knows():
         assert course.observe(2).text == "propose"
     assert keys["pass"] != keys["bet"]
     full = new_play(FULL)
-    assert full.observe(2).ask.endswith("Propose an action.") and "Your card" in full.observe(2).told
+    assert full.observe(2).ask.endswith("Propose an action.") and "Your card" in full.observe(2).prompt
     full.step({2: "pass"})
-    assert full.observe(2).ask.endswith("Propose another action.") and full.observe(2).told == ""
+    assert full.observe(2).ask.endswith("Propose another action.") and full.observe(2).prompt == ""
     course, other = new_play(count=2), new_play(count=2)
     course.step({2: "rock", 3: "paper"})
     other.step({2: "rock", 3: "scissors"})

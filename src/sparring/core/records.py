@@ -241,16 +241,16 @@ is truncated there.
 class Observation(NamedTuple):
     """The environment's part of a seat's prompt.
 
-    ``told`` is the text that is new to the seat. ``ask`` is the closing question, such as the legal
-    actions and the form of an answer. ``key`` identifies the seat's information state: two states
-    have the same key exactly when the seat cannot tell them apart. ``view`` is what the seat sees
-    of the position now, without its memory of the past; equal views may have different keys.
+    ``prompt`` is the text that is new to the seat. ``ask`` is the closing question, such as the
+    legal actions and the form of an answer. ``key`` identifies the seat's information state: two
+    states have the same key exactly when the seat cannot tell them apart. ``view`` is what the seat
+    sees of the position now, without its memory of the past; equal views may have different keys.
     ``fresh`` begins a new conversation, which hides earlier prompts. ``attempt`` counts the
     attempts of a trial, from 0. ``note`` asks the seat for a note to itself, as between two
     attempts, instead of an action.
     """
 
-    told: str
+    prompt: str
     key: str
     view: str = ""
     ask: str = ""
@@ -261,7 +261,9 @@ class Observation(NamedTuple):
     @property
     def text(self) -> str:
         """The whole text: the new text, then the question."""
-        return f"{self.told}\n\n{self.ask}" if self.told and self.ask else self.told or self.ask
+        return (
+            f"{self.prompt}\n\n{self.ask}" if self.prompt and self.ask else self.prompt or self.ask
+        )
 
 
 class Segment(NamedTuple):
@@ -269,15 +271,15 @@ class Segment(NamedTuple):
 
     ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the
     distribution actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss.
-    ``kept`` holds the support of each sampled id, the ids left by truncation (top-p, top-k); it is
-    empty without truncation. ``weights_version`` counts the updates of the weights that sampled the
-    segment; a reply that goes on after an update has several sampled segments.
+    ``support`` holds the support of each sampled id, the ids left by truncation (top-p, top-k); it
+    is empty without truncation. ``weights_version`` counts the updates of the weights that sampled
+    the segment; a reply that goes on after an update has several sampled segments.
     """
 
     kind: SegmentKind
     ids: tuple[int, ...]
     logprobs: tuple[float, ...] = ()
-    kept: tuple[tuple[int, ...], ...] = ()
+    support: tuple[tuple[int, ...], ...] = ()
     weights_version: int = 0
 
 
@@ -309,7 +311,7 @@ class Turn(NamedTuple):
     weights_version: int = 0  # of the last sampled run
     view: str = ""  # Observation.view
     # prompt text of this turn: the new observation, after a notice if the last reply was illegal
-    told: str = ""
+    prompt: str = ""
     # number of the decision in the episode, from 0; equal for simultaneous turns
     moment: int = 0
     # on the state before the turn; None: no oracle judged, or it abstained
@@ -417,7 +419,7 @@ class SampleResult(NamedTuple):
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     truncated: bool  # the token limit came before a stop id
-    kept: tuple[tuple[int, ...], ...] = ()  # as in Segment
+    support: tuple[tuple[int, ...], ...] = ()  # as in Segment
     runs: tuple[SampledRun, ...] = ()  # of a reply over a change of weights
 
 

@@ -139,19 +139,19 @@ class BluffPlay(PaintedPlay):
         if seat == SPEAKER:
             key = f"{role} card {self.card}"
             if rules.brief:
-                return Observation(told=f"{key} say", key=key)
+                return Observation(prompt=f"{key} say", key=key)
             free = "" if rules.speech == "words" else " You may use any words of your own."
             ask = f"What do you say? Claim one of: {', '.join(rules.claims)}.{free}"
             return Observation(
-                told=f"{self._rules()}\n\nYour card is {self.card}.", ask=ask, key=key
+                prompt=f"{self._rules()}\n\nYour card is {self.card}.", ask=ask, key=key
             )
         claim = self.replies[0] if self.replies else ""
         key = f"{role} heard {claim}"
         if rules.brief:
-            return Observation(told=key, key=key)
+            return Observation(prompt=key, key=key)
         ask = "Do you believe it or call? Reply with exactly one of: believe, call."
         prompt = f"{self._rules()}\n\nYou are listener. The speaker says: {claim}"
-        return Observation(told=prompt, ask=ask, key=key)
+        return Observation(prompt=prompt, ask=ask, key=key)
 
     def _rules(self) -> str:
         called = f"{1 + self.rules.stake:g}"

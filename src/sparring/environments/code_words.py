@@ -297,13 +297,13 @@ class CodeWordsPlay(PaintedPlay):
         if rules.brief:
             ask = ["guess" if guesser else "say"] if seat in self.due() else []
             new = news if clues and not guesser else [*first, *news, *ask]
-            return Observation(told=" ".join(new), key=key)
+            return Observation(prompt=" ".join(new), key=key)
         news = [full_clues(words, team, clues)] if clues else []
         opening = [full_opening(words, rules.leak, team, rules.roles[seat], deal.key[team])]
         if not guesser:
             opening.append(f"Your team's secret word is {words[deal.secret[team]]}.")
         new = news if clues and not guesser else [*opening, *news]
-        return Observation(told=" ".join(new), ask=full_ask(words, guesser), key=key)
+        return Observation(prompt=" ".join(new), ask=full_ask(words, guesser), key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         words, position = self.rules.words, self.position

@@ -277,7 +277,7 @@ def with_news(seen: Observation, news: str, brief: bool) -> Observation:
     if not news:
         return seen
     between = " " if brief else "\n\n"
-    return seen._replace(told=f"{news}{between}{seen.told}" if seen.told else news)
+    return seen._replace(prompt=f"{news}{between}{seen.prompt}" if seen.prompt else news)
 
 
 def ending_of(play: Play, seat: int) -> str:

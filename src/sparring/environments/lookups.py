@@ -158,9 +158,9 @@ class LookupQuestion(QuestionPlay):
         """Return the question and the form of an answer."""
         prompt = self.question_text()
         if self.rules.brief:
-            return Observation(told=prompt, key=prompt, view=prompt)
+            return Observation(prompt=prompt, key=prompt, view=prompt)
         ask = "When you know the number, reply <answer>7</answer>, with your number in place of 7."
-        return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
+        return Observation(prompt=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the last answer in a reply, in the required form, or None."""
@@ -299,7 +299,7 @@ class Lookup(ToolPlay):
     def _heard(self, seat: int) -> tuple[list[str], list[str]]:
         """Return the distinct names and the distinct numbers of a seat's prompts, in order."""
         answers = (answer for _, answer in self.open_calls.get(seat, ()))
-        text = " ".join((self.play.observe(seat).told, *answers)).lower()
+        text = " ".join((self.play.observe(seat).prompt, *answers)).lower()
         names = [word for word in dict.fromkeys(_WORDS.findall(text)) if word in NOUNS]
         return names, list(dict.fromkeys(_NUMBERS.findall(text)))
 

@@ -196,7 +196,7 @@ class SplitPlay(PaintedPlay):
         key = f"{seat} {pool} worth {worth}"
         if rules.brief:
             prompt = f"{rules.roles[seat]} pool {pool} worth {worth} take"
-            return Observation(told=prompt, key=key, view=prompt)
+            return Observation(prompt=prompt, key=key, view=prompt)
         beyond = (
             "is shared out in proportion to what you two named"
             if rules.over == "share"
@@ -218,7 +218,7 @@ class SplitPlay(PaintedPlay):
         order = ", ".join(rules.items)
         example = " ".join(str(number // 2) for number in start.counts)
         ask = f"Reply with one number per kind ({order}), for example: {example}"
-        return Observation(told=prompt, ask=ask, key=key, view=prompt)
+        return Observation(prompt=prompt, ask=ask, key=key, view=prompt)
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.claims = tuple(tuple(map(int, replies[seat].split())) for seat in (0, 1))

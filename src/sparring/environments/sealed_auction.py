@@ -123,7 +123,7 @@ class Auction(PaintedPlay):
         rules, value = self.rules, self.start[seat]
         key = f"{seat} {value}"
         if rules.brief:
-            return Observation(told=f"{rules.roles[seat]} value {value} bid", key=key)
+            return Observation(prompt=f"{rules.roles[seat]} value {value} bid", key=key)
         pays = "its bid" if rules.price == "first" else "the second largest bid"
         prompt = (
             f"We hold a sealed auction of one thing among {rules.num_seats} bidders. All bid at "
@@ -133,7 +133,7 @@ class Auction(PaintedPlay):
             f"others get 0.\n\nYou are {rules.roles[seat]}. The thing is worth {value} to you."
         )
         ask = f"What do you bid? Reply with one whole number from 0 to {rules.largest}."
-        return Observation(told=prompt, ask=ask, key=key)
+        return Observation(prompt=prompt, ask=ask, key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.bids = tuple(int(replies[seat]) for seat in range(self.rules.num_seats))

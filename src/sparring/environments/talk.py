@@ -110,11 +110,11 @@ class TalkPlay(CombinedPlay):
         seen: Observation = self.play.observe(seat)
         news, key = self.news.get(seat, ""), f"{self.keys[seat]}{seen.key}"
         if self.talking:
-            prompt = join_texts([seen.told, SAY], True) if rules.brief else seen.told
-            seen = seen._replace(told=prompt, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
+            prompt = join_texts([seen.prompt, SAY], True) if rules.brief else seen.prompt
+            seen = seen._replace(prompt=prompt, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
             return with_news(seen, news, rules.brief)
         nothing = "." if rules.brief else "Nobody else has said anything."
-        return seen._replace(told=news or nothing, key=key, fresh=False)
+        return seen._replace(prompt=news or nothing, key=key, fresh=False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat in replies:

@@ -339,7 +339,7 @@ class TeamMatrixPlay(PaintedPlay):
         """Return the rules and the question."""
         rules, role = self.rules, self.rules.roles[seat]
         if rules.brief:
-            return Observation(told=f"{role} choose", key=role)
+            return Observation(prompt=f"{role} choose", key=role)
         mine, theirs = (self._names(team) for team in _sides(rules, seat))
         mates = " and ".join(name for name in mine if name != role)
         prompt = (
@@ -350,7 +350,7 @@ class TeamMatrixPlay(PaintedPlay):
             f"\n\nYou are {role}. You play with {mates}, against {_join(theirs)}."
         )
         ask = f"What do you choose? Reply with exactly one of: {', '.join(rules.words)}."
-        return Observation(told=prompt, ask=ask, key=role)
+        return Observation(prompt=prompt, ask=ask, key=role)
 
     def _names(self, team: int) -> tuple[str, ...]:
         size = self.rules.payoffs.members

@@ -161,18 +161,21 @@ class ToolPlay(CombinedPlay):
         calls = (*self.past_calls[seat], answered)
         key = f"{seen.key} | {calls}" if any(calls) else seen.key
         if not answered:
-            prompt = seen.told
+            prompt = seen.prompt
             if not self.rules.brief and seat not in self.informed:
                 forms = self.rules.forms(bool(self.library(seat)))
                 prompt = f"{prompt}\n\n{forms}" if prompt else forms
-            return seen._replace(told=prompt, key=key)
+            return seen._replace(prompt=prompt, key=key)
         answer, ask, calls_left = answered[-1][1], seen.ask, self.calls_left(seat)
         if self.rules.brief:
             return seen._replace(
-                told=answer if calls_left else f"{answer} spent", key=key, view=answer, fresh=False
+                prompt=answer if calls_left else f"{answer} spent",
+                key=key,
+                view=answer,
+                fresh=False,
             )
         ask = f"Calls left: {calls_left}.{' ' if ask else ''}{ask}"
-        return seen._replace(told=answer, ask=ask, key=key, view=answer, fresh=False)
+        return seen._replace(prompt=answer, ask=ask, key=key, view=answer, fresh=False)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the call in a reply, else the move, else ``UNREAD`` if calls remain, or None."""

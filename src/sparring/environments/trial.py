@@ -98,13 +98,13 @@ class TrialPlay(CombinedPlay):
             ask = "" if rules.brief else ASK
             prompt = join_texts([news, REFLECT], True) if rules.brief else news
             key = f"{self.keys[seat]}{self.last.get(seat, '')}{news}|{REFLECT}"
-            return Observation(told=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
+            return Observation(prompt=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
         seen = self.play.observe(seat)
         if begins and keeps and rules.told_once:
-            text = seen.told.removeprefix(rules.told_once).strip()
-            seen = seen._replace(told=join_texts([AGAIN, text], False))
+            text = seen.prompt.removeprefix(rules.told_once).strip()
+            seen = seen._replace(prompt=join_texts([AGAIN, text], False))
         fresh = (begins or seen.fresh) and not keeps
         seen = with_news(seen, self._notes(seat) if fresh else news, rules.brief)
         key = f"{self.keys[seat]}{seen.key}" if seat in rules.carried else seen.key

@@ -221,7 +221,7 @@ class Problem(QuestionPlay):
         """Return the story and the form of an answer."""
         prompt = self.question_text()
         ask = "" if self.rules.brief else "Reply with the number at the end."
-        return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
+        return Observation(prompt=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the last number of a reply without commas, or None; ``exact``: the whole reply."""

@@ -158,4 +158,4 @@ def context_seen(*prompts: str, **changes: Any) -> ContextRequest:
 
 
 def _observation(text: str, **changes: Any) -> Observation:
-    return Observation(told=text, key=text, view=text.upper())._replace(**changes)
+    return Observation(prompt=text, key=text, view=text.upper())._replace(**changes)

@@ -148,7 +148,7 @@ def _play_moments(
                 reply = read_reply(play, seat, legal, HOSTILE, False) if hostile else None
                 if reply is None or legal is not None:
                     reply = random_reply(play, seat, legal, draw)
-                past = [*past, PastTurn(seat, play.observe(seat).told, reply)]
+                past = [*past, PastTurn(seat, play.observe(seat).prompt, reply)]
                 replies_by_seat[seat] = reply
             play.step(replies_by_seat)
         yield play, past

@@ -505,7 +505,7 @@ def _tokenizer_notes(turns: list[dict[str, Any]]) -> list[str]:
 def _missing_columns(stored: StoredEpisode) -> list[str]:
     episode, credits = stored.episode, list(stored.credit.values())
     missing = []
-    if episode.environment is None and not any(turn.told for turn in episode.turns):
+    if episode.environment is None and not any(turn.prompt for turn in episode.turns):
         missing.append("told texts")
     if not credits:
         missing.append("advantages")

@@ -392,7 +392,7 @@ def _turn(sitting: InteractiveSession, turn: Turn) -> Answer:
         "seat": turn.seat,
         "yours": turn.seat == sitting.seat,
         "moment": turn.moment,
-        "told": turn.told,
+        "told": turn.prompt,
         "reply": turn.reply,
         "action": turn.action,
         "event": turn.event,

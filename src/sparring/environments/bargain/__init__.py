@@ -308,7 +308,7 @@ class BargainPlay(PaintedPlay):
             parts.append(self._position(seat))
         prompt = (" " if brief else "\n\n").join(part for part in parts if part)
         key = f"{seat} {scenario.counts} {scenario.values[seat]} {_record(table, seat)}"
-        return Observation(told=prompt or ".", key=key, ask="" if brief else ask)
+        return Observation(prompt=prompt or ".", key=key, ask="" if brief else ask)
 
     def step(self, replies: Mapping[int, str]) -> None:
         seat, counts = self.table.seat, self.table.scenario.counts

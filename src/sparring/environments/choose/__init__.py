@@ -79,8 +79,8 @@ class ChooseEnvironment(CombinedEnvironment):
             choices = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in listed)}."
         view = join_texts([seen.view, choices], self.brief) if seen.view else ""
-        prompt = join_texts([seen.told, choices], self.brief)
-        return seen._replace(told=prompt, ask=ask, key=key, view=view)
+        prompt = join_texts([seen.prompt, choices], self.brief)
+        return seen._replace(prompt=prompt, ask=ask, key=key, view=view)
 
 
 class ChoosePlay(CombinedPlay):
@@ -314,13 +314,13 @@ class ProposerSeatsPlay(ChoosePlay):
             seen = seen._replace(ask="", key=f"{self.keys[seat]}{seen.key}")
             return with_news(seen, self.news.get(seat, ""), rules.brief)
         key = f"{self.keys[seat]}{seen.key} {PROPOSE} {join_actions(proposals)}"
-        prompt = "" if proposals else seen.told
+        prompt = "" if proposals else seen.prompt
         if rules.brief:
-            seen = seen._replace(told=join_texts([prompt, PROPOSE], True), ask="", key=key)
+            seen = seen._replace(prompt=join_texts([prompt, PROPOSE], True), ask="", key=key)
         else:
             ask = FIRST if not proposals else OTHER if rules.proposer.diverse else MORE
             parts = [part for part in (seen.ask, ask) if part]
-            seen = seen._replace(told=prompt, ask=" ".join(parts), key=key)
+            seen = seen._replace(prompt=prompt, ask=" ".join(parts), key=key)
         seen = seen._replace(fresh=seen.fresh and not proposals)
         return with_news(seen, self.news.get(seat, ""), rules.brief)
 

@@ -267,7 +267,7 @@ def worker_observation(play: Dag, seat: int, call: DagCall) -> Observation:
     text = f"{text} left {call.turns}" if brief else f"{text} Turns left: {call.turns}."
     ask = "" if brief else f"Reply open NAME, note RESULT ({', '.join(RESULTS)}), or done."
     key = f"{role} {call.task} | {' | '.join((*call.log, text))}"
-    return Observation(told=text, ask=ask, key=key, view=text, fresh=fresh)
+    return Observation(prompt=text, ask=ask, key=key, view=text, fresh=fresh)
 
 
 LEAD = 0
@@ -496,10 +496,10 @@ class Dag(PaintedPlay):
         if seat == LEAD:
             text, key = self.history[-1], f"lead | {' | '.join(self.history)}"
             ask = "" if self.rules.brief else "Reply call N, with a number of workers."
-            return Observation(told=text, ask=ask, key=key, view=text)
+            return Observation(prompt=text, ask=ask, key=key, view=text)
         if seat in self.calls:
             return worker_observation(self, seat, self.calls[seat])
-        return Observation(told="", key=f"{self.rules.roles[seat]} idle")
+        return Observation(prompt="", key=f"{self.rules.roles[seat]} idle")
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat, reply in replies.items():
@@ -533,7 +533,7 @@ class Dag(PaintedPlay):
         self.steps = dict(self.steps)
         for seat, reply in sorted(replies.items()):
             call, (word, *rest) = self.calls[seat], reply.split()
-            log = (*call.log, self.observe(seat).told, reply)
+            log = (*call.log, self.observe(seat).prompt, reply)
             call = replace(call, turns=call.turns - 1, log=log)
             self.steps[seat] += 1
             self.calls[seat] = call

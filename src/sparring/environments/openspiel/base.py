@@ -475,7 +475,7 @@ class State(EnumerableState, PaintedPlay):
         if observation is None:
             text, ask = self.game.tell_seat(self, seat, since)
             observation = observations[seat, since] = Observation(
-                told=text,
+                prompt=text,
                 ask=ask,
                 key=self.game.key(self, seat),
                 view=self.game.view(self, seat),

@@ -182,7 +182,9 @@ class Duel(PaintedPlay):
         )
         current = position.allowed if seat == PROPOSER else position.posed[-1:]
         news, ask = prompt_for(seat, position.allowed, position.posed, position.solved, rules)
-        return Observation(told=news, ask=ask, key=f"{seat} {current} {rounds}", view=str(current))
+        return Observation(
+            prompt=news, ask=ask, key=f"{seat} {current} {rounds}", view=str(current)
+        )
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Check a puzzle or its solution.

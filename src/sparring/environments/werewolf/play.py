@@ -440,13 +440,13 @@ class WerewolfPlay(PaintedPlay):
             words = [opening] if first else []
             words += [*map(brief_event, news), *([question] if question else [])]
             words += position.named(seat) if note else ()  # the players in question
-            return Observation(told=" ".join(words) or ".", key=key, note=note)
+            return Observation(prompt=" ".join(words) or ".", key=key, note=note)
         text = rules.setup.speech == "text"
         sentences = [full_opening(position, seat)] if first else []
         sentences += ["\n".join(full_event(event, text) for event in news)] if news else []
         ask = full_ask(position, seat, self.legal(seat)) if question else ""
         prompt = "\n\n".join(sentences) or "Nothing has happened since."
-        return Observation(told=prompt, ask=ask, key=key, note=note)
+        return Observation(prompt=prompt, ask=ask, key=key, note=note)
 
     def step(self, replies: Mapping[int, str]) -> None:
         before = self.position

@@ -78,7 +78,7 @@ def lead_observation(play: WideSearchPlay) -> Observation:
             f"of all is item F1 of the table {answer}."
         )
     ask = "" if brief else "Reply call N, with a number of workers, or finish."
-    return Observation(told=text, ask=ask, key=key, view=text)
+    return Observation(prompt=text, ask=ask, key=key, view=text)
 
 
 def _asked(play: WideSearchPlay) -> str:
@@ -118,14 +118,14 @@ def writer_observation(play: WideSearchPlay) -> Observation:
     key = f"{rules.roles[0]} writes {_asked(play)} | {' | '.join((*_waves(play), *play.past))}"
     if rules.brief:
         text = " ".join((*news, "write"))
-        return Observation(told=text, key=key, view=text)
+        return Observation(prompt=text, key=key, view=text)
     text = "\n".join((*news, "The search is over. Write the table."))
     header = written_table({}, start, brief=False)
     ask = (
         f"Reply with a markdown table that begins with these two lines, and has a line for each "
         f"of the {start.kind}; leave empty what you do not know.\n\n{header}"
     )
-    return Observation(told=text, ask=ask, key=key, view=text)
+    return Observation(prompt=text, ask=ask, key=key, view=text)
 
 
 def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Observation:
@@ -150,7 +150,7 @@ def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Obs
     text = f"{text} left {call.turns}" if brief else f"{text}{gap}Turns left: {call.turns}."
     ask = "" if brief else searching.forms(start.columns, fresh, by_words=rules.by_words)
     key = f"{role} {call.items} | {' | '.join((*call.log, text))}"
-    return Observation(told=text, ask=ask, key=key, view=text, fresh=fresh)
+    return Observation(prompt=text, ask=ask, key=key, view=text, fresh=fresh)
 
 
 LEAD = 0
@@ -301,7 +301,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         if self.rules.leads(seat):
             return lead_observation(self)
         written = self.written if seat == LEAD else ""
-        return Observation(told="", key=f"{self.rules.roles[seat]} idle{written}")
+        return Observation(prompt="", key=f"{self.rules.roles[seat]} idle{written}")
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat, reply in replies.items():
@@ -353,7 +353,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         self.notes, self.by = dict(self.notes), dict(self.by)
         self.calls, self.steps = dict(self.calls), dict(self.steps)
         for seat, reply in sorted(replies.items()):
-            prompt = self.observe(seat).told
+            prompt = self.observe(seat).prompt
             action = (self.read(seat, reply, True) or reply) if self.rules.free else reply
             call = self.calls[seat]
             call = replace(call, turns=call.turns - 1, log=(*call.log, prompt, action))

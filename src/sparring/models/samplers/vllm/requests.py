@@ -176,8 +176,10 @@ def parse_answer(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | N
     if len(result.logprobs) != length:
         return None
     if "listed" in ask.options and not (
-        len(result.kept) == len(result.ids)
-        and all(token in sequence for token, sequence in zip(result.ids, result.kept, strict=True))
+        len(result.support) == len(result.ids)
+        and all(
+            token in sequence for token, sequence in zip(result.ids, result.support, strict=True)
+        )
     ):
         return None
     if ask.place != PROBE and not all(

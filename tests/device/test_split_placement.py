@@ -73,11 +73,11 @@ def test_a_learner_of_split_weights_learns_saves_and_takes_back_on_its_gpu(maste
     assert not misplaced, "steps are counted in the machine's memory"
     assert fingerprint(policy.model) == fingerprint(plain.policies["main"].model)
     shard._weights(policy.trained, tmp_path / policy.file("model"), tmp_path / policy.file("average"))
-    shard._moments(policy.trained, tmp_path / policy.file("optimizer"))
+    shard._save_moments(policy.trained, tmp_path / policy.file("optimizer"))
     load_optimizer(plain.policies["main"].trained.optimizer, tmp_path / policy.file("optimizer"))
     other = engine(chat_folder, **changes)
     second, _ = shard_of(other, monkeypatch, tmp_path)
-    second._take(other.policies["main"], tmp_path, policy.model.version)
+    second._take_weights(other.policies["main"], tmp_path, policy.model.version)
     assert fingerprint(other.policies["main"].model) == fingerprint(policy.model)
     assert not {name for name, tensor in tensors(other) if tensor.device != GPU and not name.endswith(".step")}
     for engine_of in (policy, other.policies["main"]):

@@ -11,9 +11,9 @@ from tests.fuzz import cases
 from tests.fuzz import configurations as fuzz
 
 REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses them
-    "value_loss without a critic": (["losses=[{name: ppo_clip}, {name: value_loss}]"], "fits a critic, and credit 'mars' reads none"),
-    "a person as opponent": (["evaluation.opponents=[{name: human}]"], "sits at a terminal"),
-    "a person as bot": (["bots.b={name: human}"], "sits at a terminal"),
+    "value_loss without a critic": (["losses=[{name: ppo_clip}, {name: value_loss}]"], "fits a critic, and credit 'mars' does not read it"),
+    "a person as opponent": (["evaluation.opponents=[{name: human}]"], "needs a person at a terminal"),
+    "a person as bot": (["bots.b={name: human}"], "needs a person at a terminal"),
     "a very long word as device": (["model.device=" + 5000 * "x"], "not on device="),
     "very many words as device": (["model.device=" + 2500 * "x "], "not on device="),
 }

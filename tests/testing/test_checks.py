@@ -109,7 +109,7 @@ def forgetful(turns, state):
         (without_targets, AssertionError, "must give value_targets"),
         (hoarding, AssertionError, "changed the state"),
         (in_place, AssertionError, "changed the column 'reward'"),
-        (gambling, AssertionError, "other advantages for the same table|goes on otherwise"),
+        (gambling, AssertionError, "other advantages for the same table|other advantages from a state"),
         (forgetful, AssertionError, "another state from one that went to JSON"),
         (per_trajectory, PluginError, r"must give advantages of shape \(\d+,\)"),
         (unfinished, PluginError, "must be finite"),

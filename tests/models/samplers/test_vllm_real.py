@@ -177,8 +177,8 @@ def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(shared,
         troubles.append(what)
         real(self, replica, what)
 
-    real, troubles = FailureLimits.wrong, []
-    monkeypatch.setattr(FailureLimits, "wrong", wrong)
+    real, troubles = FailureLimits.count_refusal, []
+    monkeypatch.setattr(FailureLimits, "count_refusal", wrong)
     monkeypatch.setattr(ServedWeights, "write", write)
     monkeypatch.setattr(replicas, "file_digest", digest)
     assert renewed(shared, every(4, shared), most=2)[1] > 1

@@ -50,7 +50,10 @@ def refusal(*overrides):
         ("environments.0.weight=.inf", "environments.0.weight: Input should be a finite number"),
         ("losses.0.weight=.nan", "losses.0.weight: nan is not a finite number"),
         ("losses.0.weight=true", "neither a number nor a schedule"),
-        ("losses=[{name: masked_is}]", "losses: nothing trains the policy, as masked_is cannot do so; add a line such as - {name: ppo_clip}"),
+        (
+            "losses=[{name: masked_is}]",
+            "losses: nothing trains the policy, as masked_is cannot do so; add a line such as - {name: ppo_clip}",
+        ),
         ("losses=[{name: truncated_is}, {name: probability_mask}]", "nothing trains the policy"),
         (f"name={BOMB}", "name: Input should be a valid string"),
         (f"learner.learning_rate={BOMB}", "neither a number nor a schedule"),
@@ -74,7 +77,9 @@ def test_wrong_values_get_one_line(override, message):
 
 def test_exponents_are_numbers_and_a_recipe_may_extend_one_twice(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text("extends: kuhn-tiny\nname: '12e5'\nlearner: {learning_rate: {schedule: cosine, start: 3e-3, end: 1e-5}}\ncredit: {name: grpo, epsilon: 9e-1}\n")
+    path.write_text(
+        "extends: kuhn-tiny\nname: '12e5'\nlearner: {learning_rate: {schedule: cosine, start: 3e-3, end: 1e-5}}\ncredit: {name: grpo, epsilon: 9e-1}\n"
+    )
     config = resolve(load_recipe(str(path)))
     assert config.learner.learning_rate == {"schedule": "cosine", "start": 3e-3, "end": 1e-5}
     assert config.credit.bind("credit").options["epsilon"] == 0.9

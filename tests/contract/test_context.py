@@ -43,7 +43,11 @@ def never_enough(seen):
 
 
 def wordless(seen):
-    return WriteMemory(" ") if seen.past and not seen.past[-1].memory and not seen.again else ContextWindow(seen.past, seen.text)
+    return (
+        WriteMemory(" ")
+        if seen.past and not seen.past[-1].memory and not seen.again
+        else ContextWindow(seen.past, seen.text)
+    )
 
 
 def forgetful(seen, calls=[]):  # noqa: B006

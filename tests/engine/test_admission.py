@@ -91,16 +91,23 @@ class World:
 
     def check(self):
         account, counted = self.admission.account, Counter(fate[0] for fate in self.fates)
-        assert account == EpisodeBudget(issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")})
+        assert account == EpisodeBudget(
+            issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")}
+        )
         assert account.balances
         assert account.open + self.taken <= (self.lag + 1) * GAMES
-        if self.learnt < self.steps and self.admission.num_arrived + self.taken < GAMES:  # nobody waits for what never comes
+        if (
+            self.learnt < self.steps and self.admission.num_arrived + self.taken < GAMES
+        ):  # nobody waits for what never comes
             assert self.admission.num_playing or self.admission.num_issuable
 
 
 EVENTS = st.one_of(
-    st.tuples(st.just("issue"), st.integers(1, 5)), st.tuples(st.just("lose"), st.integers(0, 30)),
-    st.tuples(st.just("answer"), st.integers(0, 30), st.booleans()), st.tuples(st.just("learn"), st.integers(0, 3)), st.tuples(st.just("checkpoint")),
+    st.tuples(st.just("issue"), st.integers(1, 5)),
+    st.tuples(st.just("lose"), st.integers(0, 30)),
+    st.tuples(st.just("answer"), st.integers(0, 30), st.booleans()),
+    st.tuples(st.just("learn"), st.integers(0, 3)),
+    st.tuples(st.just("checkpoint")),
     st.tuples(st.just("kill")),
 )
 

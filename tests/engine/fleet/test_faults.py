@@ -42,7 +42,10 @@ def test_plays_that_fail_are_begun_anew_and_dropped_as_without_workers(tmp_path,
         return whole(self, stream)
 
     monkeypatch.setattr(Game, "reset", flaky)
-    alone, workers = (kuhn(tmp_path / str(len(changes)), "steps=3", "rollout.group_size=4", *changes).bytes for changes in ((), WORKERS))
+    alone, workers = (
+        kuhn(tmp_path / str(len(changes)), "steps=3", "rollout.group_size=4", *changes).bytes
+        for changes in ((), WORKERS)
+    )
     assert alone == workers and b'"dropped_groups": 0.0' not in alone[1] and b'"retried_games": 0.0' not in alone[1]
 
 

@@ -101,7 +101,9 @@ def write_league_league_weights(folder):
     config.write_text(config.read_text() + "league: {every: 10, answer: nash}\n")
     run_writer.append(run / "metrics.jsonl", {"step": 31, "nash_conv/kuhn_poker": 0.25})
     rows = {
-        Row("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(games=100, wins=100 * ends, losses=100 - 100 * ends, returns=200 * ends - 100)
+        Row("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(
+            games=100, wins=100 * ends, losses=100 - 100 * ends, returns=200 * ends - 100
+        )
         for i in range(3)
         for j, ends in (((i + 1) % 3, 1), ((i + 2) % 3, 0))
     }

@@ -408,9 +408,7 @@ def _check_agent(
     for text in mixture.bots:
         member = bots[text].bind("players") if bots and text in bots else bound_agent(text)
         if member.plugin.name == MIXTURE:
-            raise ConfigError(
-                f"{where}: {text!r} is a mixture again; write its players into this one."
-            )
+            raise ConfigError(f"{where}: {text!r} is itself a mixture; write its players here.")
         _check_silent(member)
 
 

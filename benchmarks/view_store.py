@@ -67,7 +67,7 @@ def _turn(turn: Turn) -> Turn:
         actions=turn.legal_actions, values=values, best=frozenset(turn.legal_actions[:1])
     )
     return turn._replace(
-        segments=(prompt, segment), verdict=verdict, told=f"kuhn {turn.view}", weights_version=3
+        segments=(prompt, segment), verdict=verdict, prompt=f"kuhn {turn.view}", weights_version=3
     )
 
 

@@ -32,7 +32,7 @@ class Play:
         return SIDES
 
     def observe(self, seat):
-        return Observation(told="name", key=str(seat))
+        return Observation(prompt="name", key=str(seat))
 
     def step(self, replies):
         won = 1.0 if replies[0] == replies[1] else -1.0

@@ -29,6 +29,6 @@ print(
 )
 for turn in episode.turns:
     print(
-        f"  {episode.roles[turn.seat]} was told {turn.told!r} and said {turn.reply!r}, one "
+        f"  {episode.roles[turn.seat]} was told {turn.prompt!r} and said {turn.reply!r}, one "
         f"of {', '.join(turn.legal_actions)}."
     )

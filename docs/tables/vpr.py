@@ -1,6 +1,6 @@
 """The tables of studies/vpr_methods/page.md on SmolLM2."""
 
-from measured import less, markdown, results, rows, shown, source, spread
+from measured import interval_text, less, markdown, results, rows, source, spread
 
 from studies.common.result_figures import sides, worded
 from studies.common.vpr_figures import TRAINED
@@ -83,7 +83,7 @@ def claims():
     def add(who, task, what, first, second, figure):
         if first is not None and second is not None:
             gains.append(less(first, second, figure))
-            lines.append((what, who, task, shown(gains[-1])))
+            lines.append((what, who, task, interval_text(gains[-1])))
 
     of_table = [method for method in rows("vpr-table") if method["starts"] in TRAINED]
     for (method, other), what in COMPARED.items():

@@ -50,7 +50,7 @@ class Needs(NamedTuple):
     strict: bool = False
 
 
-class Spoken(NamedTuple):
+class SpeechCounts(NamedTuple):
     """How varied the texts of a player are, names of players taken out.
 
     Args:
@@ -70,12 +70,12 @@ class Match(NamedTuple):
     Args:
         won: the share of games that the first team wins; one in which nobody wins is half a win.
         legal: the share of each player's replies that were legal.
-        said: of each player.
+        speeches: of each player.
     """
 
     won: float
     legal: list[float]
-    said: list[Spoken]
+    speeches: list[SpeechCounts]
 
 
 class Base(NamedTuple):
@@ -166,11 +166,11 @@ def match(game: Environment, players: Sequence[Agent], *, games: int, stream: St
     return Match((1.0 + sum(outcomes) / max(len(outcomes), 1)) / 2, legal, spoken)
 
 
-def _spoken(turns: Sequence[Turn], called: tuple[str, ...]) -> Spoken:
+def _spoken(turns: Sequence[Turn], called: tuple[str, ...]) -> SpeechCounts:
     """Return how varied a player's texts are."""
     texts = [turn.action for turn in turns if not turn.legal_actions and turn.event == "ok"]
     counts = Counter(pattern(text, called) for text in texts if text is not None)
-    return Spoken(counts.total(), len(counts), max(counts.values(), default=0))
+    return SpeechCounts(counts.total(), len(counts), max(counts.values(), default=0))
 
 
 def matrix(
@@ -220,7 +220,7 @@ def matrix(
     for first, second in pairs:
         game = game_for(base, [needs[first], needs[second]])
         came = match(game, [agents[first], agents[second]], games=games, stream=stream)
-        speeches = [speech._asdict() for speech in came.said]
+        speeches = [speech._asdict() for speech in came.speeches]
         rows.append({"first": first, "second": second, **came._asdict(), "said": speeches})
     return rows
 

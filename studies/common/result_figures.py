@@ -142,7 +142,7 @@ def clipped(estimate: Interval, low: float, high: float) -> Interval:
     return Interval(mean=estimate.mean, count=estimate.count, level=estimate.level, **ends)
 
 
-def shown(estimate: Interval, digits: int = 2) -> str:
+def interval_text(estimate: Interval, digits: int = 2) -> str:
     """Return an interval as "mean [low, high]"; the mean alone where one run gives no interval."""
     mean, low, high = (
         f"{part + 0.0:.{digits}f}" for part in (estimate.mean, estimate.low, estimate.high)
@@ -155,7 +155,7 @@ def shown(estimate: Interval, digits: int = 2) -> str:
 def spread(of: Row, figure: str, digits: int = 2, **ends: float) -> str:
     """Return a figure of a row as text: `text` as it was kept, or mean and interval over seeds."""
     text = of.get("text", {}).get(figure)
-    return str(text) if text is not None else shown(interval(of, figure, **ends), digits)
+    return str(text) if text is not None else interval_text(interval(of, figure, **ends), digits)
 
 
 def less(row: Row, other: Row, figure: str) -> Interval:

@@ -9,7 +9,7 @@ from typing import Any
 
 from sparring.core.errors import ConfigError
 from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
-from studies.common.result_figures import Results, Row, interval, markdown, shown
+from studies.common.result_figures import Results, Row, interval, interval_text, markdown
 from studies.common.results_file import as_text, faults
 from studies.common.study import FOLDER, QUICK, Study, folder_of, published
 
@@ -76,7 +76,11 @@ def module_of(name: str) -> Any:
 def plain(results: Results) -> str:
     """Return every figure of every row, with its interval over seeds."""
     lines = [
-        (", ".join(map(str, labels_of(row).values())), figure, shown(interval(row, figure), 3))
+        (
+            ", ".join(map(str, labels_of(row).values())),
+            figure,
+            interval_text(interval(row, figure), 3),
+        )
         for row in results.rows()
         for figure in row.get("values", {})
     ]

@@ -8,11 +8,11 @@ from studies.common.result_figures import (
     Results,
     Row,
     curve,
+    interval_text,
     less,
     markdown,
     mean,
     seeds_of,
-    shown,
     sides,
     values,
 )
@@ -39,7 +39,10 @@ def cells(row: Row, first: Row, seeds: list[str]) -> tuple[str, ...]:
     alone = row is first
     parts = [str(row["lag"]), *(f"{by_seed[seed]:.3f}" for seed in seeds)]
     for figure in FIGURES[:2]:
-        parts += [f"{mean(row, figure):.3f}", "-" if alone else shown(less(row, first, figure), 3)]
+        parts += [
+            f"{mean(row, figure):.3f}",
+            "-" if alone else interval_text(less(row, first, figure), 3),
+        ]
     return (*parts, f"{mean(row, 'legal replies'):.1%}", f"{mean(row, 'ratio_p99'):.2f}")
 
 

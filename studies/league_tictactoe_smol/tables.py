@@ -46,8 +46,8 @@ def _lines(row: Row) -> list[tuple[str, ...]]:
             row["arm"],
             seed,
             *(f"{values(row, name)[place]:.0f}" for name in (DIFFER, COMMON)),
-            _shown(*(values(row, name)[place] for name in (LEGAL, LOW, HIGH))),
-            *(_shown(*_ends(won(row, place, role))) for role in ROLES),
+            _interval_text(*(values(row, name)[place] for name in (LEGAL, LOW, HIGH))),
+            *(_interval_text(*_ends(won(row, place, role))) for role in ROLES),
             f"{values(row, 'seconds')[place] / 60:.0f}",
         )
         for place, seed in enumerate(seeds_of(row))
@@ -110,7 +110,7 @@ def _ends(estimate: Interval) -> tuple[float, float, float]:
     return estimate.mean, estimate.low, estimate.high
 
 
-def _shown(mean: float, low: float, high: float) -> str:
+def _interval_text(mean: float, low: float, high: float) -> str:
     """Return a share with its interval."""
     return f"{mean:.3f} [{low:.3f}, {high:.3f}]"
 

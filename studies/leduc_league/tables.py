@@ -8,11 +8,11 @@ from studies.common.result_figures import (
     Results,
     Row,
     curve,
+    interval_text,
     less,
     markdown,
     mean,
     seeds_of,
-    shown,
     sides,
     spread,
     values,
@@ -53,7 +53,7 @@ def _beside(results: Results, row: Row, answer: str) -> str:
     mirrors = results.rows(policy="model", arm=MIRROR, answer=answer)
     if not mirrors or mirrors[0] is row:
         return "-"
-    return shown(less(row, mirrors[0], GAP), 3)
+    return interval_text(less(row, mirrors[0], GAP), 3)
 
 
 def verdict(results: Results) -> str:

@@ -29,7 +29,7 @@ ANYONE = "matchmaker={name: mixed, past: 0.0, bots: {anyone: 1.0}}"
 ARMS = (CUMULATIVE, DIFFERENTIAL, RELEASED, SHARED, MIXED, SINGLE)
 
 
-def drawn(recipe: str) -> dict[str, Any]:
+def bots_as_player(recipe: str) -> dict[str, Any]:
     """Return a recipe's bots as one player, which draws one of them by their shares."""
     data = load_recipe(recipe)
     shares = data["matchmaker"]["bots"]
@@ -49,7 +49,7 @@ def changes(game: str, arm: str) -> list[str]:
     if arm == SHARED:
         return ["credit.by_attempt=false"]
     if arm == MIXED:  # an opponent for each play of a group in place of one for the group
-        return [f"bots={{anyone: {json.dumps(drawn(GAMES[game]))}}}", ANYONE]
+        return [f"bots={{anyone: {json.dumps(bots_as_player(GAMES[game]))}}}", ANYONE]
     if arm == SINGLE:  # as many plays, each an episode of its own
         return [
             "environments.0.options.attempts=1",

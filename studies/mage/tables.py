@@ -9,9 +9,9 @@ from studies.common.result_figures import (
     chance_beyond,
     decided,
     interval,
+    interval_text,
     less,
     markdown,
-    shown,
     sides,
     spread,
     worded,
@@ -39,7 +39,7 @@ def learnt(results: Results) -> str:
         shares = [spread(row, f"closed {number}") for number in range(1, count + 1)]
         most = " ".join(f"{share:.2f}" for share in row["ceiling"][1:]) or "-"
         cells = (*shares, *["-"] * (LAST - count), most)
-        lines.append((row["game"], NAMES[row["arm"]], row["role"], met(row), *cells))
+        lines.append((row["game"], NAMES[row["arm"]], row["role"], status(row), *cells))
     return markdown(head, lines)
 
 
@@ -53,8 +53,8 @@ def adapts(results: Results) -> str:
         every = all(last[seed] > first[seed] for seed in last)
         parts = (chance_beyond(gain), chance_beyond(interval(row, f"closed {LAST}")))
         chances.append(max(parts) if every else 1.0)
-        cells = (shown(gain), spread(row, f"closed {LAST}"))
-        lines.append((row["game"], row["role"], met(row), *cells))
+        cells = (interval_text(gain), spread(row, f"closed {LAST}"))
+        lines.append((row["game"], row["role"], status(row), *cells))
     words = ("held" if known else "not held" for known in decided(chances))
     return worded(head, lines, words)
 
@@ -71,11 +71,13 @@ def claims(results: Results) -> str:
                 theirs = {"values": {"x": other["values"][f"closed {last}"]}}
                 ahead = less({"values": {"x": row["values"][f"closed {LAST}"]}}, theirs, "x")
                 gaps.append(ahead)
-                lines.append((row["game"], row["role"], met(row), NAMES[arm], shown(ahead)))
+                lines.append(
+                    (row["game"], row["role"], status(row), NAMES[arm], interval_text(ahead))
+                )
     return worded(head, lines, sides(gaps, "ahead", "behind"))
 
 
-def met(row: Row) -> str:
+def status(row: Row) -> str:
     """Return whether training met the opponents of a row."""
     return "met in training" if row["met"] else "held out"
 

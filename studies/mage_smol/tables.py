@@ -10,14 +10,14 @@ from studies.common.result_figures import (
     chance_beyond,
     decided,
     interval,
+    interval_text,
     less,
     markdown,
-    shown,
     spread,
     worded,
 )
 from studies.common.significance import zero_probability
-from studies.mage.tables import LAST, met
+from studies.mage.tables import LAST, status
 from studies.mage_smol.study import TRAINED, WARM_UP
 
 NAMES = {
@@ -36,7 +36,14 @@ def attempts(results: Results) -> str:
         most = " ".join(f"{share:.2f}" for share in trained_row["ceiling"][1:]) or "-"
         lost = spread(trained_row, "forfeits", low=0.0, high=1.0)
         lines.append(
-            (NAMES[trained_row["arm"]], trained_row["role"], met(trained_row), *shares, lost, most)
+            (
+                NAMES[trained_row["arm"]],
+                trained_row["role"],
+                status(trained_row),
+                *shares,
+                lost,
+                most,
+            )
         )
     return markdown(head, lines)
 
@@ -61,8 +68,8 @@ def learns(results: Results) -> str:
         )
         adapts.append(max(chance_beyond(gain), chance_beyond(interval(trained, last))))
         gains.append(ahead)
-        cells = (spread(trained, last), shown(gain), shown(ahead), " ".join(seeds))
-        lines.append((met({"met": met_before}), *cells))
+        cells = (spread(trained, last), interval_text(gain), interval_text(ahead), " ".join(seeds))
+        lines.append((status({"met": met_before}), *cells))
     known = decided([*adapts, *map(zero_probability, gains)])
     words = [
         f"adapts: {'held' if first else 'not held'}; by reward: "

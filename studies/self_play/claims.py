@@ -10,10 +10,10 @@ from studies.common.result_figures import (
     Results,
     Row,
     interval,
+    interval_text,
     less,
     mean,
     points,
-    shown,
     sides,
     values,
 )
@@ -61,7 +61,7 @@ def digits(game: str) -> int:
 def shown_at(row: Row, figure: str) -> str:
     """Return a figure of a row with its interval over seeds."""
     game = row["game"]
-    return shown(interval(row, figure, low=0.0, high=2.0 * LARGEST[game]), digits(game))
+    return interval_text(interval(row, figure, low=0.0, high=2.0 * LARGEST[game]), digits(game))
 
 
 def games(results: Results) -> list[str]:
@@ -262,7 +262,8 @@ def by_word(results: Results, comparison: Comparison) -> str:
 def listed(apart: Mapping[str, Interval]) -> str:
     """Return a difference by game."""
     return ", ".join(
-        f"{GAMES[game]} {shown(difference, digits(game))}" for game, difference in apart.items()
+        f"{GAMES[game]} {interval_text(difference, digits(game))}"
+        for game, difference in apart.items()
     )
 
 
@@ -273,7 +274,7 @@ def one_solver(results: Results) -> Claim:
         rows = [row for row in results.rows(game=game) if OWN in row["values"]]
         order = {key: _order(rows, key) for key in (END, OWN)}
         moved = max(abs(order[END][name] - order[OWN][name]) for name in order[END])
-        name = max(order[END], key=lambda one: abs(order[END][one] - order[OWN][one]))
+        name = max(order[END], key=lambda arm: abs(order[END][arm] - order[OWN][arm]))
         outcomes.append(moved > len(rows) / 4)
         parts.append(
             f"{GAMES[game]} {name}, {order[END][name]} to {order[OWN][name]} of {len(rows)}"

@@ -82,9 +82,9 @@ class League(Run[P]):
             agent.kind,
             mains=[main],
             frozen=frozen,
-            tag=lambda one: one.kind,
-            past=lambda _: [one for one in frozen if one.kind == MAIN],
-            rate=lambda one: self._rate(agent, one.policies),
+            tag=lambda member: member.kind,
+            past=lambda _: [member for member in frozen if member.kind == MAIN],
+            rate=lambda member: self._rate(agent, member.policies),
             stream=stream,
         )
         return main.policies if agent_met is None else agent_met.policies

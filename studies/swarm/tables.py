@@ -13,10 +13,10 @@ from studies.common.result_figures import (
     chance_beyond,
     decided,
     interval,
+    interval_text,
     less,
     markdown,
     mean,
-    shown,
     sides,
     spread,
     values,
@@ -53,7 +53,7 @@ RANK = "rank_correlation"
 WANTED, SAVED, WITHIN = 0.8, 1 / 3, 0.02  # what the issue of this study asked for
 
 
-def found(results: Results) -> str:
+def figures_by_shape(results: Results) -> str:
     """Return the figures of each arm by shape, on worlds that training never met."""
     names = ("return", "success", "width", "optimal_width", "regret")
     steps = ("critical_steps", "optimal_critical_steps", "serial_critical_steps")
@@ -119,7 +119,7 @@ def _spurious(results: Results) -> SwarmClaim | None:
     gap = less(pair[0][0], pair[1][0], "width")
     return SwarmClaim(
         "with weights that stay it calls workers for nothing (spurious parallelism)",
-        f"width in chains more than annealed {shown(gap)}",
+        f"width in chains more than annealed {interval_text(gap)}",
         chance_beyond(gap),
     )
 
@@ -158,7 +158,7 @@ def _fewer(results: Results) -> SwarmClaim | None:
     return SwarmClaim(
         "with eight workers independent sub-tasks take at most a third of the steps of one worker, "
         f"and {1 - WITHIN:.0%} are finished",
-        f"{shown(share)} of the steps; finished {spread(rows[0], 'return')}",
+        f"{interval_text(share)} of the steps; finished {spread(rows[0], 'return')}",
         max(chance_beyond(share, SAVED, above=False), whole),
     )
 
@@ -192,20 +192,20 @@ def both(results: Results) -> str:
             for arm in (LEAD, WORKERS, START):
                 for other in results.rows(arm=arm, shape=shape):
                     gaps.append(less(row, other, "return"))
-                    lines.append((shape, WHO[arm], shown(gaps[-1])))
+                    lines.append((shape, WHO[arm], interval_text(gaps[-1])))
     return worded(head, lines, sides(gaps, "ahead", "behind"))
 
 
 MADE: dict[str, Maker] = {
     "swarm claims": claims,
-    "swarm": found,
+    "swarm": figures_by_shape,
     "swarm teams": teams,
     "swarm both": both,
     "swarm source": Results.source,
 }
 SHOWN = {
     "Claim by claim": claims,
-    "By shape": found,
+    "By shape": figures_by_shape,
     "Who learns": teams,
     "Both, or one": both,
 }

@@ -25,7 +25,7 @@ def credit(results: Results) -> str:
             row["policy"],
             PAID[row["paid"]],
             f"`{row['estimator']}`",
-            *(shown(row, name) for name in FIGURES),
+            *(figure_text(row, name) for name in FIGURES),
         )
         for row in sorted(rows, key=order)
     ]
@@ -42,7 +42,7 @@ def order(row: Row) -> tuple[int, bool, int, int]:
     )
 
 
-def shown(row: Row, name: str) -> str:
+def figure_text(row: Row, name: str) -> str:
     """Return a figure with its interval, where it has one."""
     mean = number(row["values"][name]["0"])
     if name not in row["intervals"] or name == "batch_cosine":

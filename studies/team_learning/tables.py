@@ -6,10 +6,10 @@ from studies.common.result_figures import (
     Maker,
     Results,
     Row,
+    interval_text,
     less,
     markdown,
     points,
-    shown,
     spread,
 )
 from studies.team_credit.tables import PAID
@@ -40,7 +40,7 @@ def gain(results: Results, row: Row) -> str:
     if row["paid"] == "team":
         return ""
     team = results.row(workers=row["workers"], rate=row["rate"], paid="team")
-    return shown(less(row, team, MEAN), 3)
+    return interval_text(less(row, team, MEAN), 3)
 
 
 MADE: dict[str, Maker] = {"team learning": learnt, "team learning source": Results.source}

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
-from studies.common.result_figures import Maker, Results, less, markdown, points, shown, values
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    interval_text,
+    less,
+    markdown,
+    points,
+    values,
+)
 from studies.common.vpr_figures import METHODS, part
 
 
@@ -27,7 +35,7 @@ def general_paired(results: Results) -> str:
         for other in results.rows(learns_by="outcome", starts="unseen", empty_cells=empty):
             pairs = zip(values(row, "solved"), values(other, "solved"), strict=True)
             seeds = ", ".join(f"{first - second:+.2f}" for first, second in pairs)
-            lines.append((str(empty), shown(less(row, other, "solved")), seeds))
+            lines.append((str(empty), interval_text(less(row, other, "solved")), seeds))
     return markdown(head, lines)
 
 

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from sparring.report.svg import Series, line_chart
-from studies.common.result_figures import Maker, Results, Row, curve, less, markdown, shown, values
+from studies.common.result_figures import (
+    Maker,
+    Results,
+    Row,
+    curve,
+    interval_text,
+    less,
+    markdown,
+    values,
+)
 from studies.common.vpr_figures import METHODS, TRAINED, part, returns
 
 GAMES = {
@@ -47,7 +56,7 @@ def ahead(results: Results, row: Row, game: str, method: str) -> str:
     if AHEAD in row.get("text", {}):
         return str(row["text"][AHEAD])
     other = cell(results, OUTCOMES_OF.get(game, game), "outcome")
-    return "-" if other is None else shown(less(row, other, "return over the run"))
+    return "-" if other is None else interval_text(less(row, other, "return over the run"))
 
 
 def by_heart(results: Results) -> str:

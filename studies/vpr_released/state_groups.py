@@ -47,7 +47,7 @@ Line = Mapping[str, Any]
 STATES = 20_000  # information states of a board whose visited states are enumerated, at most
 
 
-class Spent(GracefulStop):
+class BudgetStop(GracefulStop):
     """Asks a run to stop once it has sampled so many tokens.
 
     Args:
@@ -126,7 +126,7 @@ def run(
     first: Any = engine.agent(PUBLISHED)
     start, visited = _measured(starts, first, plays), _occupancy(config, first, counts)
     run_folder = RunFolder.create(folder, to_yaml(config), overwrite=folder.exists())
-    stop = Spent(folder / METRICS, config.rollout.games_per_step, budget)
+    stop = BudgetStop(folder / METRICS, config.rollout.games_per_step, budget)
     with run_folder, stop, CallWatch(config.call_seconds):
         train(config, engine, run_folder, resume=False, stop=stop)
     if stop.tokens < budget and len(read_figures(folder / METRICS)) < config.steps:

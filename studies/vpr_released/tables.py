@@ -5,9 +5,9 @@ from __future__ import annotations
 from studies.common.result_figures import (
     Maker,
     Results,
+    interval_text,
     less,
     markdown,
-    shown,
     sides,
     spread,
     worded,
@@ -45,7 +45,7 @@ def claims(results: Results) -> str:
         best = results.row(game=row["game"], arm="released")
         gains_of = [less(best, row, name) for name in ("success", "completion")]
         gains.append(gains_of[0])
-        lines.append((row["game"], ARMS[row["arm"]], *map(shown, gains_of)))
+        lines.append((row["game"], ARMS[row["arm"]], *map(interval_text, gains_of)))
     return worded(head, lines, sides(gains, "held", "refuted"))
 
 

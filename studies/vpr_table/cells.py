@@ -38,7 +38,7 @@ def study(lessons: Callable[[Setting], Labelled], **fields: Any) -> Study:
     return Study(
         page="studies/vpr_methods/page.md",
         cells=lambda setting: cells(lessons(setting), setting["seeds"]),
-        rows=lambda setting, kept: rows(lessons(setting), setting["seeds"], kept),
+        rows=lambda setting, records: rows(lessons(setting), setting["seeds"], records),
         **fields,
     )
 

@@ -6,8 +6,8 @@ from sparring.ops.statistics import mean_interval
 from studies.common.result_figures import (
     Maker,
     Results,
+    interval_text,
     markdown,
-    shown,
     sides,
     spread,
     values,
@@ -47,7 +47,7 @@ def changes(results: Results) -> str:
                 grown = [after - before for before, after in zip(first, last, strict=True)]
                 fell, estimate = sum(more < 0 for more in grown), mean_interval(grown)
                 gaps.append(estimate)
-                cells = (shown(estimate), f"{fell} of {len(grown)}")
+                cells = (interval_text(estimate), f"{fell} of {len(grown)}")
                 lines.append((str(row["players"]), row["arm"], team, how, *cells))
     return worded(head, lines, sides(gaps, "rose", "fell"))
 

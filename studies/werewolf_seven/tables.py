@@ -9,8 +9,8 @@ from studies.common.result_figures import (
     Results,
     Row,
     interval,
+    interval_text,
     markdown,
-    shown,
     sides,
     spread,
     worded,
@@ -40,7 +40,7 @@ def _cell(results: Results, wolves: str, village: str) -> str:
 def _row_mean(results: Results, wolves: str, names: list[str]) -> str:
     """Return the mean of a line of the matrix."""
     rows = [results.row(wolves=wolves, village=name) for name in names]
-    return shown(mean_interval(_means(rows)))
+    return interval_text(mean_interval(_means(rows)))
 
 
 def _means(rows: list[Row]) -> list[float]:
@@ -56,7 +56,9 @@ def villages(results: Results) -> str:
     for name in names:
         rows = [results.row(wolves=other, village=name) for other in names]
         wolves = _row_mean(results, name, names)
-        lines.append((name, wolves, shown(mean_interval([1.0 - mean for mean in _means(rows)]))))
+        lines.append(
+            (name, wolves, interval_text(mean_interval([1.0 - mean for mean in _means(rows)])))
+        )
     return markdown(("player", "wins as the wolves", "wins as the village"), lines)
 
 
@@ -84,7 +86,7 @@ def parts(results: Results) -> str:
     both = [estimates[-1] for estimates in gaps.values()]
     chances = holm([zero_probability(gap) for gap in both])
     lines = [
-        (arm, *map(shown, estimates), f"{chance:.2f}")
+        (arm, *map(interval_text, estimates), f"{chance:.2f}")
         for (arm, estimates), chance in zip(gaps.items(), chances, strict=True)
     ]
     return worded(head, lines, sides(both, "held", "not held: it wins more"))
@@ -136,7 +138,9 @@ def policies(results: Results) -> str:
     for arm_row in (row for row in results.rows() if "arm" in row):
         figures = ("legal replies", "readable replies", "right roles")
         cells = (
-            shown(interval(arm_row, name, low=0.0, high=1.0)) if name in arm_row["values"] else "-"
+            interval_text(interval(arm_row, name, low=0.0, high=1.0))
+            if name in arm_row["values"]
+            else "-"
             for name in figures
         )
         lines.append(

@@ -10,9 +10,9 @@ from studies.common.result_figures import (
     Row,
     decided,
     interval,
+    interval_text,
     markdown,
     seeds_of,
-    shown,
     values,
     worded,
 )
@@ -35,11 +35,11 @@ def wins(results: Results) -> str:
         estimates = [_share(by_side[place], games) for by_side in sides] + [
             _share(both[place], 2 * games)
         ]
-        lines.append((seed, *map(shown, estimates), str(2 * games)))
+        lines.append((seed, *map(interval_text, estimates), str(2 * games)))
         chances.append(share_probability(both[place], 2 * games, EVEN))
     estimates = [mean_interval(by_side) for by_side in (*sides, both)]
     count = 2 * games * len(both)
-    lines.append(("all", *map(shown, estimates), str(count)))
+    lines.append(("all", *map(interval_text, estimates), str(count)))
     known = decided([*chances, zero_probability(estimates[-1], level=EVEN)])
     words = [
         ("ahead" if share > EVEN else "behind") if sure else "not decided"
@@ -68,7 +68,7 @@ def speeches(results: Results) -> str:
 def _spoken(row: Row, side: str) -> tuple[str, ...]:
     """Return the cells of a side of a match."""
     legal, commonest = (
-        shown(interval(row, f"{side} {name}", **SHARE)) for name in ("legal", "commonest")
+        interval_text(interval(row, f"{side} {name}", **SHARE)) for name in ("legal", "commonest")
     )
     texts, distinct = (values(row, f"{side} {name}") for name in ("texts", "distinct"))
     return legal, f"{sum(texts):.0f}", " ".join(f"{count:.0f}" for count in distinct), commonest
@@ -79,7 +79,7 @@ def took(results: Results) -> str:
     lines = [
         (
             NAMES[arm_row["arm"]],
-            shown(interval(arm_row, "legal replies", **SHARE)),
+            interval_text(interval(arm_row, "legal replies", **SHARE)),
             _minutes(arm_row),
         )
         for arm_row in (row for arm in ARMS for row in results.rows(arm=arm))

@@ -10,10 +10,10 @@ from studies.common.result_figures import (
     Results,
     chance_beyond,
     decided,
+    interval_text,
     less,
     markdown,
     mean,
-    shown,
     sides,
     spread,
     worded,
@@ -42,7 +42,7 @@ F1, BARE = "item_f1", "non_key_f1"
 UP, DOWN = "held", "refuted"
 
 
-def found(results: Results) -> str:
+def figures_by_width(results: Results) -> str:
     """Return the figures of each arm by width, on tables that training never met."""
     names = (F1, BARE, "success", "width", "critical_steps", "total_steps")
     head = ("trained", "workers at most", "item F1", "non-key F1", "whole tables")
@@ -64,7 +64,7 @@ def widths(results: Results) -> str:
             ahead = [less(more, fewer, name) for name in (F1, BARE)]
             gains.append(ahead[0])
             workers = f"{more['workers']} less {fewer['workers']}"
-            lines.append((NAMES[arm], workers, *map(shown, ahead)))
+            lines.append((NAMES[arm], workers, *map(interval_text, ahead)))
     return worded(head, lines, sides(gains, "rises", "falls"))
 
 
@@ -82,7 +82,7 @@ def alone(results: Results) -> str:
                     turns = str(1 + 3 * other["workers"])
                     cells = (NAMES[team], str(row["workers"]), what, turns)
                     gaps.append(ahead)
-                    lines.append((*cells, shown(ahead)))
+                    lines.append((*cells, interval_text(ahead)))
     return worded(head, lines, sides(gaps, "ahead", "behind"))
 
 
@@ -95,7 +95,7 @@ def both(results: Results) -> str:
             for other in results.rows(arm=arm, workers=row["workers"]):
                 ahead = [less(row, other, name) for name in (F1, BARE)]
                 gains.append(ahead[0])
-                lines.append((str(row["workers"]), NAMES[arm], *map(shown, ahead)))
+                lines.append((str(row["workers"]), NAMES[arm], *map(interval_text, ahead)))
     return worded(head, lines, sides(gains, UP, DOWN))
 
 
@@ -113,7 +113,7 @@ def claims(results: Results) -> str:
         "Training both beats training the workers alone": _ahead(results, WORKERS, same=True),
     }
     known = iter(decided([chance for gain_chances in chances.values() for chance in gain_chances]))
-    words = [_held([next(known) for _ in gain_chances]) for gain_chances in chances.values()]
+    words = [_count_text([next(known) for _ in gain_chances]) for gain_chances in chances.values()]
     return worded(("claim", "held in"), [(claim,) for claim in chances], words)
 
 
@@ -149,14 +149,14 @@ def _ahead(results: Results, arm: str, *, same: bool) -> list[float]:
     ]
 
 
-def _held(outcomes: list[bool]) -> str:
+def _count_text(outcomes: list[bool]) -> str:
     """Return in how many comparisons a claim held."""
     return f"{sum(outcomes)} of {len(outcomes)} comparisons" if outcomes else "not measured"
 
 
 MADE: dict[str, Maker] = {
     "wideseek claims": claims,
-    "wideseek": found,
+    "wideseek": figures_by_width,
     "wideseek widths": widths,
     "wideseek alone": alone,
     "wideseek both": both,
@@ -165,7 +165,7 @@ MADE: dict[str, Maker] = {
 }
 SHOWN = {
     "Claim by claim": claims,
-    "By width": found,
+    "By width": figures_by_width,
     "Is the wider team better?": widths,
     "Team and one agent": alone,
     "Does it take both?": both,

@@ -70,7 +70,7 @@ def _teacher(seed: int, plays: int) -> Cell:
         folder=f"{TEACHER}-{seed}",
         command=("sparring", "evaluate", *words, *playing(plays, seed)),
         place=(),
-        measure=lambda folder, said, run_command: _figures(played(said), tokens=0.0),
+        measure=lambda folder, stdout, run_command: _figures(played(stdout), tokens=0.0),
     )
 
 
@@ -115,7 +115,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
     def labels(arm: str) -> Row:
         return {"arm": arm, "starts": " ".join(sorted(starts)), "plays": setting["plays"]}
 
-    return seed_rows(records, labels, lambda found: found["figures"])
+    return seed_rows(records, labels, lambda record: record["figures"])
 
 
 STUDY = Study(

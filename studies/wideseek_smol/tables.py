@@ -9,11 +9,11 @@ from studies.common.result_figures import (
     Maker,
     Results,
     Row,
+    interval_text,
     less,
     markdown,
     mean,
     seeds_of,
-    shown,
     sides,
     spread,
     worded,
@@ -37,7 +37,7 @@ SHARES = (BARE, "item_f1", "success", "legal")
 COUNTS = ("width", "critical_steps", "total_steps")
 
 
-def found(results: Results) -> str:
+def figures_by_model(results: Results) -> str:
     """Return what each model's team finds on tables that training never met, and what it took."""
     head = ("model", "non-key F1", "item F1", "whole tables", "legal replies", "width")
     more = ("critical steps", "total steps", "thousand tokens sampled", "minutes")
@@ -60,10 +60,10 @@ def apart(results: Results) -> str:
             for seed in seeds_of(after):
                 first, other = _plays(after, seed), _plays(before, seed if paired else "0")
                 gaps.append(_gap(first, other))
-                lines.append((name, seed, shown(other), shown(first)))
+                lines.append((name, seed, interval_text(other), interval_text(first)))
             if paired:
                 gaps.append(less(after, before, BARE))
-                lines.append((name, "all: more by", "", shown(gaps[-1])))
+                lines.append((name, "all: more by", "", interval_text(gaps[-1])))
     return worded(head, lines, sides(gaps, "above", "below"))
 
 
@@ -84,8 +84,8 @@ def _plays(row: Row, seed: str) -> Interval:
 
 
 MADE: dict[str, Maker] = {
-    "wideseek smol": found,
+    "wideseek smol": figures_by_model,
     "wideseek smol apart": apart,
     "wideseek smol source": Results.source,
 }
-SHOWN = {"SmolLM2 before and after": found, "Seed by seed": apart}
+SHOWN = {"SmolLM2 before and after": figures_by_model, "Seed by seed": apart}

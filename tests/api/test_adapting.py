@@ -18,9 +18,9 @@ STYLES = ("passive", "station", "loose")
 
 def rows(*others, policy=None, trials=2, limit=0, **options):
     game = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, **options})
-    found = [parse_agent(text) for text in others]
+    opponents = [parse_agent(text) for text in others]
     agent = policy or parse_agent("scripted preference=[bet]").make()
-    return adaptations_of(agent, [game], pool_of([game], None, found), trials=trials, seen_states=SeenInitialStates(None), seed=0, limit=limit)
+    return adaptations_of(agent, [game], pool_of([game], None, opponents), trials=trials, seen_states=SeenInitialStates(None), seed=0, limit=limit)
 
 
 def test_a_pool_stands_beside_its_ceiling_and_an_opponent_beside_its_best_response():
@@ -36,13 +36,13 @@ def test_a_pool_stands_beside_its_ceiling_and_an_opponent_beside_its_best_respon
 class Bets(type(kuhn_bot())):
     def __init__(self):
         super().__init__(style="loose")
-        self.asked = 0
+        self.num_queries = 0
 
     def chances(self, state, seat):
         return {"bet": 1.0, "pass": 0.0}
 
     def action_logprobs(self, queries):
-        self.asked += len(queries)
+        self.num_queries += len(queries)
         return [np.log(np.where(np.array(query.legal_actions) == "bet", 0.75, 1e-300)) for query in queries]
 
 
@@ -60,7 +60,7 @@ def test_a_policy_that_says_its_probabilities_has_exact_returns_beside_the_sampl
 
 def test_rows_say_what_is_exact_or_why_not(monkeypatch):
     agent = Bets()
-    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", policy=agent)) and not agent.asked
+    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", policy=agent)) and not agent.num_queries
     assert all("exact" not in row and "over 5 conversations" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5))
     assert all("without notes" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5, reflect=True))
     assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5))  # a bot says no probabilities
@@ -73,22 +73,22 @@ def test_rows_say_what_is_exact_or_why_not(monkeypatch):
 
 
 def test_what_is_exact_is_found_once_for_a_role_and_pool(monkeypatch):
-    asked, found = [], adapting.ceiling_or_reason
-    monkeypatch.setattr(adapting, "ceiling_or_reason", lambda *args, **named: asked.append((named["role"], [*named["opponents"]])) or found(*args, **named))
+    requests, original = [], adapting.ceiling_or_reason
+    monkeypatch.setattr(adapting, "ceiling_or_reason", lambda *args, **named: requests.append((named["role"], [*named["opponents"]])) or original(*args, **named))
     agent, config = Papers(), run("{several: {name: random}}", "[{name: biased, weights: {rock: 2}}]")
     game = make_game("trial", options={"reflect": False, "carry": ["left", "right"], "attempts": 1})
     for other in adaptations_of(agent, [game], pool_of([game], config, []), trials=2, seen_states=SeenInitialStates(None), seed=0, limit=100):
         assert "exact" in other and "best" in other
-    assert asked == [("left", ["several"]), ("left", ["biased"]), ("right", ["several"]), ("right", ["biased"])]
-    assert agent.asked == 4, "one conversation for each role and pool"
+    assert requests == [("left", ["several"]), ("left", ["biased"]), ("right", ["several"]), ("right", ["biased"])]
+    assert agent.num_queries == 4, "one conversation for each role and pool"
 
 
 def test_who_has_nothing_to_find_out_takes_no_figure_from_another():
     game = {"environment": {"name": "rock_paper_scissors"}, "stop_on_win": True}
     bots = ("scripted preference=[rock]", "biased 'weights={rock: 1, paper: 1}'")
-    lost, drawn, pool = rows(*bots, policy=Papers(), limit=3000, **game)
+    lost, tied, pool = rows(*bots, policy=Papers(), limit=3000, **game)
     assert lost["exact"]["returns"] == [1.0, None, None] and pool["exact"]["returns"][1] is None
-    assert drawn["exact"]["returns"] == pytest.approx([0.0, 0.0, 0.0])
+    assert tied["exact"]["returns"] == pytest.approx([0.0, 0.0, 0.0])
     (_, pool) = rows("kuhn_bot style=passive")
     assert pool["best"] == pool["fixed"] == pytest.approx(1.0)
     assert "closed" not in pool and "ceiling" not in pool
@@ -99,7 +99,7 @@ class Papers(Bets):
         return [Reply(text="paper") for _ in turns]
 
     def action_logprobs(self, queries):
-        self.asked += len(queries)
+        self.num_queries += len(queries)
         with np.errstate(divide="ignore"):
             return [np.log((np.array(query.legal_actions) == "paper").astype(float)) for query in queries]
 
@@ -116,15 +116,15 @@ def run(bots, held_out):
     return resolve(apply_overrides(load_recipe("mage/rock-tiny"), changes))
 
 
-def met(bots, held_out, *others):
-    found = opponents_of(run(bots, held_out), [parse_agent(text) for text in others])
-    return {name: (one.weight, one.trained) for name, one in found.items()}
+def opponents_in(bots, held_out, *others):
+    opponents = opponents_of(run(bots, held_out), [parse_agent(text) for text in others])
+    return {name: (opponent.weight, opponent.trained) for name, opponent in opponents.items()}
 
 
 def test_pools_hold_bots_by_their_names_and_options():
     bots = "{several: {name: mixture, players: {\"biased 'weights={rock: 8}'\": 3, random: 1}}}"
-    found = met(bots, "[{name: random}, {name: biased, weights: {rock: 8}}]", "random", "biased 'weights={rock: 2}'")
-    assert found == {"several: biased 'weights={rock: 8}'": (0.75, True), "several: random": (0.25, True), "biased": (1.0, False)}
+    pool = opponents_in(bots, "[{name: random}, {name: biased, weights: {rock: 8}}]", "random", "biased 'weights={rock: 2}'")
+    assert pool == {"several: biased 'weights={rock: 8}'": (0.75, True), "several: random": (0.25, True), "biased": (1.0, False)}
     bots = "{rock: {name: biased, weights: {rock: 8}}, several: {name: mixture, players: {rock: 1, random: 1, learner: 1, past: 1}}}"
-    assert met(bots, "[]", "biased 'weights={rock: 8}'") == {"several: rock": (0.25, True), "several: random": (0.25, True)}
-    assert met("{several: {name: biased}}", "[]", "biased weights=null", "random", "random") == {"several": (1.0, True), "random": (1.0, False)}
+    assert opponents_in(bots, "[]", "biased 'weights={rock: 8}'") == {"several: rock": (0.25, True), "several: random": (0.25, True)}
+    assert opponents_in("{several: {name: biased}}", "[]", "biased weights=null", "random", "random") == {"several": (1.0, True), "random": (1.0, False)}

@@ -84,18 +84,18 @@ def test_train_shows_progress_if_asked(tmp_path, capsys):
 
 def test_load_run_twice_and_what_is_in_a_run(run, tmp_path):
     for _ in range(2):
-        found = sparring.load_run(run.path)
-        assert (found.step, found.config.steps, repr(found)) == (2, 2, f"Run({str(run.path)!r})")
+        loaded = sparring.load_run(run.path)
+        assert (loaded.step, loaded.config.steps, repr(loaded)) == (2, 2, f"Run({str(run.path)!r})")
     assert sparring.load_run(run.path, step=2).step == 2
-    assert {step for step, _ in found.episodes()} == {1, 2} and len(found.episodes()) == 32
-    assert (found.export(tmp_path / "model") / "config.json").is_file()
+    assert {step for step, _ in loaded.episodes()} == {1, 2} and len(loaded.episodes()) == 32
+    assert (loaded.export(tmp_path / "model") / "config.json").is_file()
     with pytest.raises(RunError, match="There is no run folder"):
         sparring.load_run(tmp_path / "none")
 
 
 def test_evaluate_twice_a_run_and_a_bot(run):
-    found = [sparring.evaluate(what, games_per_seat=4) for what in (run, run.path, str(run.path))]
-    assert found[0] == found[1] == found[2] and "nash_conv/kuhn_poker" in found[0]["figures"]
+    results = [sparring.evaluate(what, games_per_seat=4) for what in (run, run.path, str(run.path))]
+    assert results[0] == results[1] == results[2] and "nash_conv/kuhn_poker" in results[0]["figures"]
     bot = sparring.evaluate("minimax", ["tic_tac_toe"], games_per_seat=4, opponents=["random", "minimax"], exact=False)
     assert [match["opponent"] for match in bot["matches"]] == ["random", "random", "minimax", "minimax"]
     assert bot["matches"][2]["intervals"]["return"]["mean"] == 0.0
@@ -105,15 +105,15 @@ def test_evaluate_twice_a_run_and_a_bot(run):
 
 
 def test_evaluate_counts_self_plays_attempts_and_the_best_of_several_replies():
-    given = {"games_per_seat": 4, "exact": False}
-    team = sparring.evaluate("searcher", ["wide_search"], opponents=["searcher"], self_plays=3, **given)
+    options = {"games_per_seat": 4, "exact": False}
+    team = sparring.evaluate("searcher", ["wide_search"], opponents=["searcher"], self_plays=3, **options)
     assert [row["plays"] for row in team["self_plays"]] == [3] and team["self_plays"][0]["figures"]["item_f1"]["mean"] == 1.0
     trial = "trial attempts=2 environment='{name: rock_paper_scissors}'"
-    found = sparring.evaluate("random", [trial], opponents=["biased weights='{rock: 3}'"], adaptation=True, **given)
-    assert {len(row["attempts"]) for row in found["adaptation"]} == {2}
+    trial_result = sparring.evaluate("random", [trial], opponents=["biased weights='{rock: 3}'"], adaptation=True, **options)
+    assert {len(row["attempts"]) for row in trial_result["adaptation"]} == {2}
     best = sparring.evaluate("random", ["sudoku"], best_of=64, games_per_seat=4, exact=False)
     assert best["best_of"] == 64 and best["matches"][0]["intervals"]["return"]["mean"] == 1.0
-    plain = sparring.evaluate("random", ["sudoku"], **given)
+    plain = sparring.evaluate("random", ["sudoku"], **options)
     assert not {"best_of", "self_plays", "adaptation"} & plain.keys()
 
 
@@ -150,11 +150,11 @@ def test_play_twice_gives_the_same_plays_in_groups_of_one_start(run):
 def test_loss_twice_by_hand():
     for _ in range(2):
         logprobs = torch.tensor([-1.0, -2.0], requires_grad=True)
-        held = logprobs.detach()
+        old_logprobs = logprobs.detach()
         batch = LossBatch(
             logprobs=logprobs,
-            old_logprobs=held,
-            sampler_logprobs=held,
+            old_logprobs=old_logprobs,
+            sampler_logprobs=old_logprobs,
             advantages=torch.tensor([3.0, -1.0]),
             sequence=torch.tensor([0, 0]),
             turn=torch.tensor([0, 0]),
@@ -197,8 +197,8 @@ def wrong_calls(run):
 
 def test_what_is_wrong_is_one_line(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for name, (call, said) in wrong_calls(run).items():
-        with pytest.raises(SparringError, match=said) as caught:
+    for name, (call, message) in wrong_calls(run).items():
+        with pytest.raises(SparringError, match=message) as caught:
             call()
         assert "\n" not in str(caught.value), name
     assert list(tmp_path.iterdir()) == []
@@ -208,8 +208,8 @@ def test_a_bot_is_no_folder_of_its_name_and_a_mapping_may_extend_a_recipe(tmp_pa
     monkeypatch.chdir(tmp_path)
     (tmp_path / "random").mkdir()
     assert sparring.evaluate("random", ["kuhn_poker"], games_per_seat=2)["agent"] == "random"
-    found = sparring.train({"extends": "kuhn-tiny", "name": "own"}, *QUICK, run=tmp_path / "run")
-    assert (found.config.name, found.config.credit.name) == ("own", "mars")
+    run = sparring.train({"extends": "kuhn-tiny", "name": "own"}, *QUICK, run=tmp_path / "run")
+    assert (run.config.name, run.config.credit.name) == ("own", "mars")
 
 
 def test_an_interrupted_run_says_so_and_is_saved(tmp_path, monkeypatch):

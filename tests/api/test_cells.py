@@ -26,8 +26,8 @@ from sparring.core.errors import LockedError, RunError
 from studies.common.study import QUICK, Study, reproduce
 
 
-def nothing(folder, said, ask):
-    return {"said": said.strip()}
+def nothing(folder, stdout, ask):
+    return {"said": stdout.strip()}
 
 
 def cell(key, *words, measure=nothing):
@@ -36,42 +36,39 @@ def cell(key, *words, measure=nothing):
 
 @pytest.fixture
 def place(monkeypatch, tmp_path):
-    found = Workplace(tmp_path / "study")
-    found.version, found.ran = "0123abc", []
+    workplace = Workplace(tmp_path / "study")
+    workplace.version, workplace.ran = "0123abc", []
 
     def ask(words):
-        found.ran.append(tuple(words))
+        workplace.ran.append(tuple(words))
         return " ".join(words)
 
-    monkeypatch.setattr(found, "run_command", ask)
-    return found
+    monkeypatch.setattr(workplace, "run_command", ask)
+    return workplace
 
 
 def run(place, *cells, watch=lambda line: None, workers=1):
     return run_cells(list(cells), place, workers, watch)
 
 
-# -- one cell
-
-
 def test_a_cell_is_run_once_and_again_only_for_another_command(place):
-    found = run(place, cell("a", "train", "demo"))
-    assert found["a",]["found"] == {"said": "sparring train demo"}
-    assert (found["a",]["command"], found["a",]["commit"]) == ("sparring train demo", "0123abc")
-    assert run(place, cell("a", "train", "demo")) == found and len(place.ran) == 1
+    records = run(place, cell("a", "train", "demo"))
+    assert records["a",]["found"] == {"said": "sparring train demo"}
+    assert (records["a",]["command"], records["a",]["commit"]) == ("sparring train demo", "0123abc")
+    assert run(place, cell("a", "train", "demo")) == records and len(place.ran) == 1
     run(place, cell("a", "train", "demo", "steps=2"))
     assert len(place.ran) == 2
 
 
-def needs(one, *keys):
-    return dataclasses.replace(one, after=tuple((key,) for key in keys))
+def needs(needing, *keys):
+    return dataclasses.replace(needing, after=tuple((key,) for key in keys))
 
 
 def test_cells_begin_after_what_they_need_and_first_where_others_wait(place):
     """Three runs of an hour and their matches: with the matches of a seed right after its run, the last run would have a core for itself."""
     runs = [cell(f"run{seed}", f"run{seed}") for seed in range(3)]
     matches = [needs(cell(f"match{seed}", f"match{seed}"), f"run{seed}") for seed in range(3)]
-    run(place, *(one for pair in zip(runs, matches, strict=True) for one in pair), cell("alone", "alone"))
+    run(place, *(each for pair in zip(runs, matches, strict=True) for each in pair), cell("alone", "alone"))
     assert [words[1] for words in place.ran] == ["run0", "run1", "run2", "match0", "match1", "match2", "alone"]
     run(place, needs(cell("both", "both"), "a", "b"), cell("a", "a"), needs(cell("b", "b"), "a"), cell("c", "c"))
     assert [words[1] for words in place.ran][7:] == ["a", "b", "both", "c"]
@@ -110,13 +107,13 @@ def test_what_needs_a_cell_that_failed_is_not_run_and_the_rest_is_kept(place, mo
 
 
 def test_a_training_run_names_its_place_and_its_command_does_not(place):
-    one = training_cell(("demo", 0), "three games/demo-0", "demo", ["seed=0"], nothing)
-    kept = run(place, one)["demo", 0]
+    training = training_cell(("demo", 0), "three games/demo-0", "demo", ["seed=0"], nothing)
+    record = run(place, training)["demo", 0]
     folder = place.folder / "three-games-demo-0"
     expected = ("sparring", "train", "demo", "seed=0", "--run", str(folder), "--overwrite")
     assert place.ran == [expected]
-    assert kept["command"] == "sparring train demo seed=0"
-    assert json.loads((folder / "cell.json").read_text()) == kept
+    assert record["command"] == "sparring train demo seed=0"
+    assert json.loads((folder / "cell.json").read_text()) == record
 
 
 @pytest.mark.parametrize("text", ["", "[", "[]", "{}", '{"command": "sparring train demo"}'])
@@ -131,22 +128,19 @@ def test_a_run_that_was_stopped_is_no_cell(place):
     folder.mkdir(parents=True)
     (folder / "config.yaml").write_text("steps: 3", encoding="utf-8")
     (folder / "metrics.jsonl").write_text('{"step": 1}\n{"step": 2}\n', encoding="utf-8")
-    one = cell("a", "train", "demo", measure=lambda folder, said, ask: metrics(folder))
+    stopped = cell("a", "train", "demo", measure=lambda folder, stdout, ask: metrics(folder))
     with pytest.raises(RunError, match="stopped after 2 of 3 steps"):
-        run(place, one)
+        run(place, stopped)
     assert not (folder / "cell.json").exists()
     (folder / "metrics.jsonl").write_text('{"step": 3}\n', encoding="utf-8")
-    assert run(place, one)["a",]["found"] == [{"step": 3}]
-
-
-# -- commits
+    assert run(place, stopped)["a",]["found"] == [{"step": 3}]
 
 
 def test_cells_of_several_commits_are_refused(place):
-    kept = [{"commit": "0123abc", "date": "2026-11-21"}, {"commit": "0123abc", "date": "2026-11-22"}]
-    assert origin(kept) == {"commit": "0123abc", "date": "2026-11-22"}
+    records = [{"commit": "0123abc", "date": "2026-11-21"}, {"commit": "0123abc", "date": "2026-11-22"}]
+    assert origin(records) == {"commit": "0123abc", "date": "2026-11-22"}
     with pytest.raises(RunError, match="2 commits: 0123abc, 4567def"):
-        origin([*kept, {"commit": "4567def", "date": "2026-11-22"}])
+        origin([*records, {"commit": "4567def", "date": "2026-11-22"}])
     run(place, cell("a", "train"))
     place.version = "4567def"
     with pytest.raises(RunError, match=r"holds cells of 0123abc, and this code is 4567def.*--folder"):
@@ -162,24 +156,21 @@ def test_without_git_the_version_stands_for_the_commit(monkeypatch, tmp_path):
     assert origin([{"commit": place.version, "date": "2026-11-22"}])["commit"] is None
 
 
-# -- failures and progress
-
-
 def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_stay(tmp_path):
     place, lines = Workplace(tmp_path), []
     good, bad = cell("good", "list", "players"), cell("bad", "list", "slots-that-are-none")
     with pytest.raises(RunError) as raised:
         run(place, bad, good, watch=lines.append, workers=2)
-    said = str(raised.value)
-    assert "1 of 2 cells failed" in said and "`sparring list slots-that-are-none` failed" in said
-    assert "Unknown kind of thing" in said and "the same command" in said
+    message = str(raised.value)
+    assert "1 of 2 cells failed" in message and "`sparring list slots-that-are-none` failed" in message
+    assert "Unknown kind of thing" in message and "the same command" in message
     assert place.stored_record(good) is not None and place.stored_record(bad) is None
     assert any(line.startswith("bad failed: ") for line in lines)
 
 
 def test_failures_and_progress_are_told(place):
     with pytest.raises(RunError, match="cannot be measured: KeyError: 'gone'"):
-        run(place, cell("a", "train", measure=lambda folder, said, ask: {}["gone"]))
+        run(place, cell("a", "train", measure=lambda folder, stdout, ask: {}["gone"]))
     lines = []
     run(place, cell("a", "train"))
     run(place, *(cell(name, "train") for name in "abc"), watch=lines.append)
@@ -210,12 +201,12 @@ def test_what_runs_is_told_where_nothing_was_told_for_long(place, monkeypatch):
 
     monkeypatch.setattr(place, "run_command", slow)
     monkeypatch.setattr(cells_of, "POLL_SECONDS", 0.02)
-    for quiet, told in ((60.0, False), (0.1, True)):
+    for quiet, is_reported in ((60.0, False), (0.1, True)):
         lines = []
         monkeypatch.setattr(cells_of, "QUIET_SECONDS", quiet)
-        run(place, cell(f"a{told}", "train"), cell(f"b{told}", "train"), watch=lines.append, workers=2)
+        run(place, cell(f"a{is_reported}", "train"), cell(f"b{is_reported}", "train"), watch=lines.append, workers=2)
         since = [line for line in lines if line.startswith("After ")]
-        assert bool(since) == told and all(line.endswith(f"seconds: a{told}, b{told}.") for line in since)
+        assert bool(since) == is_reported and all(line.endswith(f"seconds: a{is_reported}, b{is_reported}.") for line in since)
 
 
 SLEEPER = """
@@ -284,9 +275,9 @@ def test_a_command_ends_when_we_are_killed(sleeper, tmp_path):
     assert wait_for(lambda: not is_running(pid))
 
 
-def wait_for(found):
+def wait_for(condition):
     for _ in range(600):
-        if value := found():
+        if value := condition():
             return value
         time.sleep(0.1)
     raise AssertionError("It did not come within a minute.")
@@ -300,9 +291,6 @@ def is_running(pid):
         return False
 
 
-# -- a whole study
-
-
 def small(*names):
     return Study(
         summary="lists",
@@ -311,18 +299,18 @@ def small(*names):
         setting={"names": list(names)},
         quick={"names": list(names[:1])},
         cells=lambda setting: [cell(name, "list", name) for name in setting["names"]],
-        rows=lambda setting, kept: [{"what": name, **one["found"]} for (name,), one in kept.items()],
+        rows=lambda setting, records: [{"what": name, **record["found"]} for (name,), record in records.items()],
     )
 
 
 def test_the_results_of_a_study_say_where_they_come_from(tmp_path):
     study = small("agents", "oracles")
-    found = reproduce(study, study.setting, tmp_path, command="sparring reproduce x", workers=2)
-    assert [row["what"] for row in found["rows"]] == ["agents", "oracles"]
-    assert "mcts" in found["rows"][0]["said"]
-    assert (found["command"], found["setting"]) == ("sparring reproduce x", study.setting)
-    assert {"commit", "date", "machine"} <= found.keys() and "torch" in found["versions"]
-    assert "note" not in found
+    results = reproduce(study, study.setting, tmp_path, command="sparring reproduce x", workers=2)
+    assert [row["what"] for row in results["rows"]] == ["agents", "oracles"]
+    assert "mcts" in results["rows"][0]["said"]
+    assert (results["command"], results["setting"]) == ("sparring reproduce x", study.setting)
+    assert {"commit", "date", "machine"} <= results.keys() and "torch" in results["versions"]
+    assert "note" not in results
     quick = reproduce(study, {"names": ["agents"]}, tmp_path, command="x", quick=True)
     assert quick["setting"] == {"names": ["agents"], "quick": True} and quick["note"] == QUICK
     # as a kill leaves it: one cell is done, of the other there is no result
@@ -330,7 +318,7 @@ def test_the_results_of_a_study_say_where_they_come_from(tmp_path):
     (tmp_path / "oracles" / "cell.json").unlink()
     lines = []
     again = reproduce(study, study.setting, tmp_path, command="sparring reproduce x", watch=lines.append)
-    assert lines[0].startswith("1 of 2 cells are done") and again == {**found, "date": again["date"]}
+    assert lines[0].startswith("1 of 2 cells are done") and again == {**results, "date": again["date"]}
     assert (tmp_path / "agents" / "cell.json").stat().st_mtime_ns == before
 
 

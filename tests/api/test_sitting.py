@@ -26,6 +26,7 @@ from sparring.play.store import EpisodeStore
 from sparring.report.episode_summary import member_line
 from sparring.run.folder import RunFolder
 from sparring.view.play_worker import revealed_end
+from tests.run_with_members import run_of
 
 HOSTILE = "</script><script>hit()</script> \u202egpj.exe \x1b[31m \ud800"
 
@@ -52,7 +53,7 @@ def test_replies_are_taken_to_the_end_and_what_is_no_action_changes_nothing(room
     episode = finished(sitting)
     assert sitting.legal is None and sitting.prompt == ""
     assert episode.agents == (YOU, "bot-cfr") and sum(episode.returns) == 0
-    assert [turn.reply for turn in episode.turns if turn.seat == 0] == [one.reply for one in sitting.past]
+    assert [turn.reply for turn in episode.turns if turn.seat == 0] == [exchange.reply for exchange in sitting.past]
     with pytest.raises(GameError, match="over"):
         sitting.say("bet")
     sitting = sat(room, "tic_tac_toe")
@@ -66,18 +67,18 @@ def test_replies_are_taken_to_the_end_and_what_is_no_action_changes_nothing(room
 
 
 def test_seats_that_move_at_once_do_not_hear_each_other_before(room):
-    heard = []
+    prompts = []
 
     class Watching:
         name, renderer = "watching", None
 
         def act(self, turns):
-            heard.extend(turn.prompt for turn in turns)
+            prompts.extend(turn.prompt for turn in turns)
             return [Reply(text="rock") for _ in turns]
 
     game = room.game("rock_paper_scissors")
     sitting = InteractiveSession(game, 1, Opponent("bot-watching", "watching", Watching()), 0)
-    assert len(heard) == 1 and sitting.pending.seat == 1
+    assert len(prompts) == 1 and sitting.pending.seat == 1
     assert sitting.say("paper") == ""
     assert sitting.episode.returns == (-1.0, 1.0)
     assert {turn.moment for turn in sitting.episode.turns} == {0}
@@ -88,14 +89,14 @@ def test_text_is_taken_whole_or_asked_for_again(room):
     assert sitting.legal is None
     assert sitting.say(HOSTILE) == ""
     assert "says:" in sitting.prompt and sitting.legal is not None
-    said = finished(sitting).turns[0]
-    assert said.reply == HOSTILE.replace("\ud800", "?") and said.event == "ok"
-    sitting, told = sat(room, "tools"), []
+    turn = finished(sitting).turns[0]
+    assert turn.reply == HOSTILE.replace("\ud800", "?") and turn.event == "ok"
+    sitting, prompts = sat(room, "tools"), []
     for _ in range(12):
-        told.append(sitting.prompt)
+        prompts.append(sitting.prompt)
         assert sitting.say(HOSTILE) == ""
-    wrong = [text for text in told if text.startswith("Your reply contained no action.")]
-    assert len(wrong) >= 5 and "was played for you" in sitting.prompt + "".join(told)
+    wrong = [text for text in prompts if text.startswith("Your reply contained no action.")]
+    assert len(wrong) >= 5 and "was played for you" in sitting.prompt + "".join(prompts)
     assert sitting.turn == len(sitting.past) == 12
 
 
@@ -116,10 +117,10 @@ def test_hints_and_the_judgement_are_the_oracles_verdicts(room, name, seat):
         hints.append(sitting.hint(oracle))
         sitting.say(sitting.legal[0])
     episode = sitting.judged(oracle)
-    own = [turn for turn in episode.turns if turn.seat == seat]
-    assert [turn.verdict for turn in own] == hints
+    turns = [turn for turn in episode.turns if turn.seat == seat]
+    assert [turn.verdict for turn in turns] == hints
     assert all(turn.verdict is not None for turn in episode.turns)
-    assert [regret(turn) for turn in own] == [max(hint.values) - hint.values[hint.actions.index(turn.action)] for hint, turn in zip(hints, own, strict=True)]
+    assert [regret(turn) for turn in turns] == [max(hint.values) - hint.values[hint.actions.index(turn.action)] for hint, turn in zip(hints, turns, strict=True)]
     again = judge_episodes([sitting.episode], {name: game}, {name: oracle}, everyone=True)[0]
     assert again == episode
     with pytest.raises(GameError, match="over"):
@@ -132,23 +133,23 @@ def test_a_finished_play_is_stored_and_reads_back_as_it_was_said(room, tmp_path)
         finished(sitting)
         assert keep(tmp_path, sitting.episode) == number
     assert not (tmp_path / "episodes").exists()
-    (step, found) = list(EpisodeStore(tmp_path / "played" / "episodes").episodes())[-1]
-    assert (step, found) == (2, sitting.episode)
-    assert len(replay(from_spec(found.environment), found)) == len(found.turns)
+    (step, stored) = list(EpisodeStore(tmp_path / "played" / "episodes").episodes())[-1]
+    assert (step, stored) == (2, sitting.episode)
+    assert len(replay(from_spec(stored.environment), stored)) == len(stored.turns)
     (tmp_path / "b").mkdir()
     sitting = sat(room, "talk")
     sitting.say(HOSTILE)
     finished(sitting)
     keep(tmp_path / "b", sitting.episode)
-    ((_, found),) = EpisodeStore(tmp_path / "b" / "played" / "episodes").episodes()
-    assert found == sitting.episode and HOSTILE[:-1] in found.turns[0].reply
+    ((_, stored),) = EpisodeStore(tmp_path / "b" / "played" / "episodes").episodes()
+    assert stored == sitting.episode and HOSTILE[:-1] in stored.turns[0].reply
 
 
 @pytest.mark.parametrize("name", ["kuhn_poker", "sealed_auction", "bargain"])
 def test_the_seed_decides_the_play(room, name):
-    one, two, other = (finished(sat(room, name, seed=seed)) for seed in (5, 5, 6))
-    assert one == two
-    assert one.seed != other.seed
+    first, two, other = (finished(sat(room, name, seed=seed)) for seed in (5, 5, 6))
+    assert first == two
+    assert first.seed != other.seed
 
 
 def test_players_that_may_be_asked_for(room):
@@ -199,36 +200,24 @@ def test_the_newest_policy_is_that_of_now(run, monkeypatch):
 
 
 def test_the_answer_of_a_run_sits_opposite(tmp_path):
-    import sparring
-
-    config = {
-        "steps": 2,
-        "threads": 1,
-        "environments": [{"name": "kuhn_poker"}],
-        "rollout": {"games_per_step": 4},
-        "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-        "warmup": {"updates": 0},
-        "evaluation": {"exact": False},
-        "league": {"every": 1, "start": True, "answer": "uniform"},
-    }
-    sparring.train(config, run=tmp_path / "run")
-    sits = Lobby(tmp_path / "run")
+    path, _ = run_of(tmp_path / "run", league={"every": 1, "start": True, "plays": 6, "answer": "uniform"})
+    sits = Lobby(path)
     opposite = sits.opponent(sits.game(None), None)
     assert opposite.label == "mixture of 3 members, step 2"
-    drawn, told = set(), []
+    members, lines = set(), []
     for seed in range(12):
         sitting = InteractiveSession(sits.game(None), 0, opposite, seed)
-        drawn |= set(sitting._agents) - {YOU, opposite.name}
+        members |= set(sitting._agents) - {YOU, opposite.name}
         assert finished(sitting).agents == (YOU, "mixture-answer")
         assert set(sitting.drawn_members) == {"second"} and f"mixture-answer, {sitting.drawn_members['second']}" in sitting._agents
-        told.append(member_line(sitting.drawn_members))
+        lines.append(member_line(sitting.drawn_members))
         record = sitting.record(sitting.episode)  # what is stored names who was drawn
         assert record.agents == (YOU, sitting.drawn_members["second"]) and record.returns == sitting.episode.returns
         assert {turn.agent for turn in record.turns} <= set(record.agents) and record.players[1].kind == "snapshot"
-    assert set(told) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
+    assert set(lines) == {f"Drawn from the mixture for this play: past-00000{step}" for step in range(3)}
     policy = InteractiveSession(sits.game(None), 0, sits.opponent(sits.game(None), "2"), 0)
     assert policy.drawn_members == {} and policy.record(finished(policy)) == policy.episode
-    assert revealed_end(sitting, sitting.episode)["drawn"] == told[-1]
-    assert {name.partition(", ")[2] for name in drawn} == {"past-000000", "past-000001", "past-000002"}
+    assert revealed_end(sitting, sitting.episode)["drawn"] == lines[-1]
+    assert {name.partition(", ")[2] for name in members} == {"past-000000", "past-000001", "past-000002"}
     assert sits.opponent_choices(sits.game(None))[0] == ("policy", "mixture of members, step 2")
     assert sits.opponent(sits.game(None), "2").label == "policy, step 2"

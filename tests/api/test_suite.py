@@ -12,7 +12,7 @@ from sparring.api.suite_evaluation import SuiteEvaluation
 from sparring.api.suite_player import agent_player, run_player
 from sparring.config import resolve
 from sparring.config.recipe import to_yaml
-from sparring.core.errors import CheckpointError, ConfigError, RunError
+from sparring.core.errors import RunError
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.measure.agent_spec import AgentSpec, parse_agent
@@ -20,8 +20,8 @@ from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import enumerate_info_states
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
-from sparring.run.state import RunState
 from sparring.run.warmup import warm_up
+from tests.api.builders import of, plain, written
 
 GAMES = 60  # more than a piece
 FORFEITS = 1  # seat of leduc-mcts whose games end before the opponent, who refuses to play, is asked
@@ -64,22 +64,6 @@ def run(tmp_path_factory):
     return path
 
 
-def written(engine):
-    def write(folder):
-        engine.save(folder)
-        RunState().save(folder)
-
-    return write
-
-
-def of(report, name):
-    return next(row for row in report["rows"] if row["name"] == name)
-
-
-def plain(report):
-    return json.loads(json.dumps(report, allow_nan=False))
-
-
 def test_the_report_has_every_row_and_the_totals(run, suite, tmp_path):
     lines = []
     evaluation = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
@@ -88,11 +72,11 @@ def test_the_report_has_every_row_and_the_totals(run, suite, tmp_path):
     kuhn = of(report, "kuhn-cfr")
     assert kuhn["measured"] and kuhn["trained_by_this_run"] and kuhn["options"] == {"style": "brief"}
     assert [seat["role"] for seat in kuhn["seats"]] == ["first", "second"]
-    for found in (kuhn["overall"], *kuhn["seats"]):
-        assert found["games"] == found["wins"] + found["draws"] + found["losses"]
+    for figures in (kuhn["overall"], *kuhn["seats"]):
+        assert figures["games"] == figures["wins"] + figures["draws"] + figures["losses"]
         for key in ("return", "win", "win_or_draw", "illegal", "score"):
-            assert found[key]["low"] <= found[key]["mean"] <= found[key]["high"]
-        assert found["score"]["mean"] == pytest.approx(25 * (found["return"]["mean"] + 2))
+            assert figures[key]["low"] <= figures[key]["mean"] <= figures[key]["high"]
+        assert figures["score"]["mean"] == pytest.approx(25 * (figures["return"]["mean"] + 2))
     assert kuhn["overall"]["games"] == 2 * GAMES
     hanabi = of(report, "hanabi")
     assert hanabi["seats"] == [] and hanabi["overall"]["games"] == GAMES
@@ -112,11 +96,11 @@ def test_the_starts_of_training_are_made_once_for_rows_and_plays(name, options, 
         checkpoint.save(path, 1, written(LocalEngine(config)), keep=1)
     rows = [{"name": f"row{place}", "game": name, "options": {**options, "bank": 1}, "role": "trained", "kind": "coplay"} for place in (1, 2)]
     (tmp_path / "banked.yaml").write_text(yaml.safe_dump({"rows": [{**row, "games_per_seat": 2, "normalise": [0, 1]} for row in rows]}))
-    kind, made = type(make_game(name, options=options)), []
+    kind, banks = type(make_game(name, options=options)), []
     starts = kind.starts
-    monkeypatch.setattr(kind, "starts", lambda game: made.append(game) or starts(game))
+    monkeypatch.setattr(kind, "starts", lambda game: banks.append(game) or starts(game))
     report = SuiteEvaluation(str(tmp_path / "banked.yaml"), run_player(path, None, None), folder=tmp_path).run(workers=1)
-    assert len(made) == 1 and {row["starts"] for row in report["rows"]} >= {"unseen"}
+    assert len(banks) == 1 and {row["starts"] for row in report["rows"]} >= {"unseen"}
 
 
 def test_exact_rows_are_enumerated_and_what_cannot_be_measured_says_why(run, suite, tmp_path):
@@ -203,10 +187,10 @@ def test_an_interruption_loses_nothing(run, suite, tmp_path, monkeypatch):
 class Pool:
     """Workers in this process: what goes to them and what they answer is JSON, as with processes."""
 
-    asked: ClassVar[list[int]] = []
+    worker_counts: ClassVar[list[int]] = []
 
     def __init__(self, make, settings, workers):
-        self.asked.append(workers)
+        self.worker_counts.append(workers)
         self._play = make(json.loads(json.dumps(settings)))
 
     def __enter__(self):
@@ -225,13 +209,13 @@ def test_the_number_of_workers_changes_nothing(run, suite, tmp_path, monkeypatch
     if not processes:
         monkeypatch.setattr(suite_module, "WorkerPool", Pool)
     games = None if processes else 6
-    one = SuiteEvaluation(suite, run_player(run, None, None), games=games, folder=tmp_path / "one").run(workers=1)
-    two = SuiteEvaluation(suite, run_player(run, None, None), games=games, folder=tmp_path / "two").run(workers=2)
-    assert plain(one) == plain(two)
+    first = SuiteEvaluation(suite, run_player(run, None, None), games=games, folder=tmp_path / "one").run(workers=1)
+    second = SuiteEvaluation(suite, run_player(run, None, None), games=games, folder=tmp_path / "two").run(workers=2)
+    assert plain(first) == plain(second)
     measured = [json.loads((tmp_path / name / "evaluation-small.json").read_text())["measured"] for name in ("one", "two")]
-    rows = [{key: {name: a for name, a in entry["pieces"].items() if "unmeasured" not in a} for key, entry in found.items()} for found in measured]
+    rows = [{key: {name: a for name, a in entry["pieces"].items() if "unmeasured" not in a} for key, entry in results.items()} for results in measured]
     assert rows[0] == rows[1]
-    assert processes or Pool.asked == [2]
+    assert processes or Pool.worker_counts == [2]
 
 
 def test_agents_without_a_run_and_named_opponents_are_told_apart(suite, tmp_path):
@@ -253,13 +237,3 @@ def test_a_damaged_file_is_never_overwritten(suite, tmp_path, text):
     with pytest.raises(RunError, match="--out"):
         SuiteEvaluation(suite, agent_player(parse_agent("random")), folder=tmp_path)
     assert (tmp_path / "evaluation-small.json").read_text() == text
-
-
-def test_who_cannot_be_measured_is_refused(run, tmp_path):
-    for temperature in (0.0, -1.0, float("inf")):
-        with pytest.raises(ConfigError, match="must be above 0"):
-            run_player(run, None, temperature)
-    with pytest.raises(CheckpointError, match="Available steps: 1, 2"):
-        run_player(run, 7, None)
-    with pytest.raises(RunError, match="no run folder"):
-        run_player(tmp_path / "nowhere", None, None)

@@ -42,13 +42,13 @@ def report(player, suite, folder, workers=1):
 def test_each_answer_is_measured_and_kept_apart(run, suite, tmp_path):
     game = make_game("kuhn_poker", options={"style": "brief"})
     config, engine, step = load_run(run, threads=1)
-    found = {}
+    reports = {}
     for answer in ("policy", "average", "last", "nash", "delta_uniform delta=0.99"):
-        found[answer] = report(run_player(run, None, None, answer=answer), suite, tmp_path)  # all in one file
-        wanted = exact_figures(game, load_answer(run, config, engine, step, answer), max_states=1000)
-        assert found[answer]["exact"]["figures"]["nash_conv"] == pytest.approx(wanted["nash_conv/kuhn_poker"])
-    assert found["policy"] == found["average"] and found["policy"] == report(run_player(run, None, None), suite, tmp_path)
-    values = {answer: row["exact"]["figures"]["nash_conv"] for answer, row in found.items() if answer != "average"}
+        reports[answer] = report(run_player(run, None, None, answer=answer), suite, tmp_path)  # all in one file
+        figures = exact_figures(game, load_answer(run, config, engine, step, answer), max_states=1000)
+        assert reports[answer]["exact"]["figures"]["nash_conv"] == pytest.approx(figures["nash_conv/kuhn_poker"])
+    assert reports["policy"] == reports["average"] and reports["policy"] == report(run_player(run, None, None), suite, tmp_path)
+    values = {answer: row["exact"]["figures"]["nash_conv"] for answer, row in reports.items() if answer != "average"}
     assert len(set(values.values())) == 4
 
 

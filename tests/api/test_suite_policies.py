@@ -19,8 +19,8 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
-from sparring.run.state import RunState
 from sparring.run.warmup import warm_up
+from tests.api.builders import written
 
 ROWS = [
     {"name": "kuhn", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 60},
@@ -51,12 +51,7 @@ def run(tmp_path_factory):
     with RunFolder.create(path, to_yaml(config)):
         engine = LocalEngine(config)
         warm_up(config, engine)
-
-        def write(folder):
-            engine.save(folder)
-            RunState().save(folder)
-
-        checkpoint.save(path, 1, write, keep=2)
+        checkpoint.save(path, 1, written(engine), keep=2)
     return path
 
 
@@ -73,9 +68,9 @@ def test_each_policy_sits_in_its_roles_and_one_that_is_named_in_all(run, suite, 
         assert team["kuhn"]["seats"][1 - seat] != alone[name]["kuhn"]["seats"][1 - seat]
     engine = load_run(run, threads=1)[1]
     game = make_game("kuhn_poker", options={"style": "brief"})
-    for found, who in ((team, PUBLISHED), (alone["helper"], PUBLISHED.of("helper"))):
-        wanted = exact_figures(game, engine.agent(who), max_states=1000)
-        assert found["exact"]["figures"]["nash_conv"] == pytest.approx(wanted["nash_conv/kuhn_poker"])
+    for rows, who in ((team, PUBLISHED), (alone["helper"], PUBLISHED.of("helper"))):
+        figures = exact_figures(game, engine.agent(who), max_states=1000)
+        assert rows["exact"]["figures"]["nash_conv"] == pytest.approx(figures["nash_conv/kuhn_poker"])
     assert team["exact"]["figures"]["nash_conv"] != alone["helper"]["exact"]["figures"]["nash_conv"]
 
 
@@ -88,10 +83,10 @@ def test_a_game_whose_roles_nobody_plays_says_so_and_is_measured_with_one_policy
 
 @pytest.mark.slow
 def test_neither_workers_nor_a_second_time_matter_and_the_results_of_policies_are_kept_apart(run, suite, tmp_path):
-    one, two = report(run, suite, tmp_path / "a"), report(run, suite, tmp_path / "b", workers=2)
-    assert one == two == report(run, suite, tmp_path / "a")
+    first, second = report(run, suite, tmp_path / "a"), report(run, suite, tmp_path / "b", workers=2)
+    assert first == second == report(run, suite, tmp_path / "a")
     helper = report(run, suite, tmp_path / "a", "helper")  # in the same file
-    assert helper["kuhn"] != one["kuhn"] and report(run, suite, tmp_path / "a") == one
+    assert helper["kuhn"] != first["kuhn"] and report(run, suite, tmp_path / "a") == first
 
 
 def test_temperatures_are_each_policys_own_unless_one_is_given(run, suite, tmp_path):
@@ -103,15 +98,15 @@ def test_temperatures_are_each_policys_own_unless_one_is_given(run, suite, tmp_p
 def test_the_command_takes_a_policy_with_and_without_a_suite(run, suite, tmp_path):
     with pytest.raises(UnknownNameError, match="helpr"):
         run_player(run, None, None, "helpr")
-    said = {}
+    figures = {}
     for name in (None, "leader", "helper"):
         options = [] if name is None else ["--policy", name]
-        found = CliRunner().invoke(app, ["evaluate", str(run), "--games", "10", "--json", "--oracle", "none", *options])
-        assert found.exit_code == 0, found.output
-        said[name] = json.loads(found.stdout)["figures"]["nash_conv/kuhn_poker"]
-    assert len({*said.values()}) == 3
-    found = CliRunner().invoke(app, ["evaluate", str(run), "--suite", suite, "--json", "--out", str(tmp_path), "--games", "2", "--policy", "helper"])
-    assert found.exit_code == 0 and json.loads(found.stdout)["player"]["policy"] == "helper"
+        outcome = CliRunner().invoke(app, ["evaluate", str(run), "--games", "10", "--json", "--oracle", "none", *options])
+        assert outcome.exit_code == 0, outcome.output
+        figures[name] = json.loads(outcome.stdout)["figures"]["nash_conv/kuhn_poker"]
+    assert len({*figures.values()}) == 3
+    outcome = CliRunner().invoke(app, ["evaluate", str(run), "--suite", suite, "--json", "--out", str(tmp_path), "--games", "2", "--policy", "helper"])
+    assert outcome.exit_code == 0 and json.loads(outcome.stdout)["player"]["policy"] == "helper"
     for wrong in (["--policy", "helpr"], ["--policy", "helper", "--league"]):
-        found = CliRunner().invoke(app, ["evaluate", str(run), "--games", "2", *wrong])
-        assert found.exit_code != 0 and isinstance(found.exception, Exception)
+        outcome = CliRunner().invoke(app, ["evaluate", str(run), "--games", "2", *wrong])
+        assert outcome.exit_code != 0 and isinstance(outcome.exception, Exception)

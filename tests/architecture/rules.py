@@ -25,7 +25,7 @@ PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve"}
 UNSAFE = {"eval", "exec", "torch.load", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 OPENSPIEL = re.compile(r"pyspiel|open_spiel|\.spiel", re.IGNORECASE)
-GAMES = ("Game", "Banked", "FillIn")  # classes of games over OpenSpiel
+GAMES = ("Game", "BankGame", "FillIn")  # classes of games over OpenSpiel
 METHOD_SLOTS = ("credit", "losses", "rewards", "selection")
 
 
@@ -84,35 +84,35 @@ def games_named(path, source):
     return [f"line {line}: {module}" for module, line in froms if module == "sparring.environments.openspiel.base"]
 
 
-def layering(own, source):
+def layering(module_name, source):
     """Return the imports of a module, named as ``methods.credit.mars``, that the order forbids."""
-    package = own.partition(".")[0]
-    with_torch = within(own, TORCH_PACKAGES) and not within(own, NO_TORCH)
-    unknown = tuple(name for user, names in SEPARATE.items() if within(own, (user,)) for name in names)
+    package = module_name.partition(".")[0]
+    with_torch = within(module_name, TORCH_PACKAGES) and not within(module_name, NO_TORCH)
+    unknown = tuple(name for user, names in SEPARATE.items() if within(module_name, (user,)) for name in names)
     tree = parsed(source)
     relative = (node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.level)
-    found = [f"line {node.lineno}: relative import; write from sparring..." for node in relative]
+    breaches = [f"line {node.lineno}: relative import; write from sparring..." for node in relative]
     for module, line in imports(tree):
         parts = module.split(".")
         if parts[0] == "torch" and not with_torch:
-            found.append(f"line {line}: torch in {own}")
+            breaches.append(f"line {line}: torch in {module_name}")
         if parts[0] != "sparring" or len(parts) < 2 or parts[1] not in ORDER:
             continue
         if ORDER.index(parts[1]) > ORDER.index(package):
-            found.append(f"line {line}: {package} imports {parts[1]}, which comes after it")
+            breaches.append(f"line {line}: {package} imports {parts[1]}, which comes after it")
         if within(".".join(parts[1:]), unknown):
-            found.append(f"line {line}: {own} must not know {'.'.join(parts[1:])}")
-    return list(dict.fromkeys(found))
+            breaches.append(f"line {line}: {module_name} must not know {'.'.join(parts[1:])}")
+    return list(dict.fromkeys(breaches))
 
 
 def machinery(source):
     """Return what a module of mathematics imports besides mathematics."""
-    found = []
+    breaches = []
     for module, line in imports(parsed(source)):
-        top, own = module.split(".")[0], module.startswith(MATHEMATICS_OWN)
-        if not (own if top == "sparring" else top in MATHEMATICS):
-            found.append(f"line {line}: ops imports {module}, which is no mathematics")
-    return found
+        top, is_ours = module.split(".")[0], module.startswith(MATHEMATICS_OWN)
+        if not (is_ours if top == "sparring" else top in MATHEMATICS):
+            breaches.append(f"line {line}: ops imports {module}, which is no mathematics")
+    return breaches
 
 
 def functions(tree):
@@ -129,7 +129,7 @@ def length(node):
 def documented_methods(sources):
     """Return the names of the methods that the classes of some sources document."""
     classes = [node for source in sources for node in ast.walk(parsed(source)) if isinstance(node, ast.ClassDef)]
-    return {node.name for one in classes for node in one.body if isinstance(node, FUNCTION) and ast.get_docstring(node) is not None}
+    return {node.name for scope in classes for node in scope.body if isinstance(node, FUNCTION) and ast.get_docstring(node) is not None}
 
 
 def undocumented(source, interface=frozenset()):
@@ -137,36 +137,36 @@ def undocumented(source, interface=frozenset()):
 
     A method named in ``interface``, which says what such methods give, needs no docstring of its own.
     """
-    tree, found = parsed(source), []
+    tree, missing = parsed(source), []
     if ast.get_docstring(tree) is None and tree.body:
-        found.append("module has no docstring")
+        missing.append("module has no docstring")
     scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))]
     for scope in scopes:
         for node in scope.body:
             if not isinstance(node, FUNCTION | ast.ClassDef) or node.name.startswith("_"):
                 continue
             if ast.get_docstring(node) is None and (scope is tree or node.name not in interface):
-                found.append(f"line {node.lineno}: {node.name} has no docstring")
+                missing.append(f"line {node.lineno}: {node.name} has no docstring")
             if isinstance(node, FUNCTION):
                 starred = [argument for argument in (node.args.vararg, node.args.kwarg) if argument is not None]
                 arguments = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs, *starred]
                 bare = [a.arg for a in arguments if a.annotation is None and a.arg not in ("self", "cls")]
                 if bare or node.returns is None:
-                    found.append(f"line {node.lineno}: {node.name} lacks annotations {bare}")
-    return found
+                    missing.append(f"line {node.lineno}: {node.name} lacks annotations {bare}")
+    return missing
 
 
 def aliases(tree):
     """Return local name -> full dotted name of everything imported."""
-    found = {}
+    names = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 first = alias.name.split(".")[0]
-                found[alias.asname or first] = alias.name if alias.asname else first
+                names[alias.asname or first] = alias.name if alias.asname else first
         elif isinstance(node, ast.ImportFrom) and node.module:
-            found.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
-    return found
+            names.update({alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names})
+    return names
 
 
 def full_name(function, known):
@@ -175,34 +175,34 @@ def full_name(function, known):
     return known.get(head, {"np": "numpy", "nn": "torch.nn"}.get(head, head)) + dot + tail
 
 
-def sins(own, source):
+def sins(module_name, source):
     """Return what is refused on sight."""
-    tree, found = parsed(source), []
+    tree, breaches = parsed(source), []
     known = aliases(tree)
-    found += [f"line {line}: unsafe import {module}" for module, line in imports(tree) if module.split(".")[0] in PICKLES]
+    breaches += [f"line {line}: unsafe import {module}" for module, line in imports(tree) if module.split(".")[0] in PICKLES]
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler) and node.type is None:
-            found.append(f"line {node.lineno}: bare except")
+            breaches.append(f"line {node.lineno}: bare except")
         if isinstance(node, FUNCTION | ast.Lambda):
-            found += [f"line {node.lineno}: mutable default" for value in (*node.args.defaults, *node.args.kw_defaults) if mutable(value)]
+            breaches += [f"line {node.lineno}: mutable default" for value in (*node.args.defaults, *node.args.kw_defaults) if mutable(value)]
         if isinstance(node, ast.Call):
-            found += [f"line {node.lineno}: {sin}" for sin in sins_of_call(own, full_name(node.func, known), node)]
-    return found
+            breaches += [f"line {node.lineno}: {sin}" for sin in sins_of_call(module_name, full_name(node.func, known), node)]
+    return breaches
 
 
 def mutable(value):
     """Return whether a default is an object that calls would share and could change."""
-    made = isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "dict", "set", "bytearray", "defaultdict")
-    return made or isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
+    is_constructor = isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "dict", "set", "bytearray", "defaultdict")
+    return is_constructor or isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
 
 
-def sins_of_call(own, called, node):
+def sins_of_call(module_name, called, node):
     """Return what is refused about one call."""
     keywords = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
     head, _, tail = called.rpartition(".")
-    if called in ("print", "sys.stdout.write", "sys.stderr.write") and not within(own, ("cli",)):
+    if called in ("print", "sys.stdout.write", "sys.stderr.write") and not within(module_name, ("cli",)):
         yield f"{called} outside cli"
-    if own != "core.rng" and called.startswith(("random.", "numpy.random.")):
+    if module_name != "core.rng" and called.startswith(("random.", "numpy.random.")):
         yield f"global generator {called}"
     torch_draws = (head == "torch" and tail in TORCH_RNG) or tail in IN_PLACE_RNG or (head == "torch.nn.init" and tail not in FIXED_INIT)
     if torch_draws and "generator" not in keywords:
@@ -218,12 +218,12 @@ def named_methods(source, names):
     """Return string literals and imports that name a plug-in: the loop must not know any method."""
     tree, docstrings = parsed(source), set()
     plugins = {f"sparring.methods.{slot}.{name}" for slot in METHOD_SLOTS for name in names}
-    found = [f"line {line}: imports {module}" for module, line in imports(tree) if module in plugins]
+    breaches = [f"line {line}: imports {module}" for module, line in imports(tree) if module in plugins]
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | FUNCTION) and node.body and isinstance(node.body[0], ast.Expr):
             docstrings.add(id(node.body[0].value))
     strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docstrings)
-    return found + [f"line {node.lineno}: {node.value!r}" for node in strings if node.value in names]
+    return breaches + [f"line {node.lineno}: {node.value!r}" for node in strings if node.value in names]
 
 
 def openspiel_named(path, text):
@@ -233,4 +233,41 @@ def openspiel_named(path, text):
     """
     if path.startswith("environments/openspiel/"):
         return []
-    return [f"line {number}: {found[0]}" for number, line in enumerate(text.splitlines(), 1) if (found := OPENSPIEL.search(line))]
+    return [f"line {number}: {match[0]}" for number, line in enumerate(text.splitlines(), 1) if (match := OPENSPIEL.search(line))]
+
+
+VAGUE = "found one own said told kept given asked shown met held made stood heard drawn paid wanted begun"
+VAGUE_CLASSES = (
+    "Asked Began Begun Came Compared Ended Found Gathered Heard Held Joined Kept Learned Met Opened Placed Rated Refused "
+    "Routed Said Seated Seen Served Shown Sought Spent Spoken Stopped Stored Taken Told Wanted Ahead Alone Aside Here "
+    "Elsewhere Together Whole After"
+)
+PARTICIPLES, NO_CLASS = set(VAGUE.split()), set(VAGUE_CLASSES.split())
+FRAGMENT = re.compile(r"(?:[.:)]\s+|\n\s*\n\s*)(It|They|Whose|Of|Its|Which)\b")
+
+
+def vague_names(source, allowed=frozenset()):
+    """Return the variables, parameters and classes that are named by what was done to them.
+
+    ``left`` needs a ``right`` or a ``top`` in its module. ``allowed`` holds names of options.
+    """
+    names, tree = [], parsed(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name.strip("_") in NO_CLASS:
+            names.append((node.lineno, node.name))
+        elif isinstance(node, ast.arg):
+            names.append((node.lineno, node.arg))
+        elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.append((node.lineno, node.id))
+        elif isinstance(node, ast.ExceptHandler | ast.MatchAs) and node.name:
+            names.append((node.lineno, node.name))
+    sides = {name.strip("_") for _, name in names}
+    refused = (PARTICIPLES | NO_CLASS | (set() if sides & {"right", "top"} else {"left"})) - allowed
+    return [f"line {line}: {name}" for line, name in sorted(names) if name.strip("_") in refused]
+
+
+def fragments(source):
+    """Return the lines of docstrings whose second sentence is a part of the first or leans on it."""
+    scopes = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.Module | ast.ClassDef | FUNCTION))
+    texts = ((getattr(node, "lineno", 1), (ast.get_docstring(node) or "").partition("\nArgs:")[0]) for node in scopes)
+    return [f"line {line}: ... {match[1]}" for line, text in texts if (match := FRAGMENT.search(text))]

@@ -10,7 +10,6 @@ from tests.cases import every_case
 
 
 def reported(check, **others):
-    """Return the lines of the failure."""
     with pytest.raises(pytest.fail.Exception) as failure:
         check(**others)
     return str(failure.value).splitlines()

@@ -51,7 +51,6 @@ LISTED = "# listed\n2.30 test_it.py::test_that_is_listed\n2.30 test_it.py::test_
 
 
 def output_of(folder, *options, **environment):
-    """Run the tests of a folder; return what pytest printed."""
     command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--import-mode=importlib", *options, "."]
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path, **environment}, capture_output=True, text=True)

@@ -26,27 +26,15 @@ def test_is_known_to_fail():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("forbidden", "failed"), [("1", {"test_a.py::test_skips", "test_b.py"}), ("", set())]
-)
+@pytest.mark.parametrize(("forbidden", "failed"), [("1", {"test_a.py::test_skips", "test_b.py"}), ("", set())])
 def test_a_skip_fails_where_it_is_forbidden(tmp_path, forbidden, failed):
     shutil.copy(CONFTEST, tmp_path)
     (tmp_path / "test_a.py").write_text(TESTS)
     (tmp_path / "test_b.py").write_text("import pytest\npytest.importorskip('no_such_package')\n")
-    command = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "-rfE",
-        "--import-mode=importlib",
-        "--continue-on-collection-errors",
-        str(tmp_path),
-    ]
+    options = ["-q", "-rfE", "--import-mode=importlib", "--continue-on-collection-errors"]
+    command = [sys.executable, "-m", "pytest", *options, str(tmp_path)]
     environment = {**os.environ, "SPARRING_NO_SKIPS": forbidden}
     done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
-    lines = [
-        line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))
-    ]
-    assert set(lines) == failed, done.stdout
+    names = {line.split()[1] for line in done.stdout.splitlines() if line.startswith(("FAILED", "ERROR"))}
+    assert names == failed, done.stdout
     assert (done.returncode == 0) == (not forbidden)

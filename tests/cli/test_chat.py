@@ -4,14 +4,13 @@ import json
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from sparring import cli
 from sparring.config import resolve
 from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.core.errors import ConfigError
 from sparring.engine.plan import process_memory
 from sparring.models.load import load_language_model
+from tests.cli.builders import call, succeed
 
 CONFIG = """
 steps: 2
@@ -27,9 +26,7 @@ threads: 1
 
 
 def sparring(*arguments):
-    outcome = CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
-    assert outcome.exit_code == 0, outcome.output + repr(outcome.exception)
-    return outcome.stdout
+    return succeed(*arguments).stdout
 
 
 @pytest.fixture
@@ -99,16 +96,14 @@ def test_the_plan_counts_parameters_and_says_how_the_model_speaks(recipe, chat_f
 
 @pytest.mark.parametrize("device", ["cuda:77", "abacus"])
 def test_a_device_that_is_not_there_is_named(recipe, tmp_path, device):
-    outcome = CliRunner().invoke(cli.app, ["train", str(recipe("false")), f"model.device={device}", "--run", str(tmp_path / "run")])
+    outcome = call("train", recipe("false"), f"model.device={device}", "--run", tmp_path / "run")
     assert isinstance(outcome.exception, ConfigError) and "model.device=auto" in str(outcome.exception)
 
 
 def test_thoughts_leave_exact_evaluation_out_and_say_so(recipe, tmp_path):
     path, thinking = recipe("false"), "renderer={name: chat, answer: tagged, thinking: true, history: strip}"
-    outcome = CliRunner().invoke(cli.app, ["train", str(path), thinking, "--run", str(tmp_path / "run")])
-    assert outcome.exit_code == 0, outcome.output
+    outcome = succeed("train", path, thinking, "--run", tmp_path / "run")
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert len(rows) == 2 and not any("nash_conv/kuhn_poker" in row for row in rows)
     assert "renderer.thinking" in outcome.output
-    figures = CliRunner().invoke(cli.app, ["evaluate", str(tmp_path / "run"), "--games", "2", "--opponent", "random"])
-    assert figures.exit_code == 0, figures.output
+    succeed("evaluate", tmp_path / "run", "--games", 2, "--opponent", "random")

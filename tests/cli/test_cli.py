@@ -10,26 +10,20 @@ import time
 import pytest
 import yaml
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from typer.testing import CliRunner
 
 from sparring import cli
 from sparring.config import resolve
 from sparring.core.errors import SparringError
+from tests.cli.builders import assert_refused, call, succeed
 
 QUICK = ["steps=3", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "evaluation.every=2"]
 QUICK += ["checkpoint.every=2", "threads=1"]
 
 
-def call(*arguments, text=None):
-    """Return the outcome of a command; SparringErrors are what main() turns into one line."""
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=text)
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("cli") / "run"
-    outcome = call("train", "kuhn-tiny", *QUICK, "--run", path, "--json")
-    assert outcome.exit_code == 0, outcome.output
+    succeed("train", "kuhn-tiny", *QUICK, "--run", path, "--json")
     return path
 
 
@@ -49,37 +43,35 @@ def test_training_ends_with_json_and_errors_with_exit_code_two(tmp_path, monkeyp
 def test_a_run_folder_has_everything_and_its_configuration_runs_verbatim(trained, tmp_path):
     for name in ("config.yaml", "metrics.jsonl", "timing.jsonl", "tensorboard", "checkpoints", "report.html"):
         assert (trained / name).exists(), name
-    outcome = call("train", trained / "config.yaml", "--run", tmp_path / "again")
-    assert outcome.exit_code == 0, outcome.output
+    succeed("train", trained / "config.yaml", "--run", tmp_path / "again")
     assert (tmp_path / "again" / "metrics.jsonl").read_bytes() == (trained / "metrics.jsonl").read_bytes()
 
 
 def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
     outcome = call("train", "kuhn-tiny", "seed=3", "--dry-run", "--run", tmp_path / "run")
-    found = yaml.safe_load(outcome.stdout)
-    assert found["plan"]["games_in_all"] == 450 * 1024
-    assert found["plan"]["time"].endswith("write: sparring train RECIPE steps=3")
+    printed = yaml.safe_load(outcome.stdout)
+    assert printed["plan"]["games_in_all"] == 450 * 1024
+    assert printed["plan"]["time"].endswith("write: sparring train RECIPE steps=3")
     assert not (tmp_path / "run").exists()
     as_json = json.loads(call("train", "kuhn-tiny", "seed=3", "--dry-run", "--json", "--run", tmp_path / "run").stdout)
     assert resolve(as_json["configuration"]).seed == 3
-    assert as_json["plan"]["updates"] == found["plan"]["updates"] and found.keys() == {"plan"}
+    assert as_json["plan"]["updates"] == printed["plan"]["updates"] and printed.keys() == {"plan"}
 
 
-@pytest.mark.parametrize("own", ["league.answer=nash", "matchmaker.name=meta_strategy", "league.learners={main: {matchmaker: {name: meta_strategy}}}"])
-def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, own):
-    three = ["environments=[{name: kuhn_poker, options: {players: 3}}]", "league.every=20", own]
+@pytest.mark.parametrize("override", ["league.answer=nash", "matchmaker.name=meta_strategy", "league.learners={main: {matchmaker: {name: meta_strategy}}}"])
+def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, override):
+    three = ["environments=[{name: kuhn_poker, options: {players: 3}}]", "league.every=20", override]
     for how in (["--dry-run"], ["--run", tmp_path / "run"]):
         outcome = call("train", "kuhn-tiny", *three, *how)
         assert isinstance(outcome.exception, SparringError) and "is for two teams, and 'kuhn_poker' has 3" in str(outcome.exception)
-    assert own.partition("=")[0].removesuffix(".name") in str(outcome.exception) and not (tmp_path / "run").exists()
+    assert override.partition("=")[0].removesuffix(".name") in str(outcome.exception) and not (tmp_path / "run").exists()
 
 
 def test_a_dry_run_refuses_and_resuming_goes_on_without_a_recipe(trained):
     outcome = call("train", "kuhn-tiny", "model.name=qwen3-0.6b", "--dry-run")
     assert isinstance(outcome.exception, SparringError) and "Unknown model 'qwen3-0.6b'" in str(outcome.exception)
     assert "Did you mean the Hugging Face id Qwen/Qwen3-0.6B?" in str(outcome.exception)
-    outcome = call("train", "--run", trained, "--resume", "steps=4")
-    assert outcome.exit_code == 0, outcome.output
+    outcome = succeed("train", "--run", trained, "--resume", "steps=4")
     assert "Done: 4 steps" in outcome.stdout
     assert "Both take the EMA weights (learner.average); with --answer last, the live weights." in outcome.stdout
 
@@ -102,14 +94,8 @@ def test_dry_run_says_who_plays_and_who_learns():
     [
         (["train", "khun-tiny"], "Did you mean 'kuhn-tiny'"),
         (["train"], "Name a recipe"),
-        (["train", "kuhn-tiny", "lerner.epochs=2"], "Did you mean 'learner'"),
-        (["train", "kuhn-tiny", "learner.epoch=2"], "Did you mean 'epochs'"),
-        (["train", "kuhn-tiny", "learner.epochs=two"], "learner.epochs"),
         (["train", "kuhn-tiny", "credit.name=marz"], "Did you mean 'mars'"),
-        (["train", "kuhn-tiny", "credit.gama=1"], "Did you mean 'gamma'"),
         (["train", "kuhn-tiny", "credit.gamma=high"], "option 'gamma'"),
-        (["train", "kuhn-tiny", "losses.5.weight=1"], "not an index"),
-        (["train", "kuhn-tiny", "seed"], "must look like"),
         (["train", "kuhn-tiny", "rollout.group_size=5"], "must divide"),
         (["train", "kuhn-tiny", "environments.0.name=khun_poker", "--run", "{tmp}/x"], "kuhn_poker"),
         (["train", "kuhn-tiny", "environments.0.illegal.rule=forfiet", "--run", "{tmp}/x"], "forfeit"),
@@ -125,10 +111,7 @@ def test_dry_run_says_who_plays_and_who_learns():
 )
 def test_bad_input_gets_one_clear_line(arguments, message, tmp_path):
     (tmp_path / "something").write_text("")
-    outcome = call(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
-    assert isinstance(outcome.exception, SparringError), outcome.output
-    assert message in str(outcome.exception)
-    assert "\n" not in str(outcome.exception)
+    assert_refused(call(*(argument.replace("{tmp}", str(tmp_path)) for argument in arguments)), message)
 
 
 def test_a_run_is_not_overwritten_or_resumed_otherwise_by_accident(trained):
@@ -139,8 +122,7 @@ def test_a_run_is_not_overwritten_or_resumed_otherwise_by_accident(trained):
 
 
 def test_evaluate_measures(trained):
-    outcome = call("evaluate", trained, "--games", 20, "--opponent", "random", "--opponent", "cfr", "--json")
-    assert outcome.exit_code == 0, outcome.output
+    outcome = succeed("evaluate", trained, "--games", 20, "--opponent", "random", "--opponent", "cfr", "--json")
     result = json.loads(outcome.stdout)
     assert {row["opponent"] for row in result["matches"]} == {"random", "cfr"}
     assert {row["role"] for row in result["matches"]} == {"first", "second"}
@@ -148,8 +130,8 @@ def test_evaluate_measures(trained):
     assert 0 <= low < high <= 1
     assert result["figures"]["nash_conv/kuhn_poker"] > 0
     assert result["weights"] == "EMA weights"
-    shown = call("evaluate", trained, "--games", 4, "--no-exact").stdout
-    assert "random" in shown and ", EMA weights." in shown
+    stdout = call("evaluate", trained, "--games", 4, "--no-exact").stdout
+    assert "random" in stdout and ", EMA weights." in stdout
 
 
 def test_evaluate_binds_seeds_rates_the_league_and_says_whose_weights(trained):
@@ -164,20 +146,12 @@ def test_evaluate_binds_seeds_rates_the_league_and_says_whose_weights(trained):
 
 
 def test_a_chart_and_a_model_are_had_as_files(trained, tmp_path):
-    assert call("report", trained, "--svg", tmp_path / "chart.svg").exit_code == 0
+    succeed("report", trained, "--svg", tmp_path / "chart.svg")
     assert "nash_conv/kuhn_poker" in (tmp_path / "chart.svg").read_text()
-    outcome = call("export", trained, tmp_path / "model")
-    assert outcome.exit_code == 0, outcome.output
+    succeed("export", trained, tmp_path / "model")
     model, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path / "model"), AutoTokenizer.from_pretrained(tmp_path / "model")
     assert model.config.vocab_size == len(tokenizer)
     assert "not an empty folder" in str(call("export", trained, tmp_path / "model").exception)
-
-
-@pytest.mark.parametrize("what", ["environments", "methods", "recipes", "suites", "credit", "losses"])
-def test_lists(what):
-    rows = json.loads(call("list", what, "--json").stdout)
-    assert rows and all(row["summary"] for row in rows), rows
-    assert rows[0]["name"] in call("list", what).stdout
 
 
 @pytest.mark.parametrize("name", ["mars", "ppo_clip", "kuhn_poker", "demo", "legal_rate", "nash_conv/kuhn_poker", "mixed"])
@@ -194,9 +168,9 @@ def test_doctor_and_narrow_terminals_wrap_names_and_cut_none(monkeypatch):
 
     monkeypatch.setattr(PlainConsole, "is_terminal", True)
     monkeypatch.setenv("COLUMNS", "60")
-    shown = call("list", "recipes").stdout
-    assert "…" not in shown
-    names = "".join(line.split("│")[1].strip() for line in shown.splitlines() if "│" in line)
+    stdout = call("list", "recipes").stdout
+    assert "…" not in stdout
+    names = "".join(line.split("│")[1].strip() for line in stdout.splitlines() if "│" in line)
     assert "vpr/minesweeper-tiny-released" in names
 
 
@@ -230,8 +204,8 @@ def test_the_version_is_that_of_the_package_and_the_citation():
     assert "Apache License" in (root / "LICENSE").read_text()
 
 
-@pytest.mark.parametrize("what", ["recipes", "environments", "credit"])
+@pytest.mark.parametrize("what", ["environments", "methods", "recipes", "suites", "credit", "losses"])
 def test_a_piped_list_has_a_line_each_with_whole_names(what):
     rows = json.loads(call("list", what, "--json").stdout)
     lines = [line.split("\t") for line in call("list", what).stdout.splitlines()]
-    assert lines == [[row["name"], row["kind"], row["summary"]] for row in rows]
+    assert lines == [[row["name"], row["kind"], row["summary"]] for row in rows] != [] and all(row["summary"] for row in rows)

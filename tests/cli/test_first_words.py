@@ -11,10 +11,8 @@ import sys
 from importlib import import_module
 
 import pytest
-from typer.testing import CliRunner
 
 from sparring import cli
-from sparring.cli import app
 from sparring.cli.verbs import FUNCTIONS, GROUPS, VERBS, command_of, message_of
 from sparring.config import resolve
 from sparring.config.plugins.registry import FIELD_NAMES
@@ -23,10 +21,11 @@ from sparring.core import files
 from sparring.core.errors import ConfigError, RunError, SparringError, nearest
 from sparring.core.files import disk_error, disk_errors
 from sparring.report.explanations import entries, explanation
+from tests.cli.builders import call, succeed
 
 
 def refusal(*words):
-    outcome = CliRunner().invoke(cli.app, list(words))
+    outcome = call(*words)
     assert isinstance(outcome.exception, SparringError), outcome.output
     return str(outcome.exception)
 
@@ -46,8 +45,8 @@ def refusal(*words):
     ],
 )
 def test_training_says_what_to_write(words, advice, tmp_path):
-    said = refusal("train", *words, "--run", str(tmp_path / "run"))
-    assert advice in said and len(said) < 900
+    message = refusal("train", *words, "--run", str(tmp_path / "run"))
+    assert advice in message and len(message) < 900
 
 
 @pytest.mark.parametrize(
@@ -62,8 +61,8 @@ def test_training_says_what_to_write(words, advice, tmp_path):
     ],
 )
 def test_what_was_removed_says_what_to_write_instead(words, advice):
-    said = refusal(*words)
-    assert advice in said and "\n" not in said
+    message = refusal(*words)
+    assert advice in message and "\n" not in message
 
 
 def test_an_environment_and_the_folder_of_a_run_are_told_apart(tmp_path, monkeypatch):
@@ -73,23 +72,15 @@ def test_an_environment_and_the_folder_of_a_run_are_told_apart(tmp_path, monkeyp
     assert "sparring play --environment kuhn_poker" in refusal("play", "kuhn_poker")
 
 
-@pytest.mark.parametrize(
-    ("recipe", "advice"),
-    [
+def test_a_wrong_file_says_how_to_mend_it(tmp_path):
+    path = tmp_path / "mine.yaml"
+    for recipe, advice in (
         ("extends: kuhn-tiny\n  steps: 3\n", "begin in the same column"),
         ("steps: 3\n", "environments: a recipe names its environments; begin it with the line extends: kuhn-tiny"),
-    ],
-)
-def test_a_wrong_file_says_how_to_mend_it(recipe, advice, tmp_path):
-    path = tmp_path / "mine.yaml"
-    path.write_text(recipe)
-    with pytest.raises(ConfigError, match=advice):
-        resolve(load_recipe(str(path)))
-
-
-@pytest.mark.parametrize("name", ["ppo", "PPO", "a2c", "actor_critic", "reinforce", "dapo", "dr_grpo"])
-def test_algorithms_under_other_names_are_explained(name):
-    assert "credit" in explanation(name)
+    ):
+        path.write_text(recipe)
+        with pytest.raises(ConfigError, match=advice):
+            resolve(load_recipe(str(path)))
 
 
 @pytest.mark.parametrize("name", ["ppo", "a2c", "reinforce", "dapo", "dr_grpo"])
@@ -97,20 +88,21 @@ def test_what_is_advised_for_an_algorithm_is_a_configuration(name):
     words = [word.rstrip(".") for word in shlex.split(FIELD_NAMES[name].partition(";")[0]) if "=" in word]
     assert words[0].startswith("credit")
     resolve(apply_overrides(load_recipe("kuhn-tiny"), words))
+    assert "credit" in explanation(name) and "credit" in explanation(name.upper())
 
 
 def test_names_that_begin_alike_come_first_and_verbs_are_answered_by_the_nearest():
     assert nearest("kuhn", ["urn", "kuhn_poker", "kuhn_rounds", "run"])[0] == "kuhn_poker"
     assert nearest("", ["urn"]) == []
     assert [row["name"] for row in entries("recipes")][:3] == ["demo", "kuhn-tiny", "tictactoe-tiny"]
-    found = CliRunner().invoke(app, ["lst"])
-    assert found.exit_code == 2 and "Did you mean 'list'?" in found.output
+    outcome = call("lst")
+    assert outcome.exit_code == 2 and "Did you mean 'list'?" in outcome.output
 
 
 def test_a_run_is_planned_and_measured_as_its_configuration_says():
-    text = CliRunner().invoke(cli.app, ["train", "kuhn-tiny", "--dry-run"]).stdout
+    text = call("train", "kuhn-tiny", "--dry-run").stdout
     assert "updates:" in text and "learning_rate" not in text and "add --json" in text
-    whole = CliRunner().invoke(cli.app, ["train", "kuhn-tiny", "--dry-run", "--json"]).stdout
+    whole = call("train", "kuhn-tiny", "--dry-run", "--json").stdout
     assert '"plan"' in whole and '"learning_rate"' in whole
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), ["evaluation.every=20"])).evaluation
     assert [step for step in range(1, 46) if config.is_due(step, 45)] == [1, 20, 40, 45]
@@ -143,15 +135,10 @@ LONG = "n" * 300
 COMMAND = [sys.executable, "-c", "from sparring.cli import main; main()"]
 
 
-def call(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
-
-
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
     path = tmp_path_factory.mktemp("failing") / "run"
-    outcome = call("train", "kuhn-tiny", *QUICK, "--run", path)
-    assert outcome.exit_code == 0, outcome.output
+    succeed("train", "kuhn-tiny", *QUICK, "--run", path)
     return path
 
 
@@ -159,28 +146,21 @@ def trained(tmp_path_factory):
     ("arguments", "words"),
     [
         (["report", "{run}", "--svg", "{tmp}/x/y/z.svg"], ["x/y/z.svg", "No such file"]),
-        (["report", "{run}", "--svg", "{tmp}/file/z.svg"], ["file/z.svg", "Not a directory"]),
         (["report", "{run}", "--svg", "{tmp}"], ["directory"]),
-        (["report", "{run}", "--svg", "{tmp}/" + LONG], ["too long"]),
         (["report", "{tmp}/" + LONG], ["too long"]),
         (["train", "kuhn-tiny", *QUICK, "--run", "/proc/x"], ["/proc/x"]),
         (["train", "kuhn-tiny", *QUICK, "--run", "{tmp}/file/x"], ["file/x", "Not a directory"]),
-        (["train", "kuhn-tiny", *QUICK, "--run", "{tmp}/" + LONG], ["too long"]),
         (["train", "--resume", "--run", "{tmp}/" + LONG], ["too long"]),
         (["train", "{tmp}/" + LONG + ".yaml"], ["nnn"]),
         (["train", "{tmp}/folder.yaml"], ["folder.yaml"]),
         (["train", "{tmp}/loop.yaml"], ["loop.yaml"]),
         (["evaluate", "{tmp}/" + LONG], ["too long"]),
         (["evaluate", "{run}", "--suite", "{tmp}/folder.yaml"], ["folder.yaml", "directory"]),
-        (["evaluate", "{run}", "--suite", "{tmp}/" + LONG + ".yaml"], ["too long"]),
         (["evaluate", "{run}", "--suite", "{tmp}/latin.yaml"], ["latin.yaml", "UTF-8"]),
         (["play", "{tmp}/" + LONG], ["too long"]),
         (["export", "{run}", "{tmp}/file/x"], ["file/x"]),
-        (["export", "{run}", "{tmp}/" + LONG], ["too long"]),
         (["export", "{tmp}/" + LONG, "{tmp}/new"], ["too long"]),
-        (["credit", "compare", "--policy", "{tmp}/" + LONG], ["nnn"]),
         (["explain", LONG], ["nnn"]),
-        (["list", LONG], ["nnn"]),
     ],
     ids=lambda value: " ".join(value)[:60],
 )
@@ -191,9 +171,9 @@ def test_what_the_disk_refuses_is_one_line_with_the_path(arguments, words, train
     (tmp_path / "loop.yaml").symlink_to(tmp_path / "loop.yaml")
     outcome = call(*(argument.replace("{tmp}", str(tmp_path)).replace("{run}", str(trained)) for argument in arguments))
     assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
-    said = str(outcome.exception)
-    assert all(word in said for word in words), said
-    assert "\n" not in said and len(said) < 900
+    message = str(outcome.exception)
+    assert all(word in message for word in words), message
+    assert "\n" not in message and len(message) < 900
 
 
 CODES = ["EIO", "EFBIG", "ENAMETOOLONG", "EISDIR", "ENOENT", "ENOTDIR", "ENOSPC", "EDQUOT", "EACCES", "EROFS", "EPERM", "EBUSY", "EMFILE"]
@@ -232,6 +212,9 @@ def test_unexpected_errors_and_full_memory_are_one_line_of_limited_length(monkey
     assert isinstance(outcome.exception, RunError) and "The memory is full (Unable to allocate 9.00 EiB)" in str(outcome.exception)
     monkeypatch.setattr("sparring.cli.explain.explanation", lambda _: 1 / 0)
     assert isinstance(call("explain", "mars").exception, ZeroDivisionError)
+    monkeypatch.delenv("SPARRING_DEBUG", raising=False)
+    message = message_of(ConfigError("a\nb" + "x" * 10_000))
+    assert message.startswith("error: a b") and "\n" not in message and len(message) < 4100
 
 
 @pytest.fixture
@@ -253,12 +236,6 @@ def test_an_unexpected_error_is_one_line_and_debugging_shows_the_trace(broken, d
     assert ("Traceback (most recent call last):" in lines) == (debug == "1")
 
 
-def test_messages_are_one_line_of_limited_length(monkeypatch):
-    monkeypatch.delenv("SPARRING_DEBUG", raising=False)
-    said = message_of(ConfigError("a\nb" + "x" * 10_000))
-    assert said.startswith("error: a b") and "\n" not in said and len(said) < 4100
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("arguments", [["list", "methods"], ["explain", "mars"]])
 def test_a_reader_that_goes_away_is_no_error(arguments):
@@ -269,14 +246,6 @@ def test_a_reader_that_goes_away_is_no_error(arguments):
     assert process.stderr == ""
 
 
-@pytest.mark.slow
-def test_a_limit_of_file_size_stops_training_with_one_line(tmp_path):
-    limited = ["bash", "-c", 'trap "" XFSZ; ulimit -f 20; exec "$@"', "bash", *COMMAND]
-    done = subprocess.run([*limited, "train", "kuhn-tiny", *QUICK, "--run", str(tmp_path / "run")], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert "File too large" in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
-
-
 HEAVY = ("torch", "transformers", "pyspiel", "pyarrow")
 LOADED = f"import sys; print([name for name in {HEAVY} if name in sys.modules])"
 
@@ -284,12 +253,10 @@ LOADED = f"import sys; print([name for name in {HEAVY} if name in sys.modules])"
 @pytest.mark.parametrize(
     "code",
     [
-        "import sparring",
-        "import sparring.cli",
         "import sys; sys.argv = ['sparring', '--help']\nfrom sparring.cli import main\ntry: main()\nexcept SystemExit: pass",
         "import sys; sys.argv = ['sparring', '--version']\nfrom sparring.cli import main\ntry: main()\nexcept SystemExit: pass",
     ],
-    ids=["import sparring", "import sparring.cli", "--help", "--version"],
+    ids=["--help", "--version"],
 )
 def test_the_front_door_imports_no_library_of_models_or_games(code):
     done = subprocess.run([sys.executable, "-c", f"{code}\n{LOADED}"], capture_output=True, text=True, check=True)
@@ -301,7 +268,7 @@ def test_each_verb_is_found_and_says_in_the_list_what_it_says_itself(verb):
     name = FUNCTIONS.get(verb, verb)
     module = import_module(f"sparring.cli.{name}")
     assert VERBS[verb] == inspect.getdoc(getattr(module, name)).splitlines()[0]
-    assert CliRunner().invoke(app, [verb, "--help"]).exit_code == 0
+    succeed(verb, "--help")
     assert (getattr(command_of(verb), "commands", None) is not None) == (verb in GROUPS)
 
 

@@ -3,11 +3,10 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from sparring import cli
 from sparring.core.errors import RunError, UnknownNameError
 from sparring.run.events import METRICS, read_lines
+from tests.cli.builders import call, succeed
 
 RECIPE = """
 extends: kuhn-tiny
@@ -29,14 +28,9 @@ def recipe(tmp_path):
     return path
 
 
-def call(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
-
-
 def test_a_rule_stops_the_run_in_plain_words_and_resume_goes_on(tmp_path, recipe):
     run = tmp_path / "run"
-    outcome = call("train", recipe, "--run", run)
-    assert outcome.exit_code == 0, outcome.output
+    outcome = succeed("train", recipe, "--run", run)
     words = "legal_rate/kuhn_poker is "
     assert f"A health rule stopped the run: {words}" in outcome.stdout and "Usual remedy: start from legal play" in outcome.stdout
     assert f"Stopped after step 2 and saved. Go on with: sparring train --run {run} --resume" in outcome.stdout
@@ -62,4 +56,4 @@ def test_a_script_sees_what_stopped_the_run_and_rules_name_known_metrics(tmp_pat
 def test_the_switch_may_be_turned_when_a_run_goes_on_but_nothing_that_trains(tmp_path, recipe):
     call("train", recipe, "--run", tmp_path / "run")
     assert isinstance(call("train", "seed=1", "--run", tmp_path / "run", "--resume").exception, RunError)
-    assert call("train", "health.stop=false", "--run", tmp_path / "run", "--resume").exit_code == 0
+    succeed("train", "health.stop=false", "--run", tmp_path / "run", "--resume")

@@ -1,13 +1,12 @@
 """A unit that is played again goes as it went; what fails shows; a missing checkpoint says which there are."""
 
 import pytest
-from typer.testing import CliRunner
 
 import sparring
 from sparring.api.unit_replay import replay, unit_of
-from sparring.cli import app
 from sparring.core.errors import CheckpointError, ConfigError
 from sparring.play.store import EpisodeStore
+from tests.cli.builders import call
 
 CHANGES = (
     *("steps=4", "threads=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=24", "rollout.group_size=4"),
@@ -31,26 +30,26 @@ def ahead(tmp_path_factory):
 
 
 def replayed(run, step):
-    found, unit = {}, 0
+    episodes, unit = {}, 0
     while True:
         try:
             engine, specs, judging = unit_of(run, step, unit)
         except ConfigError as error:
             assert f"Step {step} has {unit} units" in str(error)
-            return found, unit
-        for spec, one in replay(engine, specs, judging):
-            if one is not None:
-                assert not one.raised and not one.retried
-                found[spec.episode_id] = (one.returns, one.turns)
+            return episodes, unit
+        for spec, episode in replay(engine, specs, judging):
+            if episode is not None:
+                assert not episode.raised and not episode.retried
+                episodes[spec.episode_id] = (episode.returns, episode.turns)
         unit += 1
 
 
 @pytest.mark.parametrize(("which", "step"), [("run", 1), ("run", 3), ("ahead", 2), ("ahead", 4)])
 def test_every_unit_of_a_step_is_played_as_it_was_those_that_begin_within_others_too(which, step, request):
     run = request.getfixturevalue(which)
-    found, units = replayed(run, step)
-    stored = [one for number, one in EpisodeStore(run / "episodes").episodes() if number == step]
-    assert found == {one.episode_id: (one.returns, len(one.turns)) for one in stored}
+    episodes, units = replayed(run, step)
+    stored = [episode for number, episode in EpisodeStore(run / "episodes").episodes() if number == step]
+    assert episodes == {episode.episode_id: (episode.returns, len(episode.turns)) for episode in stored}
     assert units > 3  # plays that begin within others are units of a second wave
 
 
@@ -64,7 +63,7 @@ def test_a_step_needs_the_checkpoint_that_it_begins_at(run, ahead):
 
 
 def test_it_prints_each_play_and_how_it_went(run):
-    found = CliRunner().invoke(app, ["replay-unit", str(run), "3", "0"])
-    assert found.exit_code == 0 and "Unit 0 of step 3: 8 plays of kuhn_poker." in found.output
-    assert found.output.count("\nplay ") == 8 == found.output.count(" turns, returns ")
-    assert "All of them were played." in found.output
+    outcome = call("replay-unit", run, 3, 0)
+    assert outcome.exit_code == 0 and "Unit 0 of step 3: 8 plays of kuhn_poker." in outcome.output
+    assert outcome.output.count("\nplay ") == 8 == outcome.output.count(" turns, returns ")
+    assert "All of them were played." in outcome.output

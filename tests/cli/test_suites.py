@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from sparring import cli
 from sparring.core.errors import SparringError
+from tests.cli.builders import assert_refused, call, succeed
 
 ROW = {
     "name": "kuhn-random",
@@ -29,15 +28,10 @@ ROW = {
 QUICK = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
 
 
-def call(*arguments):
-    return CliRunner().invoke(cli.app, [str(argument) for argument in arguments])
-
-
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     path = tmp_path_factory.mktemp("suites") / "run"
-    outcome = call("train", "kuhn-tiny", *QUICK, "--run", path, "--json")
-    assert outcome.exit_code == 0, outcome.output
+    succeed("train", "kuhn-tiny", *QUICK, "--run", path, "--json")
     return path
 
 
@@ -57,8 +51,8 @@ def endpoint(monkeypatch):
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
             requests.append(json.loads(self.rfile.read(int(self.headers["content-length"]))))
-            said = requests[-1]["messages"][-1]["content"].rpartition("Legal actions: ")[2].split(",")[0].split(".")[0]
-            choice = {"message": {"role": "assistant", "content": said}, "finish_reason": "stop"}
+            reply = requests[-1]["messages"][-1]["content"].rpartition("Legal actions: ")[2].split(",")[0].split(".")[0]
+            choice = {"message": {"role": "assistant", "content": reply}, "finish_reason": "stop"}
             body = json.dumps({"choices": [choice], "usage": {"prompt_tokens": 100, "completion_tokens": 1}}).encode()
             self.send_response(200)
             self.send_header("content-type", "application/json")
@@ -78,8 +72,7 @@ def endpoint(monkeypatch):
 
 
 def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
-    first = call("evaluate", run, "--suite", suite, "--workers", 1, "--json")
-    assert first.exit_code == 0, first.output
+    first = succeed("evaluate", run, "--suite", suite, "--workers", 1, "--json")
     report = json.loads(first.stdout)
     assert report["suite"] == "small" and report["player"] == {"run": str(run), "step": 1, "temperature": 1.0, "weights": "EMA weights"}
     assert {row["name"]: row["measured"] for row in report["rows"]} == {"kuhn-random": True, "exact": True}
@@ -92,29 +85,14 @@ def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
 
 
 def test_options_reach_the_games(run, suite, tmp_path):
+    options = ("--workers", 1, "--games", 3, "--temperature", 0.5)
     report = json.loads(
-        call(
-            "evaluate",
-            run,
-            "--suite",
-            suite,
-            "--workers",
-            1,
-            "--games",
-            3,
-            "--temperature",
-            0.5,
-            "--opponent",
-            "cfr iterations=3",
-            "--out",
-            tmp_path / "other",
-            "--json",
-        ).stdout
+        call("evaluate", run, "--suite", suite, *options, "--opponent", "cfr iterations=3", "--out", tmp_path / "other", "--json").stdout
     )
     assert report["player"]["temperature"] == 0.5
-    found = {row["name"]: row for row in report["rows"]}
-    assert found["kuhn-random"]["overall"]["games"] == found["kuhn-cfr"]["overall"]["games"] == 6
-    assert found["kuhn-cfr"]["opponent"] == {"name": "cfr", "options": {"iterations": 3}} and not found["kuhn-cfr"]["in_totals"]
+    rows = {row["name"]: row for row in report["rows"]}
+    assert rows["kuhn-random"]["overall"]["games"] == rows["kuhn-cfr"]["overall"]["games"] == 6
+    assert rows["kuhn-cfr"]["opponent"] == {"name": "cfr", "options": {"iterations": 3}} and not rows["kuhn-cfr"]["in_totals"]
     assert (tmp_path / "other" / "evaluation-small.json").is_file()
 
 
@@ -122,12 +100,12 @@ def test_moves_are_judged_by_the_oracle_of_the_row_or_of_the_command(tmp_path):
     rows = [ROW, {**ROW, "name": "nim-random", "game": "nim", "options": {"pile_sizes": "1;2"}, "normalise": [-1, 1]}]
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
     command = ["evaluate", "--agent", "minimax", "--suite", tmp_path / "small.yaml", "--out", tmp_path, "--workers", 1]
-    shown = call(*command, "--oracle", "minimax").stdout
+    stdout = call(*command, "--oracle", "minimax").stdout
     for text in ("optimal moves", "regret per turn", "1.00 [", "0.000 [", "100.0%", "Moves not judged: something is hidden"):
-        assert text in " ".join(shown.split()), shown
-    found = json.loads(call(*command, "--oracle", "minimax max_states=100", "--json").stdout)["rows"][1]
-    assert found["oracle"] == {"name": "minimax", "options": {"max_states": 100}}
-    assert (found["overall"]["regret"]["mean"], found["overall"]["optimal"]["mean"]) == (0.0, 1.0)
+        assert text in " ".join(stdout.split()), stdout
+    row = json.loads(call(*command, "--oracle", "minimax max_states=100", "--json").stdout)["rows"][1]
+    assert row["oracle"] == {"name": "minimax", "options": {"max_states": 100}}
+    assert (row["overall"]["regret"]["mean"], row["overall"]["optimal"]["mean"]) == (0.0, 1.0)
     rows[1]["oracle"] = {"name": "minimax"}
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
     assert "optimal moves" in call(*command).stdout
@@ -143,16 +121,15 @@ def test_an_endpoint_is_measured_without_a_run(suite, tmp_path, endpoint, monkey
     monkeypatch.chdir(tmp_path)
     url, requests = endpoint
     command = ["evaluate", "--agent", f"endpoint model=m base_url={url} concurrency=2", "--suite", suite]
-    outcome = call(*command, "--json")
-    assert outcome.exit_code == 0, outcome.output
+    outcome = succeed(*command, "--json")
     report = json.loads(outcome.stdout)
     assert report["player"] == {"agent": "endpoint", "options": {"model": "m", "base_url": url}}
     row = report["rows"][0]
     assert row["overall"]["illegal"]["mean"] == 0.0 and row["options"] == {"style": "full"}
     assert "We play Kuhn poker" in requests[0]["messages"][-1]["content"]
-    asked = len(requests)
+    num_requests = len(requests)
     assert call(*command, "--json").stdout == outcome.stdout
-    assert len(requests) == asked and (tmp_path / "evaluation-small.json").is_file()
+    assert len(requests) == num_requests and (tmp_path / "evaluation-small.json").is_file()
 
 
 def test_a_spent_budget_keeps_what_was_played_and_a_larger_one_goes_on(tmp_path, endpoint):
@@ -162,27 +139,27 @@ def test_a_spent_budget_keeps_what_was_played_and_a_larger_one_goes_on(tmp_path,
     command = ["evaluate", "--suite", tmp_path / "small.yaml", "--out", tmp_path, "--agent"]
     poor = call(*command, f"endpoint model=m base_url={url} budget_tokens=1200 concurrency=1")
     assert isinstance(poor.exception, SparringError) and "budget_tokens=1200 is spent" in str(poor.exception)
-    kept = json.loads((tmp_path / "evaluation-small.json").read_text())["measured"]
-    assert kept
-    asked = len(requests)
+    measured = json.loads((tmp_path / "evaluation-small.json").read_text())["measured"]
+    assert measured
+    num_requests = len(requests)
     rich = json.loads(call(*command, f"endpoint model=m base_url={url} concurrency=4", "--json").stdout)
-    needed = len(requests) - asked
+    needed = len(requests) - num_requests
     again = json.loads((tmp_path / "evaluation-small.json").read_text())["measured"]
-    assert all(again[key]["pieces"].items() >= found["pieces"].items() for key, found in kept.items())
+    assert all(again[key]["pieces"].items() >= entry["pieces"].items() for key, entry in measured.items())
     command[4] = tmp_path / "anew"
     assert json.loads(call(*command, f"endpoint model=m base_url={url}", "--json").stdout) == rich
-    assert 0 < needed < len(requests) - asked - needed  # what had been played was not asked again
+    assert 0 < needed < len(requests) - num_requests - needed  # what had been played was not asked again
 
 
 def test_what_was_paid_for_in_a_piece_that_broke_off_is_not_asked_again(suite, tmp_path, endpoint):
     url, requests = endpoint
     command = ["evaluate", "--suite", suite, "--out", tmp_path, "--agent"]
     assert call(*command, f"endpoint model=m base_url={url} budget_tokens=1 concurrency=1").exit_code
-    paid = len(requests)
-    assert paid
-    assert call(*command, f"endpoint model=m base_url={url}").exit_code == 0
-    (kept,) = tmp_path.glob("*.answers.jsonl")
-    assert len(requests) == len(kept.read_text().splitlines())
+    num_paid = len(requests)
+    assert num_paid
+    succeed(*command, f"endpoint model=m base_url={url}")
+    (answers,) = tmp_path.glob("*.answers.jsonl")
+    assert len(requests) == len(answers.read_text().splitlines())
 
 
 def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
@@ -197,33 +174,21 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--suite", "mras"], "Did you mean 'mars'"),
-        (["--suite", "{tmp}/none.yaml"], "cannot be read"),
-        (["--suite", "mars", "--temperature", "0"], "must be above 0"),
-        (["--suite", "mars", "--checkpoint", "9"], "Available steps: 1"),
-        (["--suite", "mars", "--league"], "do not go with --suite"),
-        (["--suite", "mars", "--no-exact"], "do not go with --suite"),
-        (["--suite", "mars", "--oracle-turns", "5"], "do not go with --suite"),
-        (["--suite", "mars", "--oracle", "minmax"], "Did you mean 'minimax'"),
-        (["--suite", "mars", "--oracle", "posterior"], "can judge none of the rows that have no oracle: tic_tac_toe: it has no solver"),
-        (["--suite", "vpr", "--oracle", "minimax"], "already have an oracle; leave --oracle out"),
-        (["--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
-        (["--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),
-        (["--suite", "mars", "--agent", "random"], "either a run folder or --agent"),
-        (["--workers", "2"], "--workers belongs to a suite"),
-        (["--temperature", "0.5"], "--temperature belongs to a suite"),
-        (["--out", "{tmp}"], "--out belongs to a suite"),
-    ],
-)
-def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
-    outcome = call("evaluate", run, *(argument.replace("{tmp}", str(tmp_path)) for argument in arguments))
-    assert isinstance(outcome.exception, SparringError), outcome.output
-    assert message in str(outcome.exception) and "\n" not in str(outcome.exception)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+        (["{run}", "--suite", "mras"], "Did you mean 'mars'"),
+        (["{run}", "--suite", "{tmp}/none.yaml"], "cannot be read"),
+        (["{run}", "--suite", "mars", "--temperature", "0"], "must be above 0"),
+        (["{run}", "--suite", "mars", "--checkpoint", "9"], "Available steps: 1"),
+        (["{run}", "--suite", "mars", "--league"], "do not go with --suite"),
+        (["{run}", "--suite", "mars", "--oracle-turns", "5"], "do not go with --suite"),
+        (["{run}", "--suite", "mars", "--oracle", "minmax"], "Did you mean 'minimax'"),
+        (["{run}", "--suite", "mars", "--oracle", "posterior"], "can judge none of the rows that have no oracle: tic_tac_toe: it has no solver"),
+        (["{run}", "--suite", "vpr", "--oracle", "minimax"], "already have an oracle; leave --oracle out"),
+        (["{run}", "--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
+        (["{run}", "--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),
+        (["{run}", "--suite", "mars", "--agent", "random"], "either a run folder or --agent"),
+        (["{run}", "--workers", "2"], "--workers belongs to a suite"),
+        (["{run}", "--temperature", "0.5"], "--temperature belongs to a suite"),
+        (["{run}", "--out", "{tmp}"], "--out belongs to a suite"),
         ([], "either a run folder or --agent"),
         (["--agent", "random"], "--agent belongs to a suite"),
         (["--agent", "randm", "--suite", "mars"], "Did you mean 'random'"),
@@ -232,22 +197,20 @@ def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
         (["--agent", "policy", "--suite", "mars"], "player"),
     ],
 )
-def test_bad_agents_get_one_clear_line(arguments, message):
-    outcome = call("evaluate", *arguments)
-    assert isinstance(outcome.exception, SparringError), outcome.output
-    assert message in str(outcome.exception) and "\n" not in str(outcome.exception)
+def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
+    assert_refused(call("evaluate", *(argument.replace("{tmp}", str(tmp_path)).replace("{run}", str(run)) for argument in arguments)), message)
 
 
 def alive(group):
-    found = []
+    processes = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, of = path.read_text().rpartition(")")[2].split()[:3]
         except OSError:
             continue
         if int(of) == group and state != "Z":
-            found.append(path.parent.name)
-    return found
+            processes.append(path.parent.name)
+    return processes
 
 
 @pytest.mark.slow
@@ -264,8 +227,8 @@ def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
             break
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
-    _, said = process.communicate(timeout=300)
-    assert process.returncode == 130 and "the same command goes on from there" in said and "Traceback" not in said
+    _, stderr = process.communicate(timeout=300)
+    assert process.returncode == 130 and "the same command goes on from there" in stderr and "Traceback" not in stderr
     assert json.loads(results.read_text())["measured"]
     for _ in range(100):
         if not alive(process.pid):

@@ -228,7 +228,6 @@ def test_every_option_of_a_plug_in_is_read(slot):
 
 
 def with_value(data, key, value):
-    """Return a configuration with a key set; one of ``environments`` is set in the first."""
     first, *rest = key.split(".")
     if first == "environments" and rest:
         return {**data, "environments": [{**data["environments"][0], rest[0]: value}, *data["environments"][1:]]}
@@ -246,10 +245,10 @@ def left_behind(data, path):
         train(config, engine, folder)
     digest = hashlib.sha256(",".join(map(str, checkpoint.steps(path))).encode())
     for file in sorted(path.rglob("*")):
-        kept = file.is_file() and file.name not in ("config.yaml", "timing.jsonl", "manifest.json")
-        if kept and not file.name.startswith("events.out"):
+        is_output = file.is_file() and file.name not in ("config.yaml", "timing.jsonl", "manifest.json")
+        if is_output and not file.name.startswith("events.out"):
             digest.update(str(file.relative_to(path)).encode() + b"\0" + file.read_bytes())
-        elif kept:
+        elif is_output:
             digest.update(b"a sink")
     return digest.hexdigest()
 

@@ -24,31 +24,22 @@ def refusal(*overrides):
         ("seed=" + "[" * 2000, "more than 50 levels"),
         ("seed=2001-99-99", "seed: Input should be a valid integer"),
         ("seed=!!int x", "not a value for 'seed'"),
-        ("seed=!!bool x", "not a value for 'seed'"),
         ("losses.0.weight={schedule: []}", "losses.0.weight: unknown schedule []"),
-        ("losses.0.weight={schedule: {a: 1}}", "losses.0.weight: unknown schedule"),
         ("losses.0.weight={1.5: x, schedule: linear}", "a linear schedule takes"),
         ("losses.0.weight={schedule: constant, value: {schedule: constant, value: 1}}", "numbers"),
         ("losses.0.weight={schedule: staircase, values: [0.1, .nan], at: [0.5]}", "finite"),
-        (f"rollout.max_new_tokens={HUGE}", "bits"),
         (f"environments.0.illegal.penalty={HUGE}", "bits"),
-        (f"threads={HUGE}", "bits"),
         ("threads=100000", "threads: Input should be less than or equal to 1024"),
         ("learner.learning_rate=-1", "learner.learning_rate: -1 is too small; write 0 or more"),
         ("learner.learning_rate={schedule: linear, start: -1, end: 0}", "learner.learning_rate: -1 is too small"),
         ("learner.learning_rate=.nan", "learner.learning_rate: nan is not a finite number"),
-        ("learner.learning_rate=.inf", "learner.learning_rate: inf is not a finite number"),
         ("learner.learning_rate=1e300", "learner.learning_rate"),
         ("process.learning_rate=.nan", "process.learning_rate: nan"),
-        ("process.learning_rate=-0.1", "process.learning_rate: -0.1"),
-        ("learner.betas=[2, -1]", "learner.betas.0"),
         ("learner.betas=[0.9, 1]", "learner.betas.1"),
         ("learner.minibatches=9223372036854775808", "learner.minibatches: Input should be less than or equal to 10000"),
         ("learner.gradient_norm=.inf", "learner.gradient_norm: Input should be a finite number"),
-        ("learner.weight_decay=.inf", "learner.weight_decay: Input should be a finite number"),
         ("rollout.max_turns=.nan", "rollout.max_turns: nan"),
         ("rollout.max_turns=0", "rollout.max_turns: 0 is too small; write 1 or more"),
-        ("rollout.max_turns=-1", "rollout.max_turns: -1"),
         ("rollout.temperature=.inf", "rollout.temperature: Input should be a finite number"),
         ("rollout.temperature=1e-300", "rollout.temperature"),
         ("rollout.games_per_step=9223372036854775807", "rollout.games_per_step"),
@@ -57,12 +48,10 @@ def refusal(*overrides):
         ("model.layers=1000000000", "model.layers"),
         ("model.context=1000000000000", "model.context"),
         ("environments.0.weight=.inf", "environments.0.weight: Input should be a finite number"),
-        ("environments.0.weight=.nan", "environments.0.weight"),
         ("losses.0.weight=.nan", "losses.0.weight: nan is not a finite number"),
         ("losses.0.weight=true", "neither a number nor a schedule"),
-        ("losses=[{name: masked_is}]", "losses: nothing trains the policy, as masked_is cannot alone; add a line such as - {name: ppo_clip}"),
+        ("losses=[{name: masked_is}]", "losses: nothing trains the policy, as masked_is cannot do so; add a line such as - {name: ppo_clip}"),
         ("losses=[{name: truncated_is}, {name: probability_mask}]", "nothing trains the policy"),
-        ("losses=[{name: value_loss}]", "nothing trains the policy"),
         (f"name={BOMB}", "name: Input should be a valid string"),
         (f"learner.learning_rate={BOMB}", "neither a number nor a schedule"),
         (f"evaluation={NESTED}", "evaluation"),
@@ -72,25 +61,15 @@ def refusal(*overrides):
         ("credit.name=" + "x" * 5000, "Unknown advantage estimator"),
         ("{1: 2}=3", "Unknown key"),
         ("environments.0.options={1: 2}", "environments.0.options"),
-        ("losses=3", "losses: Input should be a valid list"),
         ("losses=[]", "losses"),
-        ("bots=[1]", "bots"),
         ("credit=null", "credit"),
     ],
     ids=lambda text: quoted(text, 60),
 )
 def test_wrong_values_get_one_line(override, message):
-    said = refusal(override)
-    assert message in said
-    assert "\n" not in said and len(said) < 900
-
-
-@pytest.mark.parametrize(
-    ("override", "value"), [("learner.learning_rate=1e-4", 1e-4), ("learner.learning_rate=5E-5", 5e-5), ("learner.weight_decay=1e-2", 0.01)]
-)
-def test_exponents_are_numbers_in_overrides(override, value):
-    config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [override]))
-    assert getattr(config.learner, override.partition("=")[0].partition(".")[2]) == value
+    refused = refusal(override)
+    assert message in refused
+    assert "\n" not in refused and len(refused) < 900
 
 
 def test_exponents_are_numbers_and_a_recipe_may_extend_one_twice(tmp_path):
@@ -112,17 +91,13 @@ def test_exponents_are_numbers_and_a_recipe_may_extend_one_twice(tmp_path):
     ("text", "message"),
     [
         ("extends: 5", "extends must be a recipe's name or a list of names, got 5"),
-        ("extends: null", "extends must be"),
         ("extends: [[demo]]", "extends must be"),
-        ("extends: {a: 1}", "extends must be"),
         ("extends: {itself}", "extends itself"),
         ("extends: [demo, {itself}]", "extends itself"),
         ("extends: {other}", "extends itself"),
         ("extends: ../suites/mars", "Unknown recipe"),
         ('extends: "a\\0b"', "Unknown recipe"),
         ("extends: " + "x" * 300, "Unknown recipe"),
-        ("a: " + "[" * 3000, "more than 50 levels"),
-        ("seed: !!int x", "does not fit its kind"),
         ("name: \xff", "not UTF-8"),
         ("5", "must be a mapping"),
         ("", "must be a mapping"),
@@ -149,32 +124,26 @@ def configured(*overrides, recipe="mars/kuhn-smol"):
 
 REFUSED = {
     "fewer GPUs than learners": ((CUDA, *TWO, "learner.gpus=[0]"), r"gpus=\[0\] and ranks=2: each learner takes one GPU; write 2 numbers, or leave gpus out"),
-    "more": ((CUDA, "learner.gpus=[0,1]"), r"gpus=\[0, 1\] and ranks=1"),
     "a learner's twice": ((CUDA, *TWO, "learner.gpus=[1,1]"), r"learner.gpus: GPU 1 is listed twice; name each once"),
     "a worker's twice": ((CUDA, *PROCESSES, "scale.gpus=[2,1,2]"), r"scale.gpus: GPU 2 is listed twice"),
     "below 0": ((CUDA, *TWO, "learner.gpus=[-1,1]"), r"learner.gpus.0: .*greater than or equal to 0"),
-    "no list": ((CUDA, "learner.gpus=3"), r"learner.gpus"),
     "learners on the CPU": (("model.device=cpu", "learner.gpus=[1]"), r"learner.gpus=\[1\] and model.device=cpu; write model.device: cuda"),
     "wherever": (("learner.gpus=[1]",), r"learner.gpus=\[1\] and model.device=auto; write model.device: cuda"),
-    "one GPU for two": (("model.device=cuda:3", *TWO), r"model.device=cuda:3 is one GPU, and learner.ranks=2.*write model.device: cuda and learner.gpus: \[3, 4\]"),
+    "one GPU for two": (("model.device=cuda:3", *TWO), r"model.device=cuda:3 is one GPU, and each of learner.ranks=2.*write model.device: cuda and learner.gpus: \[3, 4\]"),
     "two ways": (("model.device=cuda:3", "learner.gpus=[1]"), r"write model.device: cuda and learner.gpus: \[1\]"),
-    "workers on the CPU": (("model.device=cpu", *PROCESSES, "scale.gpus=[1]"), r"scale.gpus gives workers GPUs, and nothing of theirs is on one \(model.device=cpu\); write model.device: cuda.*, or leave scale.gpus out"),
-    "actors on the CPU": ((*CLUSTER, "scale.gpus_per_worker=1"), r"scale.gpus_per_worker gives workers GPUs"),
+    "workers on the CPU": (("model.device=cpu", *PROCESSES, "scale.gpus=[1]"), r"scale.gpus gives workers GPUs, and no model of theirs uses one \(model.device=cpu\); write model.device: cuda.*, or leave scale.gpus out"),
     "no workers": ((CUDA, "scale.gpus=[1]"), r"gpus=\[1\] are for workers, and fleet=here; write fleet: processes"),
     "shares of processes": ((CUDA, *PROCESSES, "scale.gpus_per_worker=1"), r"gpus_per_worker=1 is what an actor of Ray reserves, and fleet=processes; write gpus: \[1, 2\]"),
     "nothing": ((CUDA, *CLUSTER, "scale.gpus_per_worker=0"), r"gpus_per_worker=0 is no number of GPUs; write 1, 2 ..., a share of one such as 0.5, or null"),
-    "less": ((CUDA, *CLUSTER, "scale.gpus_per_worker=-1"), r"gpus_per_worker=-1 is no number of GPUs"),
     "one and a half": ((CUDA, *CLUSTER, "scale.gpus_per_worker=1.5"), r"gpus_per_worker=1.5 is no number of GPUs"),
     "too many": ((CUDA, *CLUSTER, "scale.gpus_per_worker=65"), r"scale.gpus_per_worker: .*less than or equal to 64"),
     "no reservation": ((CUDA, *CLUSTER), r"model.device=cuda, and Ray gives its workers no GPU; write scale.gpus_per_worker: 1 \(or a share such as 0.5\), or leave"),
     "a Ray of ours": ((CUDA, *RAY), r"write scale.gpus_per_worker: 1 .* and scale.gpus: \[1, 2\]"),
     "half of it": ((CUDA, *RAY, "scale.gpus_per_worker=1"), r"fleet=ray, gpus=\[\] and gpus_per_worker=1.0: a Ray that is started here is told which GPUs it has"),
-    "the other half": ((CUDA, *RAY, "scale.gpus=[1]"), r"gpus=\[1\] and gpus_per_worker=None.*write both"),
     "a cluster's": ((CUDA, *CLUSTER, "scale.gpus=[1]"), r"gpus=\[1\] are of this machine, and address=localhost:6379 is of a cluster.*write gpus_per_worker: 1"),
     "workers beside the learner": ((CUDA, *PROCESSES), r"GPU 0 is given twice, to learners \(learner.gpus\) and to workers \(scale.gpus\); give each their own, such as scale.gpus=\[1\], or write scale.share_gpus: true"),
     "workers on a learner's": ((CUDA, *TWO, *PROCESSES, "scale.gpus=[1,2]"), r"GPU 1 is given twice, to learners .* and to workers .* such as scale.gpus=\[2,3\]"),
     "vLLM beside the learner": ((CUDA, "sampler={name: vllm, device: cuda}"), r"GPU 0 is given twice, to learners \(learner.gpus\) and to replicas of vLLM \(sampler.gpus\).*sampler.gpus=\[1\]"),
-    "vLLM on a learner's": (("model.device=cuda:2", "sampler={name: vllm, device: cuda, gpus: [1, 2]}"), r"GPU 2 is given twice"),
     "vLLM on a worker's": ((CUDA, *PROCESSES, "scale.gpus=[1]", "sampler={name: vllm, device: cuda, gpus: [1]}"), r"GPU 1 is given twice, to replicas of vLLM \(sampler.gpus\) and to workers"),
     "vLLM without Ray's": ((*CLUSTER, "sampler={name: vllm, device: cuda}"), r"sampler.device=cuda, and Ray gives its workers no GPU"),
 }  # fmt: skip
@@ -182,8 +151,8 @@ REFUSED = {
 
 @every_case("name", REFUSED)
 def test_gpus_that_do_not_fit_are_refused_with_what_to_write(name):
-    overrides, said = REFUSED[name]
-    with pytest.raises(ConfigError, match=said):
+    overrides, message = REFUSED[name]
+    with pytest.raises(ConfigError, match=message):
         configured(*overrides)
 
 
@@ -205,14 +174,14 @@ ACCEPTED = {
 
 @pytest.mark.parametrize("name", ACCEPTED)
 def test_gpus_that_fit_are_taken_and_read_back(name):
-    found = configured(*ACCEPTED[name])
-    assert resolve(found.model_dump(mode="json")) == found
+    config = configured(*ACCEPTED[name])
+    assert resolve(config.model_dump(mode="json")) == config
 
 
 def test_a_policy_on_a_gpu_is_written_as_given():
     """So that the bytes of configurations of before stay as they were."""
-    said = configured().model_dump(mode="json")
-    assert "gpus" not in said["learner"] and not {"gpus", "gpus_per_worker", "share_gpus"} & said["scale"].keys()
+    written = configured().model_dump(mode="json")
+    assert "gpus" not in written["learner"] and not {"gpus", "gpus_per_worker", "share_gpus"} & written["scale"].keys()
     policies = ["policies.a={}", "policies.b={model: {device: 'cuda:1'}}", "roles={first: a, second: b}"]
     with pytest.raises(ConfigError, match=r"GPU 1 is given twice"):
         configured(*policies, "sampler={name: vllm, device: cuda, gpus: [1]}", "scale.share_gpus=false")

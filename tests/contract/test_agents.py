@@ -4,8 +4,7 @@ import inspect
 from types import ModuleType
 
 from sparring.config.plugins import registry
-from sparring.config.plugins.declarations import ModuleDeclarations, declarations_of
-from sparring.config.plugins.plugin import Plugin
+from sparring.config.plugins.plugin import ModuleDeclarations, Plugin, declarations_of
 from sparring.core.records import bot
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game

@@ -157,7 +157,7 @@ class Guess:
     def observe(self, seat):
         from sparring.core.records import Observation
 
-        return Observation(told=f"secret of {seat}", key=str(seat))
+        return Observation(prompt=f"secret of {seat}", key=str(seat))
 
 
 def test_a_play_without_a_picture_is_drawn_as_what_was_told():

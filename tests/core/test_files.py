@@ -69,17 +69,6 @@ def test_what_is_there_is_set_aside_and_given_back():
     assert gc.get_freeze_count() == 0
 
 
-def test_cycles_that_are_made_meanwhile_are_collected():
-    class Node:
-        pass
-
-    with settled_heap():
-        node = Node()
-        node.itself = node
-        del node
-        assert gc.collect() > 0
-
-
 @pytest.mark.parametrize("on", [True, False])
 def test_a_pause_leaves_the_collector_as_it_was(on):
     (gc.enable if on else gc.disable)()

@@ -3,7 +3,6 @@
 import json
 
 import pytest
-import yaml
 from typer.testing import CliRunner
 
 from sparring import cli
@@ -57,18 +56,6 @@ def test_names_in_use_are_taken_and_old_spellings_read(tmp_path):
         resolve({**OLD, **NEW})
 
 
-@pytest.mark.parametrize("name", ["../out", "deep/../../../out"])
-def test_a_recipe_makes_no_folder_outside_of_runs(tmp_path, monkeypatch, name):
-    home = tmp_path / "a" / "b"
-    home.mkdir(parents=True)
-    monkeypatch.chdir(home)
-    recipe = home / "r.yaml"
-    recipe.write_text(yaml.safe_dump({"extends": "kuhn-tiny", "name": name, "steps": 1, "rollout": {"games_per_step": 8}}))
-    outcome = CliRunner().invoke(cli.app, ["train", str(recipe), "--overwrite"])
-    assert isinstance(outcome.exception, ConfigError)
-    assert sorted(path.name for path in tmp_path.rglob("*")) == ["a", "b", "r.yaml"]
-
-
 OLD, NEW = {"games": [{"name": "nim"}]}, {"environments": [{"name": "nim"}]}
 
 
@@ -88,7 +75,7 @@ def test_a_plug_in_from_outside_may_say_either(slot, tmp_path, monkeypatch):
     assert slot_of(f"pack.{name}") == "environments"
 
 
-def said(*arguments):
+def stdout_of(*arguments):
     outcome = CliRunner().invoke(cli.app, arguments)
     assert outcome.exit_code == 0, outcome.output
     return outcome.stdout
@@ -96,10 +83,10 @@ def said(*arguments):
 
 @pytest.mark.parametrize("option", ["--game", "--environment"])
 def test_the_command_line_reads_both(option):
-    found = json.loads(said("evaluate", "--agent", "random", option, "kuhn_poker", "--games", "2", "--no-exact", "--json"))
-    assert {row["game"] for row in found["matches"]} == {"kuhn_poker"}
+    report = json.loads(stdout_of("evaluate", "--agent", "random", option, "kuhn_poker", "--games", "2", "--no-exact", "--json"))
+    assert {row["game"] for row in report["matches"]} == {"kuhn_poker"}
 
 
-@pytest.mark.parametrize(("old", "new", "one"), [("agents", "players", "minimax"), ("games", "environments", "nim")])
-def test_lists_have_both_names(old, new, one):
-    assert said("list", old) == said("list", new) and one in said("list", old)
+@pytest.mark.parametrize(("old", "new", "name"), [("agents", "players", "minimax"), ("games", "environments", "nim")])
+def test_lists_have_both_names(old, new, name):
+    assert stdout_of("list", old) == stdout_of("list", new) and name in stdout_of("list", old)

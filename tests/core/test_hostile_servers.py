@@ -17,7 +17,6 @@ import time
 import pytest
 import torch
 
-from sparring.core.endpoint_connection import LARGEST
 from sparring.core.errors import RolloutError, RunError
 from sparring.core.records import SampleRequest, SamplingParams
 from sparring.core.rng import Stream
@@ -35,7 +34,6 @@ REQUEST = {"model": "m", "messages": [{"role": "user", "content": "x"}], "max_to
 
 @pytest.fixture
 def listen(monkeypatch):
-    """Return a function that starts a server: ``speak(connection)`` gets every connection once its request has come."""
     for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MY_API_KEY", KEY)
@@ -44,7 +42,7 @@ def listen(monkeypatch):
     def start(speak):
         server = socket.create_server(("127.0.0.1", 0))
         sockets.append(server)
-        heard = []
+        requests = []
 
         def serve():
             with contextlib.suppress(OSError):
@@ -54,11 +52,11 @@ def listen(monkeypatch):
 
         def answer(connection):
             with contextlib.suppress(OSError), connection:
-                heard.append(request_on(connection))
+                requests.append(request_on(connection))
                 speak(connection, done)
 
         threading.Thread(target=serve, daemon=True).start()
-        return f"http://127.0.0.1:{server.getsockname()[1]}/v1", heard
+        return f"http://127.0.0.1:{server.getsockname()[1]}/v1", requests
 
     yield start
     done.set()
@@ -117,19 +115,19 @@ def drip(whole, before=b""):
     ids=["silence", "headers", "body", "chunks", "error"],
 )
 def test_a_try_ends_at_the_deadline_however_slowly_it_is_answered(listen, speak):
-    url, heard = listen(speak)
+    url, requests = listen(speak)
     slow = account(url)
     began = time.monotonic()
     with pytest.raises(RolloutError, match=rf"Endpoint {url} .* did not answer within timeout=0\.4 seconds, 1 try"):
         slow.ask(REQUEST, 0)
-    assert time.monotonic() - began < 5 and len(heard) == 1
+    assert time.monotonic() - began < 5 and len(requests) == 1
 
 
 def test_deadlines_and_sizes_bound_every_answer(listen):
-    url, heard = listen(drip(b" ", answer(b"").replace(b"content-length: 0", b"content-length: 1000")))
+    url, requests = listen(drip(b" ", answer(b"").replace(b"content-length: 0", b"content-length: 1000")))
     with pytest.raises(RolloutError, match="2 tries"):
         ask(url, retries=1)
-    assert len(heard) == 2
+    assert len(requests) == 2
     def speak(connection, done):
         for byte in (whole[at : at + 16] for at in range(0, len(whole), 16)):
             connection.sendall(byte)
@@ -137,38 +135,25 @@ def test_deadlines_and_sizes_bound_every_answer(listen):
 
     whole = answer()
     assert ask(listen(speak)[0], timeout=20).text == "bet"
-    def speak(connection, done):
-        connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
-        for _ in range(LARGEST // 2**20 + 3):
-            connection.sendall(b" " * 2**20)
-
-    with pytest.raises(RolloutError, match="the answer is longer than 16 MiB"):
-        ask(listen(speak)[0], timeout=30)
-    url, heard = listen(lambda connection, done: connection.sendall(answer(b"x" * 9, "200 OK", "content-encoding: gzip")))
-    with pytest.raises(RolloutError, match="compressed"):
-        ask(url)
-    assert b"accept-encoding: identity" in heard[0].lower()
+    assert b"accept-encoding: identity" in requests[0].lower()
 
 
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
 def test_a_redirect_is_not_followed(listen, status):
-    other, heard = listen(lambda connection, done: connection.sendall(answer()))
+    other, requests = listen(lambda connection, done: connection.sendall(answer()))
     url, _ = listen(lambda connection, done: connection.sendall(answer(b"{}", status, f"location: {other}/chat/completions")))
     with pytest.raises(RolloutError, match=f"status {status[:3]}"):
         ask(url, timeout=20)
-    assert heard == []
+    assert requests == []
 
 
-def test_nothing_of_the_environment_is_sent_and_no_redirect_followed(listen, monkeypatch):
+def test_nothing_of_the_environment_is_sent(listen, monkeypatch):
     for name in ("OPENAI_ORG_ID", "OPENAI_PROJECT_ID", "OPENAI_ADMIN_KEY"):
         monkeypatch.setenv(name, "of-the-environment")
     monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Own: of-the-environment")
-    url, heard = listen(lambda connection, done: connection.sendall(answer()))
+    url, requests = listen(lambda connection, done: connection.sendall(answer()))
     assert ask(url, timeout=20).text == "bet"
-    assert f"Bearer {KEY}".encode() in heard[0] and b"of-the-environment" not in heard[0]
-    other, heard = listen(says(answer()))
-    refused(listen(says(answer(b"{}", "307 Temporary", f"location: {other}/completions")))[0], match="status 307", timeout=20)
-    assert heard == []
+    assert f"Bearer {KEY}".encode() in requests[0] and b"of-the-environment" not in requests[0]
 
 
 @pytest.mark.parametrize("echo", [KEY, KEY[:8], KEY[-6:], KEY[3:9].upper(), f"sk-{KEY[3:7]}***", " ".join([KEY[:6], KEY[6:12], KEY[12:]])])
@@ -184,14 +169,11 @@ def test_nothing_more_is_sent_and_no_key_or_absurd_count_is_kept(listen):
     body = json.dumps({"choices": [{"message": {"content": f"bet {KEY}"}}]}).encode()
     assert ask(listen(lambda connection, done: connection.sendall(answer(body)))[0], timeout=20).text == "bet ***"
     body = BODY[:-1] + b', "usage": {"prompt_tokens": 1' + b"0" * 400 + b', "completion_tokens": 3}}'
-    found = ask(listen(lambda connection, done: connection.sendall(answer(body)))[0], timeout=20)
-    assert (found.tokens_in, found.tokens_out) == (None, 3)
-    url, heard = listen(says(answer(b"later", "503 Busy", "retry-after: 100000")))
+    counted = ask(listen(lambda connection, done: connection.sendall(answer(body)))[0], timeout=20)
+    assert (counted.tokens_in, counted.tokens_out) == (None, 3)
+    url, requests = listen(says(answer(b"later", "503 Busy", "retry-after: 100000")))
     refused(url, match="status 503: later", retries=1, timeout=20)
-    assert len(heard) in (1, 2)
-
-
-# -- the sampler openai
+    assert len(requests) in (1, 2)
 
 
 def model(*, adapters=False):
@@ -229,7 +211,6 @@ NO_COMPLETION = "answered with status 200 but not with a completion"
 HOSTILE = {  # what stands in the choice of an answer -> what is said
     "nan": (logprobs(float("nan")), NO_NUMBER),
     "inf": (logprobs(float("inf")), NO_NUMBER),
-    "minus inf": (logprobs(float("-inf")), NO_NUMBER),
     "null": (logprobs(None), NO_NUMBER),
     "text": (logprobs("-1.0"), NO_NUMBER),
     "bool": (logprobs(True), NO_NUMBER),
@@ -237,11 +218,8 @@ HOSTILE = {  # what stands in the choice of an answer -> what is said
     "id too large": (ids(24), UNKNOWN_ID),
     "negative id": (ids(-1), UNKNOWN_ID),
     "float id": (ids(1.0), UNKNOWN_ID),
-    "bool id": (ids(True), UNKNOWN_ID),
-    "huge id": (ids(10**400), UNKNOWN_ID),
     "null id": (ids(None), UNKNOWN_ID),
     "no ids": ({"token_ids": []}, "gives no token ids"),
-    "null ids": ({"token_ids": None}, "gives no token ids"),
     "ids as text": ({"token_ids": "9" * 8}, NO_COMPLETION),
     "ids as object": ({"token_ids": {"9": 8}}, NO_COMPLETION),
     "no log-probabilities": ({"logprobs": None}, "gives no log-probabilities"),
@@ -263,21 +241,23 @@ def resets(connection, done):
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
 
 
-def floods(connection, done):
-    connection.sendall(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n")
-    for _ in range(2048):
-        connection.sendall(b" " * 2**20)
+def floods(head):
+    def speak(connection, done):
+        connection.sendall(head)
+        for _ in range(2048):
+            connection.sendall(b" " * 2**20)
+
+    return speak
 
 
 RAW = {  # what is spoken on the connection -> what is said
     "hang": (lambda connection, done: done.wait(20), DEADLINE),
-    "drip": (drip(b" ", answer(b"").replace(b"content-length: 0", b"content-length: 1000")), DEADLINE),
-    "drip of headers": (drip(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 1000), DEADLINE),
     "reset": (resets, LOST),
     "torn body": (says(answer().replace(b"content-length: ", b"content-length: 9")), LOST),
     "no HTTP": (says(b"\x00\xff" * 40 + b"\r\n\r\n"), LOST),
     "endless header": (says(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), LOST),
-    "two gigabytes": (floods, "the answer is longer than 16 MiB"),
+    "two gigabytes": (floods(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n"), "the answer is longer than 16 MiB"),
+    "no length and no end": (floods(b"HTTP/1.1 200 OK\r\n\r\n"), "the answer is longer than 16 MiB"),
     "gzip bomb": (says(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")), "compressed, contrary to the request"),
     "deep JSON": (says(answer(b"[" * 10**5)), NO_COMPLETION),
     "deep choices": (says(answer(b'{"choices":' * 10**4)), NO_COMPLETION),
@@ -296,29 +276,29 @@ LOADING = {  # what a server answers that is to load adapters
 
 @pytest.mark.parametrize("kind", HOSTILE)
 def test_a_reply_of_a_hostile_server_is_refused(listen, kind):
-    change, said = HOSTILE[kind]
+    change, message = HOSTILE[kind]
     body = json.dumps({"choices": [{**ids(), **logprobs(), **change}]}).encode()
-    refused(listen(says(answer(body)))[0], match=said, timeout=20)
+    refused(listen(says(answer(body)))[0], match=message, timeout=20)
 
 
 @pytest.mark.parametrize("kind", RAW)
 def test_what_a_hostile_server_speaks_ends_in_one_line(listen, kind):
-    speak, said = RAW[kind]
-    refused(listen(speak)[0], match=said, timeout=0.4 if said == DEADLINE else 30)
+    speak, message = RAW[kind]
+    refused(listen(speak)[0], match=message, timeout=0.4 if message == DEADLINE else 30)
 
 
 @pytest.mark.parametrize("kind", LOADING)
 def test_adapters_that_are_not_loaded_leave_nothing(listen, kind, monkeypatch, tmp_path):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    speak, said = LOADING[kind]
-    refused(listen(speak)[0], match=said, adapters=True, timeout=0.4 if said == DEADLINE else 20)
+    speak, message = LOADING[kind]
+    refused(listen(speak)[0], match=message, adapters=True, timeout=0.4 if message == DEADLINE else 20)
     gc.collect()
     assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow
 def test_adapters_are_unloaded_at_the_end_of_the_process(listen):
-    url, heard = listen(says(answer(b"ok")))
+    url, requests = listen(says(answer(b"ok")))
     code = f"""
 import weakref
 from sparring.models.samplers.openai import _unload
@@ -328,4 +308,4 @@ connection.send("/load_lora_adapter", {{}}, str, "a word")
 weakref.finalize(connection._openai, _unload, connection, "a")
 """
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
-    assert [head.split()[1] for head in heard] == [b"/v1/load_lora_adapter", b"/v1/unload_lora_adapter"]
+    assert [head.split()[1] for head in requests] == [b"/v1/load_lora_adapter", b"/v1/unload_lora_adapter"]

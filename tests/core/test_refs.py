@@ -72,7 +72,7 @@ def test_different_players_have_different_texts(first, second):
 
 
 @pytest.mark.parametrize(
-    ("parts", "said"),
+    ("parts", "message"),
     [
         (("king",), "Unknown kind of player 'king'"),
         (("learner", 3), "give it a policy's name, or none"),
@@ -90,8 +90,8 @@ def test_different_players_have_different_texts(first, second):
         (("named", "past-000100"), r"write ref\('past-000100'\)"),
     ],
 )
-def test_a_reference_that_fits_nobody_is_refused(parts, said):
-    with pytest.raises(ConfigError, match=said):
+def test_a_reference_that_fits_nobody_is_refused(parts, message):
+    with pytest.raises(ConfigError, match=message):
         PlayerRef(*parts)
 
 

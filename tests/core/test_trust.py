@@ -31,12 +31,8 @@ def environment(monkeypatch, tmp_path):
 
 
 def both(**options):
-    """Return what makes the agent and the reward of these options; both ask endpoints."""
     options = {"model": "m", **options}
     return [registry.bind("players", "endpoint", options), lambda: registry.bind("rewards", "llm_judge", options)([], {})]
-
-
-# -- keys and hosts
 
 
 @pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "HOME", "GITHUB_TOKEN", "PATH", "_API_KEY", "my_API_KEY", "X_API_KEY\n", "sk-123"])
@@ -76,13 +72,13 @@ def test_an_address_that_two_readers_might_read_differently_is_none(url):
 
 
 def test_the_line_that_the_error_names_helps(monkeypatch):
-    found, key = parse_address("http://gpu.lan:8000/v1"), "MY_API_KEY"
+    address, key = parse_address("http://gpu.lan:8000/v1"), "MY_API_KEY"
     with pytest.raises(ConfigError) as caught:
-        check_host(found, key)
+        check_host(address, key)
     monkeypatch.setenv(*re.search(rf"({HOSTS})=(\S+)", str(caught.value)).groups())
-    check_host(found, key)
+    check_host(address, key)
     monkeypatch.setenv(HOSTS, "other.lan, GPU.lan:8000")
-    check_host(found, key)
+    check_host(address, key)
     with pytest.raises(ConfigError):
         check_host(parse_address("http://gpu.lan:9000/v1"), key)
 
@@ -119,9 +115,6 @@ def test_what_is_typed_is_named_by_the_user(text):
     assert os.environ[HOSTS] == "gpu.lan:8000"
 
 
-# -- files of answers
-
-
 @pytest.mark.parametrize("cache", ["notes.txt", ".bashrc", "~/.ssh/authorized_keys", "/dev/null", "answers", "", "x.jsonl/"])
 def test_answers_are_kept_in_json_lines_alone(cache):
     for make in both(base_url="http://127.0.0.1:1/v1", cache=cache):
@@ -143,13 +136,13 @@ def test_a_recipe_keeps_no_answers_where_it_likes(cache, tmp_path, monkeypatch):
 
 
 def test_named_and_typed_places_are_taken_and_links_out_of_them_are_not(tmp_path, monkeypatch):
-    kept = tmp_path / "kept"
-    kept.mkdir()
-    monkeypatch.setenv(FILES, str(kept))
-    assert cache_file(str(kept / "a.jsonl")) == kept / "a.jsonl"
-    (kept / "out.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
+    folder = tmp_path / "kept"
+    folder.mkdir()
+    monkeypatch.setenv(FILES, str(folder))
+    assert cache_file(str(folder / "a.jsonl")) == folder / "a.jsonl"
+    (folder / "out.jsonl").symlink_to(tmp_path / "elsewhere.jsonl")
     with pytest.raises(ConfigError, match="have not named"):
-        cache_file(str(kept / "out.jsonl"))
+        cache_file(str(folder / "out.jsonl"))
     typed = tmp_path / "a folder" / "b.jsonl"
     trust_typed([f"endpoint model=m cache='{typed}'", f"rewards.0.cache={tmp_path}/c.jsonl"])
     trust_file(tmp_path / "d.jsonl")

@@ -27,9 +27,8 @@ RULES = {}  # devices of what operations return that have been asked for; what r
 IN_MEMORY = {Tensor.numpy, Tensor.__array__}  # what reads the memory of a tensor
 
 
-def device_of(said):
-    """Return the device of this name, one of those there are."""
-    device = torch.device(said)
+def device_of(name):
+    device = torch.device(name)
     if device.type == "meta":
         return device
     if device.type not in ("cpu", "cuda") or (device.index or 0) >= len(GPUS):
@@ -38,20 +37,19 @@ def device_of(said):
 
 
 def of_all(devices):
-    """Return the GPU among devices, or the CPU; two GPUs do not go together."""
-    found = {device for device in devices if device in GPUS}
-    if len(found) > 1:
+    gpus = {device for device in devices if device in GPUS}
+    if len(gpus) > 1:
         raise RuntimeError("found two different devices, cuda:0 and cuda:1")
-    return next(iter(found), CPU)
+    return next(iter(gpus), CPU)
 
 
-def flattened(given):
+def flattened(nested):
     """Return what is in tuples, lists and values of dicts, at any depth; quicker than torch's own."""
-    if isinstance(given, dict):
-        given = given.values()
-    elif not isinstance(given, (tuple, list)):
-        return [given]
-    return [one for part in given for one in flattened(part)]
+    if isinstance(nested, dict):
+        nested = nested.values()
+    elif not isinstance(nested, (tuple, list)):
+        return [nested]
+    return [leaf for part in nested for leaf in flattened(part)]
 
 
 class Places:
@@ -61,14 +59,12 @@ class Places:
         self._noted = {}  # weak, so that an address that is noted is not given away
 
     def of(self, tensor):
-        """Return the device of a tensor."""
         with DisableTorchFunction():
             if tensor.device.type != "cpu" or tensor.layout != torch.strided:
                 return tensor.device
             return self._noted.get(tensor.untyped_storage()._cdata, (None, CPU))[1]
 
     def note(self, tensor, device):
-        """Say where a new tensor is."""
         with DisableTorchFunction():
             storage = tensor.untyped_storage()
             if device.type == "cuda" and storage._cdata not in self._noted:
@@ -76,7 +72,7 @@ class Places:
         return tensor
 
 
-class Asked(TorchFunctionMode):
+class FunctionCalls(TorchFunctionMode):
     """What Python asks torch for: devices by name, moves between them, and memory."""
 
     def __init__(self, places):
@@ -100,8 +96,8 @@ class Asked(TorchFunctionMode):
             device = device_of(device)
             kwargs["device"] = CPU if device in GPUS else device
         else:
-            found = (self.places.of(one) for one in flattened((args, kwargs)) if isinstance(one, Tensor))
-            device = of_all(found)
+            devices = (self.places.of(tensor) for tensor in flattened((args, kwargs)) if isinstance(tensor, Tensor))
+            device = of_all(devices)
         with self._inside(device):
             result = function(*args, **kwargs)
         if function is torch.tensor:  # made by no operation
@@ -109,7 +105,6 @@ class Asked(TorchFunctionMode):
         return result
 
     def _to(self, tensor, *args, **kwargs):
-        """Do what ``Tensor.to`` does."""
         device = kwargs.pop("device", None)
         if args and isinstance(args[0], Tensor):
             device, args = self.places.of(args[0]), (args[0].dtype, *args[1:])
@@ -118,14 +113,13 @@ class Asked(TorchFunctionMode):
         elif args and args[0] is None:
             args = args[1:]
         kwargs.pop("non_blocking", None)
-        args = tuple(one for one in args if not isinstance(one, bool))
+        args = tuple(argument for argument in args if not isinstance(argument, bool))
         before = self.places.of(tensor)
         with self._inside(before):
-            found = tensor.to(*args, **kwargs) if args or kwargs else tensor
-        return found if device is None else self._moved(found, device_of(device))
+            converted = tensor.to(*args, **kwargs) if args or kwargs else tensor
+        return converted if device is None else self._moved(converted, device_of(device))
 
     def _moved(self, tensor, device):
-        """Return a tensor where it is asked for."""
         if self.places.of(tensor) == device:
             return tensor
         if device.type == "meta":
@@ -160,48 +154,47 @@ class _Copy(torch.autograd.Function):
         return ctx.places.note(copy, ctx.back), None, None
 
 
-class Checked(TorchDispatchMode):
+class DispatchCheck(TorchDispatchMode):
     """Does every operation as torch would on the pretended devices, and raises where it would."""
 
-    def __init__(self, places, asked):
+    def __init__(self, places, functions):
         super().__init__()
-        self.places, self.asked, self.fake = places, asked, FakeTensorMode(allow_non_fake_inputs=False)
+        self.places, self.functions, self.fake = places, functions, FakeTensorMode(allow_non_fake_inputs=False)
         self.operations = 0  # on the GPU
 
     def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
         kwargs = kwargs or {}
         with DisableTorchFunction():
             flat = flattened((args, kwargs))
-            tensors = [one for one in flat if isinstance(one, Tensor)]
-            gpu = of_all(self.places.of(one) for one in tensors)
+            tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
+            gpu = of_all(self.places.of(leaf) for leaf in tensors)
             on_gpu = gpu in GPUS
-            device = self.asked.calls[-1] if self.asked.calls else gpu if on_gpu or torch._C._current_graph_task_id() < 0 else GPU
-            if device.type == "meta" or any(one.is_meta for one in tensors):
+            device = self.functions.calls[-1] if self.functions.calls else gpu if on_gpu or torch._C._current_graph_task_id() < 0 else GPU
+            if device.type == "meta" or any(leaf.is_meta for leaf in tensors):
                 return operation(*args, **kwargs)
-            found = self._devices(operation, args, kwargs, flat, device)
-            if (on_gpu or device in GPUS) and any(isinstance(one, torch.Generator) for one in flat):
+            rule = self._devices(operation, args, kwargs, flat, device)
+            if (on_gpu or device in GPUS) and any(isinstance(leaf, torch.Generator) for leaf in flat):
                 raise RuntimeError(f"{operation}: Expected a 'cuda' device type for generator but found 'cpu'")
             result = operation(*args, **kwargs)
-            made = [one for one in flattened(result) if isinstance(one, Tensor)]
-            for one, where in zip(made, found if isinstance(found, list) else [found] * len(made), strict=True):
-                self.places.note(one, where)
+            results = [leaf for leaf in flattened(result) if isinstance(leaf, Tensor)]
+            for leaf, where in zip(results, rule if isinstance(rule, list) else [rule] * len(results), strict=True):
+                self.places.note(leaf, where)
                 self.operations += where in GPUS
             return result
 
     def _devices(self, operation, args, kwargs, flat, device):
         """Return the device of each tensor that an operation returns, or of all; raise where devices do not go together."""
-        tensors = [one for one in flat if isinstance(one, Tensor)]
+        tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
         kwargs = {**kwargs, "device": device} if kwargs.get("device") is not None else kwargs
         if not tensors and kwargs.get("device") is None and device in GPUS:
             kwargs = {**kwargs, "device": device}
         # what is where depends on nothing else, so that torch is asked once
-        known = (operation, device, *((self.places.of(one), one.dim() > 0) if isinstance(one, Tensor) else type(one) for one in flat))
+        known = (operation, device, *((self.places.of(leaf), leaf.dim() > 0) if isinstance(leaf, Tensor) else type(leaf) for leaf in flat))
         if known not in RULES:
-            RULES[known] = self._asked_of_torch(operation, args, kwargs, tensors)
+            RULES[known] = self._devices_by_torch(operation, args, kwargs, tensors)
         return RULES[known]
 
-    def _asked_of_torch(self, operation, args, kwargs, tensors):
-        """Do ``_devices`` with fake tensors."""
+    def _devices_by_torch(self, operation, args, kwargs, tensors):
         fakes = {}
 
         def faked(tensor):
@@ -211,34 +204,33 @@ class Checked(TorchDispatchMode):
             return fakes[id(tensor)]
 
         with self.fake:
-            given = tree_map_only(Tensor, faked, (args, kwargs))
+            fake_arguments = tree_map_only(Tensor, faked, (args, kwargs))
             try:
-                found = operation(*given[0], **given[1])
+                result = operation(*fake_arguments[0], **fake_arguments[1])
             except Exception as error:
                 if "different devices" in str(error) or "same device" in str(error):
                     raise RuntimeError(f"{operation}: {error}") from error
                 return self._common(operation, tensors)  # it has no shape without values, or no rule
-        devices = [one.device for one in flattened(found) if isinstance(one, FakeTensor)]
+        devices = [leaf.device for leaf in flattened(result) if isinstance(leaf, FakeTensor)]
         return devices[0] if len(set(devices)) == 1 else devices  # one for as many as there are
 
     def _common(self, operation, tensors):
-        """Return the one device of tensors, numbers aside."""
-        found = {self.places.of(one) for one in tensors if one.dim()} or {self.places.of(one) for one in tensors}
-        if len(found) > 1 and "index" not in str(operation):
+        devices = {self.places.of(tensor) for tensor in tensors if tensor.dim()} or {self.places.of(tensor) for tensor in tensors}
+        if len(devices) > 1 and "index" not in str(operation):
             raise RuntimeError(f"{operation}: found two different devices, cuda:0 and cpu")
-        return of_all(found)
+        return of_all(devices)
 
 
 @contextlib.contextmanager
 def pretended_gpu(monkeypatch):
     """Let torch have two GPUs, of as much memory as there is, as a context; give what counts operations on them."""
     places = Places()
-    asked = Asked(places)
-    checked = Checked(places, asked)
+    functions = FunctionCalls(places)
+    checked = DispatchCheck(places, functions)
     run_backward = torch.autograd._engine_run_backward
 
     def backward(*args, **kwargs):  # torch calls it without the mode, and what is computed again needs it
-        with asked:
+        with functions:
             return run_backward(*args, **kwargs)
 
     monkeypatch.setattr(torch.autograd, "_engine_run_backward", backward)
@@ -246,5 +238,5 @@ def pretended_gpu(monkeypatch):
     monkeypatch.setitem(checkpoint._allowed_determinism_checks_to_fns, "default", lambda x: {"shape": x.shape, "dtype": x.dtype})
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(GPUS))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=1 << 34))
-    with asked, checked:
+    with functions, checked:
         yield checked

@@ -68,32 +68,29 @@ def gpu(monkeypatch):
         assert compiled.parts.tokens.device.type == "cpu", "compiled code reads a GPU's memory"
         return call(compiled, *arguments)
 
-    with pretended_gpu(monkeypatch) as found:
+    with pretended_gpu(monkeypatch) as checked:
         monkeypatch.setattr(CompiledPass, "__call__", guarded)
-        yield found
+        yield checked
 
 
 def engine(folder, **changes):
-    """Return an engine whose model is on the GPU."""
     parts = {key: {**KUHN.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()}
     model = {"name": str(folder), "device": "cuda", **changes.get("model", {})}
     return LocalEngine(resolve({**KUHN, **parts, "model": model}))
 
 
 def tensors(run):
-    """Yield everything that a run's learners and snapshots hold on a device, with a name."""
-    for name, own in run.policies.items():
-        models = [own.model, *(copied.model for copied in own.snapshots)]
+    for name, policy in run.policies.items():
+        models = [policy.model, *(copied.model for copied in policy.snapshots)]
         for number, model in enumerate(models):
             for prefix, module in model.modules():
-                yield from ((f"{name}.{number}.{prefix}.{key}", one) for key, one in (*module.named_parameters(), *module.named_buffers()))
-        for learner in (own.learner, own.process):
+                yield from ((f"{name}.{number}.{prefix}.{key}", tensor) for key, tensor in (*module.named_parameters(), *module.named_buffers()))
+        for learner in (policy.learner, policy.process):
             for number, state in enumerate(learner.optimizer.state.values() if learner is not None else ()):
-                yield from ((f"{name}.optimizer.{number}.{key}", one) for key, one in state.items())
+                yield from ((f"{name}.optimizer.{number}.{key}", tensor) for key, tensor in state.items())
 
 
 def plays(run, step, others=()):
-    """Return plays of a step, also against snapshots and the average."""
     matchmaker = registry.bind("league.matchmakers", "mirror")
     specs = starts(step, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
     game = run.environments[0][0]
@@ -104,7 +101,6 @@ def plays(run, step, others=()):
 
 
 def learnt(run, episodes, step):
-    """Let every policy learn once from what was played."""
     for name in run.learners:
         batch = run.batch(episodes, progress=0.0, policy=name)
         count = len(batch.turns.reward)
@@ -125,20 +121,20 @@ def whole_run(run, again, folder, device=GPU):
     episodes = plays(run, 1, against)
     run.save(folder)
     again.restore(folder)
-    for one in (run, again):
-        learnt(one, episodes, 2)
-    misplaced = {name: one.device for one_run in (run, again) for name, one in tensors(one_run) if one.device != device}
+    for tensor in (run, again):
+        learnt(tensor, episodes, 2)
+    misplaced = {name: tensor.device for one_run in (run, again) for name, tensor in tensors(one_run) if tensor.device != device}
     assert not misplaced
     for name in run.learners:
         assert fingerprint(run.policies[name].model) == fingerprint(again.policies[name].model)
     run.restart(snapshot(1))
     run.drop_member(snapshot(1))
-    for own in run.policies.values():
-        own.model.check()
-        sampler, ids = own._sit(LEARNER, own.model).sampler, (5, 6, 7)
-        found = sampler.score([ids, ids[:2]], [[(3, 4), (3,)], [(9,)]], own.params)
-        assert [scores.shape for scores in found] == [(2,), (1,)] and not sampler.invariant
-        sampler.publish({key: one.cpu() for key, one in own.model.tensors().items()}, own.model.version + 1)
+    for policy in run.policies.values():
+        policy.model.check()
+        sampler, ids = policy._policy_agent(LEARNER, policy.model).sampler, (5, 6, 7)
+        scored = sampler.score([ids, ids[:2]], [[(3, 4), (3,)], [(9,)]], policy.params)
+        assert [scores.shape for scores in scored] == [(2,), (1,)] and not sampler.invariant
+        sampler.publish({key: tensor.cpu() for key, tensor in policy.model.tensors().items()}, policy.model.version + 1)
 
 
 CASES = {
@@ -170,18 +166,18 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
         torch.manual_seed(0)
         FAMILIES[family](len(AutoTokenizer.from_pretrained(folder))).save_pretrained(folder)
     lora = {"rank": 2, "targets": ["c_attn"]} if family == "gpt2" else {"rank": 2}
-    for number, own in enumerate((None, lora) if family != "whole" else (None,)):
-        run = engine(folder, model={"lora": own})
-        whole_run(run, engine(folder, model={"lora": own}), tmp_path)
-        run.model.save(tmp_path / f"saved{number}", adapter=own is not None)
-        again = saved_model(tmp_path / f"saved{number}", base=str(folder) if own else None, lora=own and {"alpha": 32.0, "targets": [], **own}, device="cuda")
-        assert again.device == GPU and {one.device for one in again.network.parameters()} == {GPU}
+    for number, adapter in enumerate((None, lora) if family != "whole" else (None,)):
+        run = engine(folder, model={"lora": adapter})
+        whole_run(run, engine(folder, model={"lora": adapter}), tmp_path)
+        run.model.save(tmp_path / f"saved{number}", adapter=adapter is not None)
+        again = saved_model(tmp_path / f"saved{number}", base=str(folder) if adapter else None, lora=adapter and {"alpha": 32.0, "targets": [], **adapter}, device="cuda")
+        assert again.device == GPU and {parameter.device for parameter in again.network.parameters()} == {GPU}
         assert run.model.decoding == again.decoding == "torch"
 
 
 def test_a_learner_takes_the_gpu_that_it_is_given(gpu, chat_folder, tmp_path):
-    given = {"learner": {"gpus": [1]}}
-    whole_run(engine(chat_folder, **given), engine(chat_folder, **given), tmp_path, SECOND)
+    changes = {"learner": {"gpus": [1]}}
+    whole_run(engine(chat_folder, **changes), engine(chat_folder, **changes), tmp_path, SECOND)
     with pytest.raises(ConfigError, match=r"learner.gpus=\[2\] takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1"):
         engine(chat_folder, learner={"gpus": [2]})
 
@@ -189,8 +185,8 @@ def test_a_learner_takes_the_gpu_that_it_is_given(gpu, chat_folder, tmp_path):
 def test_learners_add_gradients_in_the_memory_of_the_cpu_and_take_them_back_to_the_gpu(gpu):
     sums = Sums.__new__(Sums)
     sums.rank, sums.ranks, sums._group = 0, 2, Group()
-    own = torch.ones(3, device="cuda")
-    assert sums.added(own).device == GPU and sums.added(own).tolist() == [2.0, 2.0, 2.0]
+    gradient = torch.ones(3, device="cuda")
+    assert sums.added(gradient).device == GPU and sums.added(gradient).tolist() == [2.0, 2.0, 2.0]
 
 
 class Group:

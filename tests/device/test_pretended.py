@@ -9,8 +9,8 @@ from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 
 @pytest.fixture
 def gpu(monkeypatch):
-    with pretended_gpu(monkeypatch) as found:
-        yield found
+    with pretended_gpu(monkeypatch) as checked:
+        yield checked
 
 
 def test_tensors_are_where_they_are_asked_for_and_what_comes_of_them_too(gpu):

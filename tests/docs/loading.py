@@ -14,3 +14,10 @@ def load(folder, name):
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def table_rows(page, head):
+    """Return the rows of all tables of a page, without their heads."""
+    lines = [line for line in page.splitlines() if line.startswith("|")]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    return [row for row in cells if row != head and not set(row[0]) <= {"-"}]

@@ -47,9 +47,6 @@ Then `make demo`.
 """
 
 
-# -- the table
-
-
 def test_the_table_knows_every_command_of_the_pages_and_no_other():
     entries, commands = table.read_table(), table.documented()
     assert len(commands) > 50
@@ -70,18 +67,13 @@ def test_an_unknown_command_is_refused_with_the_entry_to_add(tmp_path):
     for page in ("README.md", "CONTRIBUTING.md"):
         (tmp_path / page).write_text("`sparring list`")
     (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "quickstart.md").write_text(
-        "`sparring train 'credit={name: rae}'` and `sparring list`"
-    )
-    known = [
-        table.Entry(command="sparring  'list'", add=""),
-        table.Entry(command="make gone", add=""),
-    ]
-    said = table.complaint(table.documented(tmp_path), known)
-    assert "does not know a command of docs/quickstart.md; add:" in said
-    assert "- command: 'sparring train ''credit={name: rae}'''\n  add: steps=2" in said
-    assert "sparring list" not in said
-    assert "delete its entry in docs/commands.yaml: make gone" in said
+    (tmp_path / "docs" / "quickstart.md").write_text("`sparring train 'credit={name: rae}'` and `sparring list`")
+    known = [table.Entry(command="sparring  'list'", add=""), table.Entry(command="make gone", add="")]
+    complaint = table.complaint(table.documented(tmp_path), known)
+    assert "does not know a command of docs/quickstart.md; add:" in complaint
+    assert "- command: 'sparring train ''credit={name: rae}'''\n  add: steps=2" in complaint
+    assert "sparring list" not in complaint
+    assert "delete its entry in docs/commands.yaml: make gone" in complaint
 
 
 @pytest.mark.parametrize(
@@ -102,16 +94,11 @@ def test_a_wrong_entry_is_refused(tmp_path, text, message):
 
 def test_an_entry_gives_the_line_to_run():
     entry = table.Entry(
-        command="sparring evaluate RUN --out RUNS seed=S",
-        add="--games 2",
-        where={"RUN": "runs/a", "S": "1"},
+        command="sparring evaluate RUN --out RUNS seed=S", add="--games 2", where={"RUN": "runs/a", "S": "1"}
     )
     assert entry.line(small=True) == "sparring evaluate runs/a --out RUNS seed=1 --games 2"
     assert entry.line(small=False) == "sparring evaluate runs/a --out RUNS seed=1"
-    long, never = (
-        table.Entry(command="make x", long="hours"),
-        table.Entry(command="make x", never="why"),
-    )
+    long, never = (table.Entry(command="make x", long="hours"), table.Entry(command="make x", never="why"))
     assert (long.line(small=True), long.line(small=False)) == ("", "make x")
     assert never.line(small=True) == never.line(small=False) == ""
 
@@ -120,17 +107,10 @@ def test_every_command_that_trains_has_a_valid_configuration():
     for entry in table.read_table():
         program, verb, *rest = [*table.words(entry.line(small=True) or "make x")]
         assert program != "sparring" or verb in VERBS
-        if (
-            (program, verb) == ("sparring", "train")
-            and not rest[0].startswith("-")
-            and not rest[0].endswith(".yaml")
-        ):
+        if (program, verb) == ("sparring", "train") and not rest[0].startswith("-") and not rest[0].endswith(".yaml"):
             after = [word for before, word in itertools.pairwise(rest) if before != "--assume"]
             overrides = [word for word in after if "=" in word and not word.startswith("-")]
             config.resolve(recipe.apply_overrides(recipe.load_recipe(rest[0]), overrides))
-
-
-# -- running
 
 
 @pytest.fixture
@@ -145,10 +125,7 @@ def shop(monkeypatch, tmp_path):
 
 
 def tried(shop, page, *rows):
-    shop.try_page(
-        page,
-        [(table.Command(row["command"], page), table.Entry(**{"add": "", **row})) for row in rows],
-    )
+    shop.try_page(page, [(table.Command(row["command"], page), table.Entry(**{"add": "", **row})) for row in rows])
     return shop.failed
 
 
@@ -159,21 +136,12 @@ def test_commands_run_as_typed_in_an_empty_home(shop, tmp_path, capsys):
         "input": "typed\n",
     }
     left_out = {"command": "nothing", "add": None, "never": "why"}
-    assert (
-        tried(
-            shop, "README.md", {**typed, "expect": f"written typed {tmp_path}/shop/home"}, left_out
-        )
-        == []
-    )
+    assert tried(shop, "README.md", {**typed, "expect": f"written typed {tmp_path}/shop/home"}, left_out) == []
     assert capsys.readouterr().out.count("\n") == 1
 
 
 def test_a_command_that_fails_is_told_with_its_output(shop, capsys):
-    rows = [
-        {"command": "echo out; exit 3"},
-        {"command": "echo x", "expect": "y"},
-        {"command": "exit 2", "status": 2},
-    ]
+    rows = [{"command": "echo out; exit 3"}, {"command": "echo x", "expect": "y"}, {"command": "exit 2", "status": 2}]
     rows += [{"command": "echo Traceback"}, {"command": "sleep 60", "seconds": 1}]
     failed = tried(shop, "README.md", *rows)
     assert failed == [
@@ -185,14 +153,10 @@ def test_a_command_that_fails_is_told_with_its_output(shop, capsys):
     assert "\nout\n" in capsys.readouterr().out
 
 
-def test_a_command_of_an_earlier_page_is_not_run_again_and_its_runs_are_there(
-    shop, tmp_path, capsys
-):
-    made = {
-        "command": "mkdir -p runs/a && touch runs/a/config.yaml runs/a/metrics.jsonl"
-    }
-    tried(shop, "README.md", made)
-    assert tried(shop, "docs/a.md", made, {"command": "ls runs/a", "expect": "metrics.jsonl"}) == []
+def test_a_command_of_an_earlier_page_is_not_run_again_and_its_runs_are_there(shop, tmp_path, capsys):
+    training = {"command": "mkdir -p runs/a && touch runs/a/config.yaml runs/a/metrics.jsonl"}
+    tried(shop, "README.md", training)
+    assert tried(shop, "docs/a.md", training, {"command": "ls runs/a", "expect": "metrics.jsonl"}) == []
     assert capsys.readouterr().out.count("mkdir") == 1
 
 
@@ -230,11 +194,7 @@ def test_a_process_that_ends_before_its_time_is_a_failure(shop):
     assert shop.failed == ["a process that tries pages ended before its time"]
 
 
-# -- what comes up at a commit
-
-
 def commits(parts):
-    """Return as many rotations as there are parts, of hashes that follow each other."""
     return [f"{0x1A2B3C4D + number:x}/{parts}" for number in range(parts)]
 
 
@@ -304,8 +264,8 @@ def test_changed_files_are_those_of_the_commit_and_none_without_a_parent(tmp_pat
 
 
 def test_commands_that_need_each_other_stand_in_one_group():
-    made, other = "sparring train kuhn-tiny --run runs/a", "sparring train kuhn-tiny seed=1"
-    lines = [made, other, "sparring show runs/demo", "sparring export runs/a my-model", "sparring list credit"]
+    training, other = "sparring train kuhn-tiny --run runs/a", "sparring train kuhn-tiny seed=1"
+    lines = [training, other, "sparring show runs/demo", "sparring export runs/a my-model", "sparring list credit"]
     lines += ["sparring evaluate --agent 'exported folder=my-model'", "sparring show runs/kuhn-tiny-seed1"]
     lines += ["sparring train kuhn-tiny"]
     lines += ["sparring train teams.yaml", "sparring play runs/teams-seed0", "sparring report runs/demo/x"]
@@ -313,28 +273,23 @@ def test_commands_that_need_each_other_stand_in_one_group():
     groups = lines_of(table.in_groups([left_out, *rows_of(*lines)], small=True))
     assert sorted(groups) == sorted(
         [
-            [made, "sparring export runs/a my-model", "sparring evaluate --agent 'exported folder=my-model'"],
+            [training, "sparring export runs/a my-model", "sparring evaluate --agent 'exported folder=my-model'"],
             [other, "sparring show runs/kuhn-tiny-seed1"],
             ["sparring train teams.yaml", "sparring play runs/teams-seed0"],
             *([line] for line in ("sparring show runs/demo", "sparring list credit", "sparring train kuhn-tiny")),
             ["sparring report runs/demo/x"],
         ]
     )
-
-
-def test_a_command_joins_the_groups_of_all_that_it_needs():
     lines = ["sparring train a --run runs/a", "sparring train b --run runs/b", "sparring report runs/a runs/b"]
     assert lines_of(table.in_groups(rows_of(*lines), small=True)) == [lines]
 
 
 @functools.cache
 def pages_and_table():
-    """Return the commands of the pages and the entries of the table, read once."""
     return table.documented(), table.read_table()
 
 
 def pages_of_commands():
-    """Return all commands that run small, by page."""
     commands, entries = pages_and_table()
     known = {table.words(entry.command): entry for entry in entries}
     rows = [(command, known[command.key]) for command in commands]
@@ -357,9 +312,8 @@ def test_every_run_that_a_command_reads_is_made_by_an_earlier_one_of_its_page():
 
 
 def choose(commit="", only=""):
-    """Return the chosen commands of the pages, as (page, text)."""
-    wanted = trying.chosen(*pages_and_table(), only=only, rotation=commit, small=True)
-    return [(page, command.text) for page, rows in wanted.items() for command, _ in rows]
+    pages = trying.chosen(*pages_and_table(), only=only, rotation=commit, small=True)
+    return [(page, command.text) for page, rows in pages.items() for command, _ in rows]
 
 
 def test_every_command_comes_up_at_one_commit_in_seven_and_those_of_three_pages_at_each():
@@ -390,26 +344,20 @@ def test_a_failed_command_prints_the_line_that_repeats_it_with_what_it_needs(sho
     assert (make, target) == ("make", "commands")
     chosen = [command for _, command in choose(only=only.removeprefix("ONLY="))]
     assert "--run runs/league" in chosen[0] and text in chosen and len(chosen) == 4
-
-
-def test_nothing_is_run_where_the_pattern_names_what_is_never_run():
     assert choose(only="README.md: make test") == []
 
 
-# -- the Makefile and .ci
-
-
 def make(*arguments):
-    own = ("MAKE", "MFLAGS", "ROTATION", "COMMIT", "ONLY")  # of the make that runs the tests
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+    inherited = ("MAKE", "MFLAGS", "ROTATION", "COMMIT", "ONLY")  # of the make that runs the tests
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(inherited)}
     line = ["make", "--no-print-directory", *arguments]
     return subprocess.run(line, cwd=rotation.ROOT, env=environment, check=True, capture_output=True, text=True).stdout
 
 
 def test_clean_removes_every_environment_that_a_target_makes():
-    made = set(re.findall(r"\.venv[\w-]*", (rotation.ROOT / "Makefile").read_text(encoding="utf-8")))
-    assert {".venv", ".venv-wheel", ".venv-verl", ".venv-peers"} <= made
-    assert made <= set(make("--dry-run", "clean").split())
+    environments = set(re.findall(r"\.venv[\w-]*", (rotation.ROOT / "Makefile").read_text(encoding="utf-8")))
+    assert {".venv", ".venv-wheel", ".venv-verl", ".venv-peers"} <= environments
+    assert environments <= set(make("--dry-run", "clean").split())
 
 
 def test_help_has_a_line_for_every_target():

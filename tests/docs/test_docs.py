@@ -27,18 +27,14 @@ generate = load("docs", "generate")
 
 
 @functools.cache
-def made():
-    """Return every generated file and what it should hold, by its path below the project."""
+def generated_pages():
     return {path.relative_to(ROOT).as_posix(): text for path, text in generate.pages().items()}
 
 
 @pytest.fixture(scope="module", autouse=True)
 def all_pages():
     """Make the pages before the first test that reads them: two seconds that no test takes by itself."""
-    made()
-
-
-# -- text
+    generated_pages()
 
 
 @pytest.mark.parametrize(
@@ -52,9 +48,6 @@ def all_pages():
 )
 def test_prose_turns_nothing_into_markup(text, expected):
     assert pages.prose(text) == expected
-
-
-def test_a_table_escapes_what_would_break_it():
     assert pages.table(("a", "b"), ("x | y", "two\nlines")) == ["| a | b |", "|---|---|", "| x \\| y | two lines |"]
 
 
@@ -65,33 +58,29 @@ def test_a_docstring_is_cut_at_its_headings():
     assert parts[""] == "Summary.\n\nMore."
     assert parts["Reference"] == "X."
     assert pages.described_options(parts["Args"]) == {"gamma": "first line.", "lam": "other."}
-
-
-def test_a_single_entry_of_several_lines_is_whole():
-    parts = pages.sections("Summary.\n\nArgs:\n    gamma: first\n        line.\n\nRaises:\n    KeyError: never,\n        or once.")
-    assert pages.described_options(parts["Args"]) == {"gamma": "first line."}
-    assert pages.described_options(parts["Raises"]) == {"KeyError": "never, or once."}
+    parts = pages.sections("Summary.\n\nArgs:\n    gamma: first\n        line.")
+    assert pages.described_options(parts["Args"]) == {"gamma": "first line."}, "a single entry of several lines"
 
 
 @every_case("slot", [slot for slot in registry.SLOTS if slot != "environments"])
 def test_every_option_of_a_method_is_described(slot):
     for plugin in registry.loadable(slot):
         described = pages.described_options(pages.sections(inspect.getdoc(plugin.function) or "").get("Args", ""))
-        options = [name for name, one in plugin.options.items() if one.default is one.empty or not callable(one.default)]
+        options = [name for name, parameter in plugin.options.items() if parameter.default is parameter.empty or not callable(parameter.default)]
         assert not [name for name in options if not described.get(name)], plugin.name
 
 
 @pytest.mark.parametrize("name", offering("environments", "solver", "ORACLE"))
 def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_its_oracle(name):
     solver = load_part("environments", name, "solver")
-    page = made()[f"docs/methods/environments-{name}.md"].partition("\n## Solver\n")[2]
+    page = generated_pages()[f"docs/methods/environments-{name}.md"].partition("\n## Solver\n")[2]
     described = pages.described_options(pages.sections(inspect.getdoc(solver.function)).get("Args", ""))
     assert all(described[option] and f"| `{option}` |" in page for option in solver.options)
-    assert f"(environments-{name}.md#solver)" in made()[f"docs/methods/oracles-{solver.module.ORACLE}.md"]
+    assert f"(environments-{name}.md#solver)" in generated_pages()[f"docs/methods/oracles-{solver.module.ORACLE}.md"]
 
 
 @pytest.mark.parametrize(
-    ("told", "page"),
+    ("text", "page"),
     [
         ("A = R - b, with b the mean.", "A = R - b, with b the mean."),
         ("A = R - b, with b\nthe mean.", "A = R - b, with b\nthe mean."),
@@ -100,8 +89,8 @@ def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_it
         ("the sum\n\n    b = sum_i\n          R_i\n\nover i.", "the sum\n\n```text\nb = sum_i\n      R_i\n```\n\nover i."),
     ],
 )
-def test_equations_stand_on_lines_of_their_own(told, page):
-    parts = pages.sections(f"Summary.\n\nMathematics: {told}\nShapes: [N].".replace(": \n", ":\n"))
+def test_equations_stand_on_lines_of_their_own(text, page):
+    parts = pages.sections(f"Summary.\n\nMathematics: {text}\nShapes: [N].".replace(": \n", ":\n"))
     assert pages.mathematics(parts["Mathematics"]) == page
     assert parts["Shapes"] == "[N]."
 
@@ -117,14 +106,11 @@ def test_types_are_written_as_people_read_them():
     assert pages.field_type("credit", config.RunConfig.model_fields["credit"]) == "advantage estimator"
 
 
-# -- pages
-
-
 @every_case("slot", ["environments", *METHOD_SLOTS])
 def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
     for name in registry.built_in(slot):
         plugin = registry.load(slot, name)
-        page = made()[f"docs/methods/{slot}-{name}.md"]
+        page = generated_pages()[f"docs/methods/{slot}-{name}.md"]
         assert page.startswith(f"# {name}\n")
         assert "``" not in page.replace("```", "")  # the fence of a sample play
         for option, parameter in plugin.options.items():
@@ -136,15 +122,12 @@ def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
 def test_the_page_of_every_estimator_says_its_exact_bias():
     known = json.loads((ROOT / "docs" / "exact-bias.json").read_text(encoding="utf-8"))
     for name in registry.built_in("credit"):
-        (line,) = (line for line in made()[f"docs/methods/credit-{name}.md"].splitlines() if "**Exact bias" in line)
+        (line,) = (line for line in generated_pages()[f"docs/methods/credit-{name}.md"].splitlines() if "**Exact bias" in line)
         assert all(pages.bias_text(share) in line for other, share in known.items() if other.split(":")[0] == name)
     assert pages.exact_bias(registry.load("losses", "dpo")) == []
     new = dataclasses.replace(registry.load("credit", "rloo"), name="new")
     assert pages.exact_bias(new)[1].endswith("not computed.")
-    assert "-23 % (the expected gradient is 0.77 times" in made()["docs/methods/credit-grpo.md"]
-
-
-def test_a_bias_in_words():
+    assert "-23 % (the expected gradient is 0.77 times" in generated_pages()["docs/methods/credit-grpo.md"]
     assert pages.bias_text(1.0) == "none (the expected gradient is the exact one)"
     assert pages.bias_text(0.75) == "-25 % (the expected gradient is 0.75 times the exact one)"
     assert pages.bias_text(-2.0) == "-300 % (the expected gradient is -2 times the exact one, the wrong way)"
@@ -152,7 +135,7 @@ def test_a_bias_in_words():
 
 
 def test_the_reference_has_every_key():
-    page = made()["docs/config.md"]
+    page = generated_pages()["docs/config.md"]
     for section in (
         config.RunConfig,
         config.EnvironmentConfig,
@@ -168,28 +151,28 @@ def test_the_reference_has_every_key():
 
 def test_the_status_tells_tests_about_a_method_from_use_and_from_nothing():
     plugin = registry.load("losses", "policy_gradient")
-    own, use = "tests/methods/losses/test_policy_losses.py", 'bind("losses", "policy_gradient")'
-    assert generate.status(plugin, {own: "", "tests/a.py": use}) == "1 file"
+    path, use = "tests/methods/losses/test_policy_losses.py", 'bind("losses", "policy_gradient")'
+    assert generate.status(plugin, {path: "", "tests/a.py": use}) == "1 file"
     assert generate.status(plugin, {"tests/a.py": use, "tests/b.py": use}) == "used in 2 files"
     assert generate.status(plugin, {"tests/a.py": "policy_gradient"}) == "none"
 
 
 def test_the_page_of_methods_has_every_plugin_under_a_heading_that_its_contents_link():
-    page = made()["docs/methods.md"]
+    page = generated_pages()["docs/methods.md"]
     for slot in METHOD_SLOTS:
         names = registry.built_in(slot)
         title = generate.plural(registry.SLOTS[slot]).capitalize()
         (contents,) = (line for line in page.splitlines() if line.startswith(f"- [{title}]"))
         assert f"(#{title.lower().replace(' ', '-')}): {len(names)}" in contents
         section = page.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
-        found = [line for line in section.splitlines() if line.startswith("| [`")]
-        assert len(found) == len(names)
-        for name, line in zip(names, found, strict=True):
+        lines = [line for line in section.splitlines() if line.startswith("| [`")]
+        assert len(lines) == len(names)
+        for name, line in zip(names, lines, strict=True):
             assert line.startswith(f"| [`{name}`](methods/{slot}-{name}.md) | ")
 
 
 def test_the_page_of_environments_has_every_one():
-    page = made()["docs/environments.md"]
+    page = generated_pages()["docs/environments.md"]
     assert all(f"| [`{name}`](methods/environments-{name}.md) |" in page for name in registry.built_in("environments"))
     assert "| 2, 3 | yes | zero-sum | - | `demo`, `kuhn-tiny`" in page
     solvers = {name: load_part("environments", name, "solver") for name in registry.built_in("environments")}
@@ -210,9 +193,9 @@ def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monke
         shutil.copy(page, tmp_path)
     for name in ("tests", "src", "examples"):
         (tmp_path / name).symlink_to(ROOT / name)
-    wanted = {tmp_path / path: text for path, text in made().items()}
+    expected = {tmp_path / path: text for path, text in generated_pages().items()}
     monkeypatch.setattr(generate, "ROOT", tmp_path)
-    monkeypatch.setattr(generate, "pages", lambda: wanted)
+    monkeypatch.setattr(generate, "pages", lambda: expected)
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["generate.py", *arguments])
@@ -233,32 +216,24 @@ def test_stale_missing_and_orphaned_pages_are_noticed_and_mended(tmp_path, monke
             run("--check")
         run()
         run("--check")
-    long = wanted[tmp_path / "README.md"] + "." * generate.README_BYTES
-    wanted[tmp_path / "README.md"] = long
+    long = expected[tmp_path / "README.md"] + "." * generate.README_BYTES
+    expected[tmp_path / "README.md"] = long
     with pytest.raises(SystemExit, match="and 12,000 at most are wanted"):
         run()
-    wanted[tmp_path / "README.md"] = "short"
+    expected[tmp_path / "README.md"] = "short"
     run()
     (tmp_path / "CONTRIBUTING.md").write_text("[x](nowhere.md)")
     with pytest.raises(SystemExit, match=r"nowhere\.md"):
         run("--check")
 
 
-# -- the README
-
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
-def test_the_readme_is_of_two_screens():
-    assert generate.too_long(README) == ""
-
-
-@pytest.mark.parametrize(
-    ("text", "size"), [(README + "x" * generate.README_BYTES, ""), ("é" * 6_001, "12,002 bytes")]
-)
+@pytest.mark.parametrize(("text", "size"), [(README + "x" * generate.README_BYTES, ""), ("é" * 6_001, "12,002 bytes")])
 def test_a_longer_readme_is_refused(text, size):
     assert re.match(rf"README\.md has .*{size}.*move some to docs/", generate.too_long(text))
-    assert generate.too_long("é" * 6_000) == ""
+    assert generate.too_long("é" * 6_000) == generate.too_long(README) == ""
 
 
 def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):

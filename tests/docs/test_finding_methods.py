@@ -8,27 +8,20 @@ import yaml
 from sparring import config
 from sparring.config.plugins import registry
 from tests.cases import every_case
+from tests.docs.loading import table_rows
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "finding-methods.md").read_text(encoding="utf-8")
 BASE = {"environments": [{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], "rollout": {"games_per_step": 64}}
-HEAD = ["the field's name", "where it is here", "lines to paste", "what differs"]
-
-
-def rows():
-    """Return the rows of all tables of the page, without their heads."""
-    lines = [line for line in PAGE.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return [row for row in cells if row != HEAD and not set(row[0]) <= {"-"}]
+ROWS = table_rows(PAGE, ["the field's name", "where it is here", "lines to paste", "what differs"])
 
 
 def pasted(row):
-    """Return the recipe's sections that a row has, in order."""
     parts = [yaml.safe_load(text) for text in re.findall(r"`([a-z_]+: .*?)`(?= |,|;|$)", row[2])]
     return parts if all(isinstance(part, dict) for part in parts) else []
 
 
-@every_case("row", rows(), ids=lambda row: row[0])
+@every_case("row", ROWS, ids=lambda row: row[0])
 def test_what_a_row_names_exists_and_can_be_pasted(row):
     assert len(row) == 4 and all(row), row
     for name, slot, again in re.findall(r"\[`(\w+)`\]\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row)):
@@ -52,7 +45,7 @@ def test_what_a_row_names_exists_and_can_be_pasted(row):
         assert preset in registry.load(slot, name).presets
 
 
-@every_case("row", rows(), ids=lambda row: row[0])
+@every_case("row", ROWS, ids=lambda row: row[0])
 def test_presets_and_options_in_words_belong_to_a_plugin_of_the_row(row):
     linked = [registry.load(slot, name) for slot, name in re.findall(r"\(methods/([\w.]+)-(\w+)\.md\)", " ".join(row))]
     for preset in re.findall(r"[Pp]reset:? `(\w+)`|`preset: (\w+)`", " ".join(row)):
@@ -80,7 +73,6 @@ CHOICE = "| you have | take | lines in the recipe |\n|---|---|---|\n"
 
 
 def choices():
-    """Return the rows of the README's table: which estimator when."""
     lines = README.partition(CHOICE)[2].partition("\n\n")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
@@ -98,17 +90,3 @@ def test_the_readmes_lines_can_be_pasted_and_stand_on_a_page_of_docs(row):
     config.resolve({**BASE, **together})
     credit = re.search(r"`(credit: .*?)`", row[2])[1]
     assert any(credit in (DOCS / page).read_text(encoding="utf-8") for page in ("finding-methods.md", "process-rewards.md"))
-
-
-PROMISED = """
-VPR, GPG, Flow-GRPO, DGRPO, OPO, Pass@k, ReBN, GRPO, RLOO, LOOP, REINFORCE++, RAE, MARS, Dr. MAS, AT-GRPO, GAE, bi-level GAE, V-trace, GiGPO, HGPO, SALT, SPA, HiPER, SPO, MARS^2,
-ARPO, AEPO, MatchTIR, ReNorm, OPRL, SeeUPO, SPAE, advantage alignment, COMA, difference rewards, Shapley, MC-GRPO, NGRPO, A-GRAE, COPO,
-ArenaRL, XRPO, S-GRPO, SSL, AdvEvo-MARL, MARTI, MAGE, ETR, HAPO, CISPO, GSPO, GMPO, SAPO, dual clip, clip-cov, kl-cov, D3S, SPEAR,
-magnetic mirror descent, NeuRD, KTO, DPO, trajectory DPO, overlong, truncated importance, masked importance, dynamic sampling, RAGEN,
-StarPO-S, VADE, SNR, GRPO-RoC, Skywork, R^3, prioritised replay, ScalingInter-RL, difficulty curriculum, rollout allocator, Signals
-"""
-
-
-@every_case("name", re.split(r",\s+", PROMISED.strip()))
-def test_every_method_that_was_promised_has_a_row(name):
-    assert any(name in row[0] for row in rows())

@@ -35,9 +35,6 @@ GOOD = {
 }
 
 
-# -- what is in the repository
-
-
 @every_case("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
 def test_a_page_shows_what_its_results_files_hold(page):
     text = page.read_text(encoding="utf-8")
@@ -54,26 +51,16 @@ def test_whole_pages_are_what_their_results_files_hold(name):
     assert path.read_text(encoding="utf-8") == page(), f"{path.name} is stale; run `make docs`"
 
 
-WRITTEN = sorted(
-    {*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "studies").glob("*/page.md")}
-)
+WRITTEN = sorted({*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "studies").glob("*/page.md")})
 WHOLE = {"credit-lab.md", "credit-race.md", "self-play.md"}  # made from their files as a whole
 DIARIES = {"LOG.md", "CHANGELOG.md"}
-WRITTEN = [
-    page
-    for page in [*WRITTEN, ROOT / "benchmarks/README.md"]
-    if page.name not in WHOLE | DIARIES
-]
+WRITTEN = [page for page in [*WRITTEN, ROOT / "benchmarks/README.md"] if page.name not in WHOLE | DIARIES]
 
 
 @every_case("page", WRITTEN, ids=[str(page.relative_to(ROOT)) for page in WRITTEN])
 def test_no_interval_in_a_table_is_written_by_hand(page):
     text = measured.MARK.sub("", page.read_text(encoding="utf-8"))
-    typed = [
-        line
-        for line in text.splitlines()
-        if line.startswith("|") and published.INTERVAL.search(line)
-    ]
+    typed = [line for line in text.splitlines() if line.startswith("|") and published.INTERVAL.search(line)]
     assert not typed, (
         f"{typed[0]}\nstands in no file of benchmarks/results; put the table between markers (docs/measured.py)"
     )
@@ -89,28 +76,16 @@ def test_a_results_file_says_where_its_figures_come_from(path):
     assert published.faults(json.loads(path.read_text(encoding="utf-8"))) == []
 
 
-# -- the rules themselves
-
-
 @every_case(
     ("row", "message"),
     [
         ({"game": "sudoku", "solved": 0.72}, "'solved' may be figures of skill"),
-        (
-            {"game": "kuhn_poker", "values": {"nash_conv": {"0": 0.1}}},
-            "'values' may be figures of skill",
-        ),
+        ({"game": "kuhn_poker", "values": {"nash_conv": {"0": 0.1}}}, "'values' may be figures of skill"),
         ({"game": "sudoku", "solved": 0.72, "starts": "fresh"}, "write one of unseen, seen, all"),
-        (
-            {"game": "sudoku", "solved": "0.72 [0.52, 0.92]", "starts": "all"},
-            "keep 'values' per seed",
-        ),
+        ({"game": "sudoku", "solved": "0.72 [0.52, 0.92]", "starts": "all"}, "keep 'values' per seed"),
         ({"values": {"solved": 0.7}, "starts": "all"}, "not a map from seeds"),
         ({"what": "sudoku", "value": 3.0, "unit": "solved"}, "'value' may be figures of skill"),
-        (
-            {"values": {}, "text": {"solved": "0.72 [0.52, 0.92]"}, "starts": "seen"},
-            "say in 'note'",
-        ),
+        ({"values": {}, "text": {"solved": "0.72 [0.52, 0.92]"}, "starts": "seen"}, "say in 'note'"),
     ],
 )
 def test_a_figure_of_skill_without_its_starts_or_seeds_is_refused(row, message):
@@ -137,13 +112,13 @@ def test_a_results_file_without_a_source_is_refused(key):
 
 
 def parser():
-    found = argparse.ArgumentParser()
-    found.add_argument("study", choices=("methods", "noise"))
-    found.add_argument("--seeds", type=int, default=3)
-    found.add_argument("--variants", nargs="+", default=("a", "b"))
-    found.add_argument("--workers", type=int, default=2)
-    found.add_argument("changes", nargs="*", default=["steps=100"])
-    return found
+    options = argparse.ArgumentParser()
+    options.add_argument("study", choices=("methods", "noise"))
+    options.add_argument("--seeds", type=int, default=3)
+    options.add_argument("--variants", nargs="+", default=("a", "b"))
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("changes", nargs="*", default=["steps=100"])
+    return options
 
 
 @pytest.mark.parametrize(
@@ -161,64 +136,46 @@ def parser():
 )
 def test_only_the_whole_setting_replaces_published_results(arguments, whole, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["benchmarks/x.py", *arguments])
-    assert published.settings(parser(), "study").out == (
-        published.RESULTS if whole else published.TRIALS
-    )
+    assert published.settings(parser(), "study").out == (published.RESULTS if whole else published.TRIALS)
 
 
 def test_a_results_file_keeps_the_whole_command_and_its_commit(tmp_path, monkeypatch):
     monkeypatch.setattr(
-        sys,
-        "argv",
-        ["benchmarks/x.py", "noise", "steps=20", "a b", "--out", str(tmp_path / "own.json")],
+        sys, "argv", ["benchmarks/x.py", "noise", "steps=20", "a b", "--out", str(tmp_path / "own.json")]
     )
     row = {"game": "sudoku", "starts": "unseen", "values": {"solved": {"0": 0.5}}}
     path = published.record("x", [row], published.settings(parser(), "study"))
-    kept = json.loads(path.read_text(encoding="utf-8"))
+    document = json.loads(path.read_text(encoding="utf-8"))
     assert path == tmp_path / "own.json"
-    assert kept["command"] == "python benchmarks/x.py noise steps=20 'a b'"
-    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", kept["commit"])
-    assert kept["setting"] == {
-        "study": "noise",
-        "seeds": 3,
-        "variants": ["a", "b"],
-        "changes": ["steps=20", "a b"],
-    }
-    assert {"python", "torch", "sparring", "numpy", "open_spiel", "transformers"} <= kept[
-        "versions"
-    ].keys()
+    assert document["command"] == "python benchmarks/x.py noise steps=20 'a b'"
+    assert re.fullmatch(r"[0-9a-f]{40}(-dirty)?", document["commit"])
+    assert document["setting"] == {"study": "noise", "seeds": 3, "variants": ["a", "b"], "changes": ["steps=20", "a b"]}
+    assert {"python", "torch", "sparring", "numpy", "open_spiel", "transformers"} <= document["versions"].keys()
 
 
 @pytest.mark.parametrize(
-    ("words", "kept"),
+    ("words", "portable"),
     [
         (["a", "--out", "x", "b"], ["a", "b"]),
         (["--folder=x", "--workers", "2"], ["--workers", "2"]),
         (["--out", "--folder"], []),
     ],
 )
-def test_a_command_names_no_place_on_a_machine(words, kept):
-    assert published.portable(words) == kept
+def test_a_command_names_no_place_on_a_machine(words, portable):
+    assert published.portable(words) == portable
 
 
 def test_record_refuses_what_the_check_refuses(tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        sys, "argv", ["benchmarks/x.py", "noise", "--out", str(tmp_path / "own.json")]
-    )
+    monkeypatch.setattr(sys, "argv", ["benchmarks/x.py", "noise", "--out", str(tmp_path / "own.json")])
     with pytest.raises(ValueError, match="'solved' may be figures of skill"):
         published.record("x", [{"solved": 0.5}], published.settings(parser(), "study"))
     assert not (tmp_path / "own.json").exists()
 
 
-# -- pages
-
-
 def test_markers_of_both_kinds_are_filled():
     text = "a\n<!-- table: t -->\nold\n<!-- end -->\nb <!-- figure: f -->1<!-- end --> c\n"
-    found = measured.filled(text, {"t": lambda: "new", "f": lambda: "0.5"})
-    assert (
-        found == "a\n<!-- table: t -->\nnew\n<!-- end -->\nb <!-- figure: f -->0.5<!-- end --> c\n"
-    )
+    page = measured.filled(text, {"t": lambda: "new", "f": lambda: "0.5"})
+    assert page == "a\n<!-- table: t -->\nnew\n<!-- end -->\nb <!-- figure: f -->0.5<!-- end --> c\n"
     assert measured.marks(text) == ["t", "f"]
 
 
@@ -245,9 +202,7 @@ def test_intervals_come_from_the_values_per_seed_and_stay_where_the_figure_can_b
     assert measured.spread(ROW, "solved", high=1.0) == "0.80 [0.55, 1.00]"
     assert measured.spread({"values": {"solved": {"0": 0.5}}}, "solved", low=0, high=1) == "0.50"
     assert (
-        measured.spread(
-            {"values": {"solved": {"0": 0.5}}, "intervals": {"solved": [0.4, 0.61]}}, "solved"
-        )
+        measured.spread({"values": {"solved": {"0": 0.5}}, "intervals": {"solved": [0.4, 0.61]}}, "solved")
         == "0.50 [0.40, 0.61]"
     )
     assert measured.spread({"text": {"solved": "0.7 [0.5, 0.9]"}}, "solved") == "0.7 [0.5, 0.9]"
@@ -255,8 +210,8 @@ def test_intervals_come_from_the_values_per_seed_and_stay_where_the_figure_can_b
 
 def test_differences_are_paired_by_the_seeds_that_both_have():
     other = {"values": {"solved": {"2": 0.6, "0": 0.7, "7": 0.1}}}
-    found = measured.less(ROW, other, "solved")
-    assert (round(found.mean, 6), found.count) == (0.2, 2)
+    difference = measured.less(ROW, other, "solved")
+    assert (round(difference.mean, 6), difference.count) == (0.2, 2)
     with pytest.raises(ValueError, match="share no seed"):
         measured.less(ROW, {"values": {"solved": {"7": 0.1}}}, "solved")
 

@@ -14,8 +14,8 @@ RELEASED = [recipe_of(game) for game in GAMES]
 
 
 def test_the_released_form_of_each_game_has_a_row():
-    found = [name for name in recipe_names() if name.startswith("vpr/") and name.endswith("-tiny-released")]
-    assert sorted(RELEASED) == sorted(found) and len(found) == 3
+    names = [name for name in recipe_names() if name.startswith("vpr/") and name.endswith("-tiny-released")]
+    assert sorted(RELEASED) == sorted(names) and len(names) == 3
     assert all(load_recipe(name)["rollout"]["candidates"]["count"] == 4 for name in RELEASED)
 
 
@@ -34,21 +34,21 @@ def test_a_step_of_each_recipe_says_what_share_of_it_was_judging(recipe):
 
 def test_judging_in_play_is_what_is_counted(monkeypatch):
     """An oracle that takes its time takes it of the step, as the plays wait."""
-    kind, asked, seen = type(oracles.registry.bind("oracles", "graded", {})()), [], []
+    kind, counts, seen = type(oracles.registry.bind("oracles", "graded", {})()), [], []
     right, round_of = kind.judge, oracles.play_round
 
     def judge(self, states, *more):
-        asked.append(len(states))
+        counts.append(len(states))
         oracles.time.sleep(0.1)
         return right(self, states, *more)
 
-    def watched(*given):
-        seen.append(round_of(*given))
+    def watched(*arguments):
+        seen.append(round_of(*arguments))
         return seen[-1]
 
     monkeypatch.setattr(kind, "judge", judge)
     monkeypatch.setattr(oracles, "play_round", watched)
     (share,) = oracles.judging_shares("vpr/sudoku-tiny-released", TINY, 1)
     timing = seen[0].timing
-    assert asked and timing["seconds/oracle"] >= 0.1 * len(asked)
+    assert counts and timing["seconds/oracle"] >= 0.1 * len(counts)
     assert share == timing["seconds/oracle"] / timing["seconds/round"]

@@ -9,10 +9,10 @@ measured = load("docs", "measured")  # by which the page's script finds it
 records = load("docs/tables", "records")
 
 
-@pytest.mark.parametrize(("schema", "told"), [(store.SCHEMA, records.EPISODES), (store.CREDIT_SCHEMA, records.CREDIT)])
-def test_every_column_is_described_and_no_other(schema, told):
-    assert sorted(schema.names) == sorted(told)
-    assert all(told.values())
+@pytest.mark.parametrize(("schema", "descriptions"), [(store.SCHEMA, records.EPISODES), (store.CREDIT_SCHEMA, records.CREDIT)])
+def test_every_column_is_described_and_no_other(schema, descriptions):
+    assert sorted(schema.names) == sorted(descriptions)
+    assert all(descriptions.values())
 
 
 def test_types_are_written_for_people():

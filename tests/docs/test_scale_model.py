@@ -18,70 +18,47 @@ def setting(**changes):
 
 
 def test_without_a_lag_a_step_takes_its_plays_and_then_its_learning():
-    found = simulate(setting())
-    assert found.seconds == pytest.approx(20 * (4 + 2))
-    assert (found.step_seconds, found.busy, found.learner_busy) == (pytest.approx(6.0), pytest.approx(4 / 6), pytest.approx(2 / 6))
+    outcome = simulate(setting())
+    assert outcome.seconds == pytest.approx(20 * (4 + 2))
+    assert (outcome.step_seconds, outcome.busy, outcome.learner_busy) == (pytest.approx(6.0), pytest.approx(4 / 6), pytest.approx(2 / 6))
+    assert simulate(setting(pull=0.5)).step_seconds == pytest.approx(6.5), "new weights cost each worker once a step"
 
 
 @pytest.mark.parametrize(("workers", "learner", "seconds", "limit"), [(1, 2.0, 4.0, "players"), (4, 2.0, 2.0, "learner"), (2, 2.0, 2.0, "players")])
 def test_with_a_lag_the_slower_of_both_sets_the_pace(workers, learner, seconds, limit):
-    found = simulate(setting(workers=workers, learner=learner, lag=1, steps=60))
-    assert found.step_seconds == pytest.approx(seconds, rel=0.05)
-    assert found.limit == limit
-
-
-def test_messages_are_dealt_with_one_after_the_other():
-    found = simulate(setting(workers=64, units=64, lag=2, message=0.1, unit=lambda unit: 0.01, learner=0.1))
-    assert found.step_seconds == pytest.approx(6.4, rel=0.05)
-    assert found.limit == "messages"
+    outcome = simulate(setting(workers=workers, learner=learner, lag=1, steps=60))
+    assert outcome.step_seconds == pytest.approx(seconds, rel=0.05)
+    assert outcome.limit == limit
 
 
 def test_nine_tenths_of_a_millisecond_a_message_limit_what_many_workers_play():
     """1,000 units a step on 500 workers, 0.9 ms each for the training process: 0.9 seconds a step, though play takes 0.02."""
-    found = simulate(setting(workers=500, units=1000, lag=2, steps=8, message=0.0009, unit=lambda unit: 0.01, learner=0.05))
-    assert found.step_seconds == pytest.approx(0.9, rel=0.02)
-    assert found.limit == "messages" and found.messages_busy == pytest.approx(1.0, abs=0.02)
+    outcome = simulate(setting(workers=500, units=1000, lag=2, steps=8, message=0.0009, unit=lambda unit: 0.01, learner=0.05))
+    assert outcome.step_seconds == pytest.approx(0.9, rel=0.02)
+    assert outcome.limit == "messages" and outcome.messages_busy == pytest.approx(1.0, abs=0.02)
 
 
 def test_the_model_of_one_worker_that_dies_once():
     """One death in a hand-made hour: what was begun is lost, the worker waits and starts, and plays it again as long."""
     quiet = simulate(setting(unit=lambda unit: 100.0, steps=10))
-    found = simulate(setting(unit=lambda unit: 100.0, steps=10, deaths=1.0, seed=1, restart=12.0))
+    outcome = simulate(setting(unit=lambda unit: 100.0, steps=10, deaths=1.0, seed=1, restart=12.0))
     assert quiet.seconds == pytest.approx(10 * 402) and quiet.lost == 0 and quiet.resent == 0
-    played_again = found.lost / (1 - found.lost) * 4000  # seconds of play that were lost, of all
-    restarts = found.seconds - quiet.seconds - played_again
-    assert found.resent > 0 and restarts >= 12.0
+    played_again = outcome.lost / (1 - outcome.lost) * 4000  # seconds of play that were lost, of all
+    restarts = outcome.seconds - quiet.seconds - played_again
+    assert outcome.resent > 0 and restarts >= 12.0
     assert restarts % 12.5 == pytest.approx(0.0, abs=0.01) or restarts % 12.5 == pytest.approx(12.5, abs=0.01)
 
 
 def test_messages_that_wait_are_not_counted_before_they_are_dealt_with():
     """Steps that are opened together begin with a backlog: it belongs to the time in which it is dealt with."""
-    found = simulate(setting(workers=5, units=5, message=0.1, unit=lambda unit: 0.5, learner=0.5, lag=2, steps=6))
-    assert found.messages_busy == pytest.approx(0.1 * 5 / found.step_seconds, rel=0.1)
-    assert found.messages_busy <= 1.0
-
-
-def test_new_weights_cost_each_worker_once_a_step():
-    assert simulate(setting(pull=0.5)).step_seconds == pytest.approx(6.5)
-
-
-def test_a_unit_takes_as_long_when_it_is_played_again():
-    """Drawn anew, failures would look quick: whoever dies plays the long ones."""
-    asked = {}
-
-    def unit(number):
-        asked[number] = asked.get(number, 0) + 1
-        return 30.0
-
-    found = simulate(setting(workers=4, units=8, unit=unit, lag=1, deaths=6.0, steps=30))
-    assert found.resent > 0 and found.lost > 0
-    quiet = simulate(setting(workers=4, units=8, unit=lambda number: 30.0, lag=1, steps=30))
-    assert found.seconds > quiet.seconds
+    outcome = simulate(setting(workers=5, units=5, message=0.1, unit=lambda unit: 0.5, learner=0.5, lag=2, steps=6))
+    assert outcome.messages_busy == pytest.approx(0.1 * 5 / outcome.step_seconds, rel=0.1)
+    assert outcome.messages_busy <= 1.0
 
 
 def test_seeds_bind():
-    one = [simulate(setting(workers=4, units=16, unit=lognormal_units(seed, 1.0, 1.0), deaths=20.0, lag=1)) for seed in (3, 3, 4)]
-    assert one[0] == one[1] != one[2]
+    outcomes = [simulate(setting(workers=4, units=16, unit=lognormal_units(seed, 1.0, 1.0), deaths=20.0, lag=1)) for seed in (3, 3, 4)]
+    assert outcomes[0] == outcomes[1] != outcomes[2]
 
 
 @given(
@@ -94,12 +71,12 @@ def test_seeds_bind():
 @settings(max_examples=60, deadline=None)
 def test_a_lag_never_slows_a_run_and_shares_are_shares(workers, units, learner, message, seed):
     unit = lognormal_units(seed, 1.0, 0.8)
-    found = [simulate(setting(workers=workers, units=units, unit=unit, learner=learner, message=message, lag=lag, steps=12)) for lag in (0, 1, 3)]
-    for one, next_one in pairwise(found):
-        assert next_one.seconds <= one.seconds * 1.01
-    for one in found:
-        assert all(0 <= share <= 1 + 1e-9 for share in (one.busy, one.learner_busy, one.messages_busy, one.lost))
-        assert one.limit in ("players", "learner", "messages", "tail")
+    outcomes = [simulate(setting(workers=workers, units=units, unit=unit, learner=learner, message=message, lag=lag, steps=12)) for lag in (0, 1, 3)]
+    for outcome, following in pairwise(outcomes):
+        assert following.seconds <= outcome.seconds * 1.01
+    for outcome in outcomes:
+        assert all(0 <= share <= 1 + 1e-9 for share in (outcome.busy, outcome.learner_busy, outcome.messages_busy, outcome.lost))
+        assert outcome.limit in ("players", "learner", "messages", "tail")
 
 
 def test_rows_of_many_workers_have_their_values_by_seed():
@@ -109,18 +86,15 @@ def test_rows_of_many_workers_have_their_values_by_seed():
     assert rows[1]["values"]["share in play"]["0"] > rows[0]["values"]["share in play"]["0"]
 
 
-# -- fresh order -----------------------------------------------------------------------------------
-
-
 def with_tails(**changes):
     return Setting(**{"workers": 8, "lag": 2, "steps": 12, "units": 16, "unit": lognormal_units(0, 2.0, 1.2), "learner": 0.5, "pull": 0.0, "timeout": 1e5, **changes})
 
 
 def test_with_equal_units_it_is_as_quick_as_pinned_order():
     even = with_tails(unit=lambda unit: 1.0)
-    found = simulate_fresh(even)
-    assert found.outcome.seconds == pytest.approx(simulate(even).seconds, rel=0.1)
-    assert found.account.issued == found.account.learned == 12 * 16
+    fresh = simulate_fresh(even)
+    assert fresh.outcome.seconds == pytest.approx(simulate(even).seconds, rel=0.1)
+    assert fresh.account.issued == fresh.account.learned == 12 * 16
 
 
 def test_heavy_tails_hold_up_pinned_order_more():
@@ -129,8 +103,8 @@ def test_heavy_tails_hold_up_pinned_order_more():
 
 @pytest.mark.parametrize("lag", [1, 3])
 def test_every_unit_is_accounted_for_under_deaths(lag):
-    found = simulate_fresh(with_tails(lag=lag, deaths=60.0))
-    account = found.account
+    fresh = simulate_fresh(with_tails(lag=lag, deaths=60.0))
+    account = fresh.account
     assert account.balances and account.learned == 12 * 16 and account.open == 0
-    assert account.lost == found.outcome.resent > 0
-    assert 0 < found.lag <= found.lag_max <= lag
+    assert account.lost == fresh.outcome.resent > 0
+    assert 0 < fresh.lag <= fresh.lag_max <= lag

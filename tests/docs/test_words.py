@@ -8,22 +8,15 @@ from sparring import config
 from sparring.config.plugins import registry
 from sparring.report.explanations import glossary
 from tests.cases import every_case
-from tests.docs.loading import ROOT
+from tests.docs.loading import ROOT, table_rows
 
 PAGE = (ROOT / "docs" / "words.md").read_text(encoding="utf-8")
-HEAD = ["word", "what it means here", "where"]
+ROWS = table_rows(PAGE, ["word", "what it means here", "where"])
 PLACE = re.compile(r"(key|metric|slot|record|module|function) `([^`]+)`")
 RECORDS = (
     *("core.records", "api", "league.matchmakers.base", "methods.losses.base", "run.step"),
     *("methods.selection.curricula.base", "league.meta_game"),
 )
-
-
-def rows():
-    """Return the rows of all tables of the page, without their heads."""
-    lines = [line for line in PAGE.splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
-    return [row for row in cells if row != HEAD and not set(row[0]) <= {"-"}]
 
 
 def is_key(name):
@@ -38,11 +31,10 @@ def is_key(name):
 
 
 def is_record(name):
-    """Return whether a class is one of the records, with the field that is named."""
     record, _, field = name.partition(".")
     modules = [import_module(f"sparring.{module}") for module in RECORDS]
-    found = [getattr(module, record) for module in modules if hasattr(module, record)]
-    return bool(found) and (not field or hasattr(found[0], field))
+    classes = [getattr(module, record) for module in modules if hasattr(module, record)]
+    return bool(classes) and (not field or hasattr(classes[0], field))
 
 
 EXISTS = {
@@ -56,13 +48,12 @@ EXISTS = {
 
 
 def faults(row):
-    """Return the places of a row that do not exist."""
     unread = PLACE.sub("", row[2]).replace(";", "").strip()
     wrong = [text for kind, text in PLACE.findall(row[2]) if not EXISTS[kind](text)]
     return [*wrong, *([unread] if unread else [])]
 
 
-@every_case("row", rows(), ids=lambda row: row[0])
+@every_case("row", ROWS, ids=lambda row: row[0])
 def test_the_places_of_a_word_exist(row):
     assert len(row) == 3 and all(row)
     assert faults(row) == []
@@ -87,6 +78,6 @@ def test_a_place_that_does_not_exist_is_refused(place, wrong):
 
 
 def test_a_word_is_explained_once():
-    words = [row[0] for row in rows()]
+    words = [row[0] for row in ROWS]
     assert len(words) == len(set(words)) > 40
     assert "(words.md)" in (ROOT / "docs" / "README.md").read_text(encoding="utf-8")

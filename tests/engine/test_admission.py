@@ -74,7 +74,7 @@ class World:
         for fate, name in zip(self.fates, fates, strict=False):
             fate[0] = "lost" if name == "open" else name
         before = [fate for fate in self.fates if fate[0] != "lost"]
-        self.admission = Admission(games=GAMES, lag=self.lag, steps=self.steps, account=account.gone(issued))
+        self.admission = Admission(games=GAMES, lag=self.lag, steps=self.steps, account=account.after_kill(issued))
         self.admission.begin(self.learnt)
         self.open, self.came, self.taken = {}, {}, 0
         for group, numbers in came.items():
@@ -110,13 +110,13 @@ EVENTS = st.one_of(
 def test_every_play_that_was_issued_is_in_one_place(lag, events):
     world = World(lag, steps=6)
     saved = world.checkpoint()
-    for name, *given_ in events:
+    for name, *values in events:
         if name == "checkpoint":
             saved = world.checkpoint()
         elif name == "kill":
             world.kill(saved)
         elif name != "learn" or world.learnt < world.steps:
-            getattr(world, name)(*given_)
+            getattr(world, name)(*values)
         world.check()
 
 
@@ -152,7 +152,7 @@ def test_an_account_is_read_again_as_it_was_written():
     account = EpisodeBudget(issued=9, learned=3, withheld=1, lost=1, open=4)
     assert EpisodeBudget.of({"issued": 9, "learned": 3, "withheld": 1, "lost": 1, "open": 4}) == account
     assert account.balances and not EpisodeBudget(issued=1).balances
-    assert account.gone() == EpisodeBudget(issued=9, learned=3, withheld=1, lost=5)
-    assert account.gone(12) == EpisodeBudget(issued=12, learned=3, withheld=1, lost=8)
+    assert account.after_kill() == EpisodeBudget(issued=9, learned=3, withheld=1, lost=5)
+    assert account.after_kill(12) == EpisodeBudget(issued=12, learned=3, withheld=1, lost=8)
     with pytest.raises(TypeError):
         EpisodeBudget.of({"issud": 9})

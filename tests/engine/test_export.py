@@ -417,8 +417,8 @@ def test_it_is_the_pair_of_the_sides_own_mixtures(rows, first, second):
 @given(tables(STATES, 3), tables(TEAM_STATES, 3), SHARES)
 def test_equal_weights_are_one_mixture_to_the_bit(rows, team_rows, shares):
     weights = [share / sum(shares) for share in shares]
-    for game, states, given_ in ((GAME, STATES, rows), (TEAMS, TEAM_STATES, team_rows)):
-        members = [scorer(states, row, 0.9) for row in given_]
+    for game, states, policy_rows in ((GAME, STATES, rows), (TEAMS, TEAM_STATES, team_rows)):
+        members = [scorer(states, row, 0.9) for row in policy_rows]
         by_side = mixture(members, weights, weights)
         plain = MemberMixture(dict(zip(MEMBERS, weights, strict=True)), by_side.agent)
         assert [row.tobytes() for row in by_side.action_logprobs(states.queries)] == [row.tobytes() for row in plain.action_logprobs(states.queries)]

@@ -17,9 +17,18 @@ from sparring.engine.ranks.sharded import Shards
 from sparring.engine.run_processes import fleet_of
 from sparring.engine.workers.fleet import processes as processes_fleet
 from sparring.engine.workers.fleet.processes import ProcessFleet
-from sparring.engine.workers.gpu_placement import check_gpus_exist, for_learner, for_worker
+from sparring.engine.workers.gpu_placement import (
+    check_gpus_exist,
+    learner_settings,
+    worker_settings,
+)
 from sparring.run import config_checks as changes
-from sparring.run.config_checks import FREE_IF_THERE, _free, _may_change, binding_settings
+from sparring.run.config_checks import (
+    FREE_IF_THERE,
+    _may_change,
+    _without_free_keys,
+    binding_settings,
+)
 
 
 def configured(*overrides):
@@ -115,28 +124,28 @@ def test_models_of_workers_whose_replies_vllm_draws_are_in_the_machines_memory()
     vllm = "sampler={name: vllm, device: cuda, replicas: 4, gpus: [4, 5]}"
     config = configured("model.device=cuda", vllm, "scale.fleet=ray", "scale.workers=2", "scale.address=auto", "scale.gpus_per_worker=2")
     written = config.model_dump(mode="json")
-    theirs = resolve({**for_worker(written, 2), "threads": 1})
-    assert resolve(for_worker(configured("model.device=cuda", "scale.fleet=ray", "scale.workers=2", "scale.gpus=[1]", "scale.gpus_per_worker=0.5").model_dump(mode="json"), 0.5)).model.device == "cuda"
+    theirs = resolve({**worker_settings(written, 2), "threads": 1})
+    assert resolve(worker_settings(configured("model.device=cuda", "scale.fleet=ray", "scale.workers=2", "scale.gpus=[1]", "scale.gpus_per_worker=0.5").model_dump(mode="json"), 0.5)).model.device == "cuda"
     assert theirs.model.device == "cpu" and theirs.sampler.options == {"device": "cuda", "replicas": 2, "gpus": [0, 1]}
-    assert for_worker(written, 0.25)["sampler"]["replicas"] == 1 and for_worker(written, 0) == written
+    assert worker_settings(written, 0.25)["sampler"]["replicas"] == 1 and worker_settings(written, 0) == written
     assert config.model_dump(mode="json") == written and written["sampler"]["replicas"] == 4, "nothing of the run's own is changed"
     config = configured("sampler={name: vllm, device: cuda, gpus: [0]}", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,2]")
     # a worker that sees a GPU would put a model there
-    assert config.model.device == "auto" and for_worker(config.model_dump(mode="json"), 1)["model"]["device"] == "cpu"
-    assert for_worker(config.model_dump(mode="json"), 0)["model"]["device"] == "auto"
+    assert config.model.device == "auto" and worker_settings(config.model_dump(mode="json"), 1)["model"]["device"] == "cpu"
+    assert worker_settings(config.model_dump(mode="json"), 0)["model"]["device"] == "auto"
 
 
 def test_every_policy_of_a_learner_is_on_its_gpu():
     config = configured("policies={a: {}, b: {model: {device: cuda}}}", "roles={first: a, second: b}", "learner.ranks=2", "learner.leaves=2", "policies.a.model.device=cpu")
-    theirs = resolve(for_learner(config.model_dump(mode="json")))
+    theirs = resolve(learner_settings(config.model_dump(mode="json")))
     assert [policy.model.device for policy in theirs.by_policy.values()] == ["cpu", "cuda"]
 
 
 def test_a_run_goes_on_with_other_gpus():
     assert all(_may_change(key) for key in (*FREE_IF_THERE, "scale.gpus", "scale.gpus_per_worker", "learner.ranks"))
     placed, plain = configured("model.device=cuda", "learner.gpus=[3]"), configured("model.device=cuda")
-    assert binding_settings(placed) == binding_settings(plain) and _free(placed.model_dump(mode="json"))["learner"]["gpus"] == [3]
-    assert "gpus" not in _free(plain.model_dump(mode="json"))["learner"]
+    assert binding_settings(placed) == binding_settings(plain) and _without_free_keys(placed.model_dump(mode="json"))["learner"]["gpus"] == [3]
+    assert "gpus" not in _without_free_keys(plain.model_dump(mode="json"))["learner"]
 
 
 def test_gpus_that_are_left_out_again_are_one_change_however_often_a_run_goes_on(tmp_path, monkeypatch):

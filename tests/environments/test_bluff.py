@@ -28,7 +28,7 @@ def test_what_is_heard_and_dealt():
         honest, lie = (played(card, "high", style=style) for card in ("high", "low"))
         assert honest.observe(1) == lie.observe(1)
         assert honest.observe(0).key != lie.observe(0).key
-    assert "high" in played("low", "high").observe(1).told
+    assert "high" in played("low", "high").observe(1).prompt
     play = played("high")
     assert (play.kind(0), play.kind(1)) == ("claim", "")
     cards = [bluff().reset(Stream.from_seed(seed)).card for seed in range(200)]

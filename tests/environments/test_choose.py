@@ -79,7 +79,7 @@ def test_numbers_that_a_seat_replies():
     assert any(course.candidates[0] != course.candidates[1] for course in (choose(environment=FIVE).reset(Stream.from_seed(n)) for n in range(5)))
     course = choose(environment=FULL, shuffle=False).reset(ROOT)
     seen = course.observe(1)
-    assert seen.told.endswith("Your choices:\n1. rock\n2. paper\n3. scissors") and "beats scissors" in seen.told
+    assert seen.prompt.endswith("Your choices:\n1. rock\n2. paper\n3. scissors") and "beats scissors" in seen.prompt
     assert seen.ask == "Reply with exactly one of these numbers: 1, 2, 3."
     assert course.read(0, "I take **2**, since paper wins 1 point") == "2" and course.read(0, "paper") is None
     assert course.read(0, "I take 2", exact=True) is None and course.read(0, "2", exact=True) == "2"
@@ -115,7 +115,7 @@ def test_who_does_not_choose_and_what_players_choose():
         assert course.read(0, "bet", exact=True) == "bet" and not course.candidates
         course.step({0: "bet"})
         beneath.step({0: "bet"})
-        assert course.legal(1) == ("1", "2") and course.observe(1).told == f"{beneath.observe(1).told} 1 {course.candidates[1][0]} 2 {course.candidates[1][1]}"
+        assert course.legal(1) == ("1", "2") and course.observe(1).prompt == f"{beneath.observe(1).prompt} 1 {course.candidates[1][0]} 2 {course.candidates[1][1]}"
         course.step({1: "1"})
         assert course.chosen.keys() == {1} and "first chose among" not in course.described(None)
     rules = choose(environment=RPS)

@@ -65,10 +65,10 @@ def test_proposers_and_their_candidates():
     while course.play.position.phase != "speak":
         course.step({seat: course.legal(seat)[0] for seat in course.due()})
     (seat,) = course.due()
-    assert course.observe(seat).note and course.within(seat) == seat and course.legal(seat) is None
+    assert course.observe(seat).note and course.inner_seat(seat) == seat and course.legal(seat) is None
     course.step({seat: "p1 is a wolf"})
     (proposer,) = course.due()
-    assert course.within(proposer) == seat != proposer
+    assert course.inner_seat(proposer) == seat != proposer
 
 
 @pytest.mark.parametrize("inner", [RPS, KUHN], ids=str)
@@ -110,9 +110,9 @@ def test_what_a_proposer_knows():
         assert course.observe(2).text == "propose"
     assert keys["pass"] != keys["bet"]
     full = new_play(FULL)
-    assert full.observe(2).ask.endswith("Propose an action.") and "Your card" in full.observe(2).told
+    assert full.observe(2).ask.endswith("Propose an action.") and "Your card" in full.observe(2).prompt
     full.step({2: "pass"})
-    assert full.observe(2).ask.endswith("Propose another action.") and full.observe(2).told == ""
+    assert full.observe(2).ask.endswith("Propose another action.") and full.observe(2).prompt == ""
     course, other = new_play(count=2), new_play(count=2)
     course.step({2: "rock", 3: "paper"})
     other.step({2: "rock", 3: "scissors"})
@@ -127,7 +127,7 @@ def test_what_a_proposer_knows():
         keys.add(course.observe(proposer).key)
     assert len(keys) == 5
     course, speaker, proposer = speaking(count=1)
-    idle = next(seat for seat in range(course.rules.num_seats) if seat != proposer and course.within(seat) != seat)
+    idle = next(seat for seat in range(course.rules.num_seats) if seat != proposer and course.inner_seat(seat) != seat)
     assert course.observe(proposer).ask.endswith("Propose an action.") and course.observe(idle).ask == ""
     assert "propose" not in course.observe(idle).key
     course.step({proposer: "p2 is a wolf"})
@@ -140,7 +140,7 @@ def speaking(**options):
     while course.play.position.phase != "speak":
         course.step({seat: course.legal(seat)[0] for seat in course.due()})
     (proposer,) = course.due()
-    return course, course.within(proposer), proposer
+    return course, course.inner_seat(proposer), proposer
 
 
 def test_candidates_of_any_text():

@@ -56,7 +56,7 @@ def test_what_is_counted_and_seen_and_the_next_best():
     assert figures["won"] == tuple(float(value > 0) for value in episode.returns)
     noted = [turn for turn in episode.turns if turn.note]
     assert len(noted) == 6 and all(turn.legal_actions == () and turn.event == "ok" for turn in noted)
-    assert all(turn.reply in ("1", "2", "3") and "1 " in turn.told for turn in episode.turns if not turn.note)
+    assert all(turn.reply in ("1", "2", "3") and "1 " in turn.prompt for turn in episode.turns if not turn.note)
     for seed in range(6):
         course, draws = around({"players": 6, "order": "simultaneous"}).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         for number in itertools.count():

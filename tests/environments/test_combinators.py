@@ -51,7 +51,7 @@ def test_repeated_plays_and_messages():
     course = talk(environment=RPS_FULL, limit=12).reset(Stream.from_seed(0))
     assert course.legal(0) is None
     seen = played(course, {0: "I play\nrock, really", 1: ""}, {0: "paper", 1: "rock"})
-    assert seen[1][1].told == 'left says: "I play rock,"' and seen[1][0].told == "right says nothing."
+    assert seen[1][1].prompt == 'left says: "I play rock,"' and seen[1][0].prompt == "right says nothing."
     assert "Choose rock" in seen[1][0].ask and course.returns == (1.0, -1.0)
     course = talk(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(0))
     assert course.due() == (0,)
@@ -87,7 +87,7 @@ def test_notes_and_attempts_of_a_trial():
         assert count == moments and course.returns == (float(moments), -float(moments))
     course = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
     *_, last = played(course, {0: "rock", 1: "paper"}, {0: "first note"}, {0: "rock", 1: "paper"}, {0: "second note"}, {0: "rock", 1: "paper"})
-    assert last[0].fresh and "1. first\n\n2. secon" in last[0].told and "note" not in last[0].told.split("2. secon")[1]
+    assert last[0].fresh and "1. first\n\n2. secon" in last[0].prompt and "note" not in last[0].prompt.split("2. secon")[1]
 
 
 TAKE_ALL = {"name": "nim", "options": {"pile_sizes": "3", "is_misere": False}}  # who begins can end it at once
@@ -141,7 +141,7 @@ def firsts_of_attempts(**options):
         for seat in course.due():
             seen = course.observe(seat)
             if seat == 0:
-                firsts.setdefault(seen.attempt, (seen.told, seen.key))
+                firsts.setdefault(seen.attempt, (seen.prompt, seen.key))
         course.step({seat: course.sample(seat, Stream.from_seed(seat)) for seat in course.due()})
     return [firsts[attempt] for attempt in range(3)]
 
@@ -162,7 +162,7 @@ def test_the_rules_are_told_once_if_asked_and_nothing_else_is_left_out(inner):
 def test_who_begins_anew_is_told_the_rules(memory):
     course = trial(environment=RPS_FULL, attempts=2, reflect=False, memory=memory, retell=False).reset(Stream.from_seed(0))
     course.step({0: "rock", 1: "paper"})
-    has_rules = {seat: "We play rock, paper, scissors." in course.observe(seat).told for seat in (0, 1)}
+    has_rules = {seat: "We play rock, paper, scissors." in course.observe(seat).prompt for seat in (0, 1)}
     assert has_rules == {0: memory == "notes", 1: True}  # the other seat remembers nothing
 
 
@@ -239,7 +239,7 @@ def test_a_message_stands_in_quotation_marks_that_it_cannot_close(quote):
     course = talk(environment=RPS_FULL).reset(Stream.from_seed(0))
     text = f"hi{quote} Round 1: you chose rock. You get 3"
     seen = played(course, {0: text, 1: "yes"}, {0: "paper", 1: "rock"})
-    assert seen[1][1].told == 'left says: "hi\' Round 1: you chose rock. You get 3"'
+    assert seen[1][1].prompt == 'left says: "hi\' Round 1: you chose rock. You get 3"'
     assert course.messages[0] == (0, text), "the record holds what was said"
     assert spec_of(make_game("talk", options={"environment": RPS_FULL})).version == 2
 
@@ -282,8 +282,8 @@ def test_what_is_told_anew_and_noted():
                 play.step({0: "call 1"})
                 seen = play.observe(1)
                 assert seen.fresh and seen.attempt == attempt
-                assert seen.told.startswith("noted it worker 1 find" if carried and attempt else "worker 1 find"), (attempt, call)
-                play.step({1: "open " + seen.told.split(" of ")[1].split()[0]})
+                assert seen.prompt.startswith("noted it worker 1 find" if carried and attempt else "worker 1 find"), (attempt, call)
+                play.step({1: "open " + seen.prompt.split(" of ")[1].split()[0]})
                 assert not play.observe(1).fresh
                 play.step({1: "done"})
             if not attempt:

@@ -37,7 +37,7 @@ class Course:
         return () if self.done else (0, 1)
 
     def observe(self, seat):
-        return Observation(told="numbers", key=f"numbers {seat}")
+        return Observation(prompt="numbers", key=f"numbers {seat}")
 
     def legal(self, seat):
         return WORDS

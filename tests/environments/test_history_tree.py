@@ -34,7 +34,7 @@ class GuessPlay:
 
     def observe(self, seat):
         known = self.coin if seat == 0 else "?"
-        return Observation(told=known, key=f"{seat} {known}")
+        return Observation(prompt=known, key=f"{seat} {known}")
 
     def step(self, replies):
         self.__init__(self.coin, (replies[0], replies[1]))

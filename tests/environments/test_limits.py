@@ -76,7 +76,7 @@ class Course:
         return self.rules._or("due", () if self.done else (0,))
 
     def observe(self, seat):
-        return self.rules._or("observe", Observation(told="say", key="k"))
+        return self.rules._or("observe", Observation(prompt="say", key="k"))
 
     def legal(self, seat):
         return self.rules._or("legal", WORDS)

@@ -128,7 +128,7 @@ def test_the_view_of_a_repeated_split_has_the_play_before_where_it_recalls(recal
         seen = [course.observe(seat) for seat in (0, 1)]
         news = "" if count == 0 else f"other took {count - 1} 1 "
         for observation, role in zip(seen, ("first", "second"), strict=True):
-            assert observation.view.startswith(news if recall else "") and observation.told.startswith(news)
+            assert observation.view.startswith(news if recall else "") and observation.prompt.startswith(news)
             assert ("other took" in observation.view) == (recall and count > 0)
-            assert observation.view.endswith(observation.told[observation.told.index(role) :]) and (not recall or observation.view == observation.told)
+            assert observation.view.endswith(observation.prompt[observation.prompt.index(role) :]) and (not recall or observation.view == observation.prompt)
         course.step({0: f"{count} 1" if count < 2 else "1 1", 1: f"{count} 1" if count < 2 else "1 1"})

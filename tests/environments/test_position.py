@@ -15,7 +15,7 @@ def playthrough(game, seed):
     state, record = game.reset(stream.child("deal")), []
     while not state.done:
         observations = [state.observe(state.seat, since) for since in (0, state.plies)]
-        assert [((seen.told, seen.ask), seen.key) for seen in observations] == [
+        assert [((seen.prompt, seen.ask), seen.key) for seen in observations] == [
             (game.tell_seat(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)
         ]
         record.append((state.seat, observations, state.legal_actions(), state.returns))

@@ -37,13 +37,13 @@ def test_seats_that_wait_and_turns_of_calls():
     game, course = new_play()
     first = course.observe(0)
     course.step({0: "add 3 4"})
-    assert course.due() == (0,) and course.observe(0).told == "7" and course.observe(0).key != first.key
+    assert course.due() == (0,) and course.observe(0).prompt == "7" and course.observe(0).key != first.key
     course.step({0: "b2"})
     assert course.due() == (1,) and "b2" in course.observe(1).text and "7" not in course.observe(1).key
     assert game.max_turns == 9 * 4
     _, course = new_play(calls=1)
     course.step({0: "add 1 1"})
-    assert course.observe(0).told == "2 spent"
+    assert course.observe(0).prompt == "2 spent"
     assert course.read(0, "add 1 1", True) is None and course.read(0, "zzz", True) is None
     with pytest.raises(GameError, match="no move of seat 0"):
         course.step({0: "add 1 1"})
@@ -63,7 +63,7 @@ def test_seats_that_wait_and_turns_of_calls():
     assert [(turn.seat, turn.action, turn.event) for turn in episode.turns] == [
         (0, "add 2 2", "ok"), (0, UNREAD, "ok"), (0, "b2", "ok"), (1, "add 1 1", "ok"), (1, "add 1 1", "ok"), (1, None, "unparsable"),
     ]
-    assert episode.returns == (1.0, -1.0) and [turn.told for turn in episode.turns[:3]][1:] == ["4", "none spent"]
+    assert episode.returns == (1.0, -1.0) and [turn.prompt for turn in episode.turns[:3]][1:] == ["4", "none spent"]
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_seats_that_wait_and_turns_of_calls():
 def test_brief_calls(call, answer):
     _, course = new_play()
     course.step({0: course.read(0, call, True)})
-    assert course.observe(0).told == answer and course.calls_left(0) == 2
+    assert course.observe(0).prompt == answer and course.calls_left(0) == 2
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_brief_calls(call, answer):
 )
 def test_full_calls(reply, answer):
     _, course = new_play(environment=FULL)
-    assert "<calculate>" in course.observe(0).told and "<search>" not in course.observe(0).told
+    assert "<calculate>" in course.observe(0).prompt and "<search>" not in course.observe(0).prompt
     course.step({0: course.read(0, reply)})
-    assert course.observe(0).told.startswith(answer) and "Calls left: 2." in course.observe(0).ask
+    assert course.observe(0).prompt.startswith(answer) and "Calls left: 2." in course.observe(0).ask
     course.step({0: course.read(0, "I take b2.")})
     assert course.due() == (1,)
 
@@ -116,7 +116,7 @@ class PairPlay:
         return () if self.done else (0, 1)
 
     def observe(self, seat):
-        return Observation(told="say", key=f"{seat}")
+        return Observation(prompt="say", key=f"{seat}")
 
     def legal(self, seat):
         return ("yes", "no")
@@ -131,7 +131,7 @@ class PairPlay:
 def test_seats_that_move_at_once_wait_for_one_anothers_calls():
     course = ToolEnvironment(environment=complete_environment("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
     course.step({0: "search word", 1: "yes"})
-    assert course.due() == (0,) and course.observe(0).told == "the word is no" and not course.done
+    assert course.due() == (0,) and course.observe(0).prompt == "the word is no" and not course.done
     steps(course, {0: "search word"}, {0: "yes"})
     assert course.done and course.returns == (1.0, 1.0) and course.due() == ()
     with pytest.raises(GameError, match="its plays cannot be copied, so tools cannot copy its own"):

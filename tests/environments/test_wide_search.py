@@ -33,25 +33,25 @@ test_it_keeps_the_contract = keeping(wide_search, [
 def test_plays_by_hand():
     play = new_play()
     assert play.due() == (0,) and play.legal(0) == ("call 1", "call 2", "finish")
-    assert play.observe(0).told == "lead items 3 find colour size workers 2 waves 2"
+    assert play.observe(0).prompt == "lead items 3 find colour size workers 2 waves 2"
     play.step({0: "call 2"})
     assert play.due() == (1, 2)
     assert play.observe(1) == play.observe(1) and play.observe(1).fresh
-    assert play.observe(1).told == "worker 1 find colour size of ardan left 4"
-    assert play.observe(2).told == "worker 2 find colour size of bemir cosol left 4"
+    assert play.observe(1).prompt == "worker 1 find colour size of ardan left 4"
+    assert play.observe(2).prompt == "worker 2 find colour size of bemir cosol left 4"
     assert play.legal(1) == ("open ardan", "done")
     play.step({1: "open ardan", 2: "open cosol"})
-    assert play.observe(1).told == "page ardan colour red size tiny left 3" and not play.observe(1).fresh
+    assert play.observe(1).prompt == "page ardan colour red size tiny left 3" and not play.observe(1).fresh
     assert play.legal(2) == ("open bemir", *(f"note {key} {value}" for key in ("colour", "size") for value in VALUES[key]), "done")
     play.step({1: "note colour red", 2: "note size tall"})
-    assert "note colour red" not in play.legal(1) and play.observe(1).told == "noted left 2"
+    assert "note colour red" not in play.legal(1) and play.observe(1).prompt == "noted left 2"
     play.step({1: "done", 2: "note colour blue"})
     assert play.due() == (2,) and play.returns == (0.0,) * 3
     play.step({2: "done"})
-    assert play.due() == (0,) and play.observe(0).told == "back noted 3 left 2"
+    assert play.due() == (0,) and play.observe(0).prompt == "back noted 3 left 2"
     assert play.open_items() == [0, 1] and play.critical_steps == 1 + 4 and play.total_steps == 1 + 3 + 4
     play.step({0: "call 2"})
-    assert play.observe(1).fresh and play.observe(1).told == "worker 1 find colour size of ardan left 4"
+    assert play.observe(1).fresh and play.observe(1).prompt == "worker 1 find colour size of ardan left 4"
     steps(play, {1: "open ardan", 2: "done"}, {1: "note size tiny"}, {1: "done"})
     assert play.done and play.answer == {"ardan": {"colour": "red", "size": "tiny"}, "cosol": {"colour": "blue", "size": "tall"}}
     # 2 names and 3 right cells, of 6 said and of 9 there are

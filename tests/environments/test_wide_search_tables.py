@@ -51,9 +51,9 @@ def test_pages_and_questions():
     rules = wide_search(tables="countries", items=8, workers=2, answer="written", **REAL)
     play = rules.reset(Stream.from_seed(0))
     start = play.start
-    assert f"A table of all countries {start.asked}, {len(start.names)} of them, has the columns {', '.join(start.columns)}" in play.observe(0).told
+    assert f"A table of all countries {start.asked}, {len(start.names)} of them, has the columns {', '.join(start.columns)}" in play.observe(0).prompt
     play.step({0: "call 1"})
-    assert f"(countries {start.asked})" in play.observe(1).told and all(name in play.observe(1).told for name in start.names)
+    assert f"(countries {start.asked})" in play.observe(1).prompt and all(name in play.observe(1).prompt for name in start.names)
     steps(play, {1: "done"}, {0: "finish"})
     assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
     with pytest.raises(ConfigError, match="write items=8"):

@@ -41,23 +41,23 @@ test_it_keeps_the_contract = keeping(wide_search, [
 def test_searches_by_hand():
     play = new_play(**WORDS)
     play.step({0: "call 2"})
-    assert play.observe(2).told == "worker 2 find colour size of bemir cosol left 6"
+    assert play.observe(2).prompt == "worker 2 find colour size of bemir cosol left 6"
     queries = ("bemir", "cosol", "colour", "size", "bemir colour", "bemir size", "cosol colour", "cosol size")
     assert play.legal(2) == (*(f"search {words}" for words in queries), "done")
     play.step({1: "search ardan size", 2: "search colour"})
-    assert play.observe(1).told == "found 1 ardan 2 bemir 3 cosol left 5"
+    assert play.observe(1).prompt == "found 1 ardan 2 bemir 3 cosol left 5"
     assert set(play.legal(1)) >= {"open 1", "open 3", "search ardan"} and "open 4" not in play.legal(1)
     assert not any(action.startswith("note") for action in play.legal(1))
     play.step({1: "open 1", 2: "open 1"})
-    assert play.observe(1).told == "page ardan colour red size tiny left 4" and not play.observe(1).fresh
+    assert play.observe(1).prompt == "page ardan colour red size tiny left 4" and not play.observe(1).fresh
     notes = {f"note ardan {name} {value}" for name in WORLD.columns for value in VALUES[name]}
     assert {action for action in play.legal(1) if action.startswith("note")} == notes
     play.step({1: "note ardan colour red", 2: "note cosol colour blue"})
-    assert play.observe(1).told == "noted left 3" and "note ardan colour red" not in play.legal(1)
+    assert play.observe(1).prompt == "noted left 3" and "note ardan colour red" not in play.legal(1)
     play.step({1: "done", 2: "search colour"})
     for _ in range(2):
         play.step({2: "open 1"})
-    assert play.due() == (0,) and play.observe(0).told == "back noted 2 left 3"
+    assert play.due() == (0,) and play.observe(0).prompt == "back noted 2 left 3"
     assert play.figures()["found"] == (0.0, 1.0, 0.0) and play.critical_steps == 1 + 6
     play = new_play(**FREE)
     steps(play, {0: "call 1"}, {1: "search xyzzy"})
@@ -193,10 +193,10 @@ def test_the_table_is_asked_for_at_the_end():
     play = new_play(**WRITTEN)
     assert play.rules.max_turns == wide_search(items=3, workers=2, turns=4, waves=2).max_turns + 1
     steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"}, {1: "done", 2: "done"})
-    assert play.observe(0).told == "back noted 2 left 3 ardan colour red bemir size huge"
+    assert play.observe(0).prompt == "back noted 2 left 3 ardan colour red bemir size huge"
     steps(play, {0: "call 1"}, {1: "open cosol"}, {1: "note size tall"}, {1: "done"})
     assert play.due() == (0,) and play.legal(0) is None and not play.done and play.returns == (0.0,) * 3
-    assert play.observe(0).told == "back noted 3 left 3 cosol size tall write" and not play.observe(0).fresh
+    assert play.observe(0).prompt == "back noted 3 left 3 cosol size tall write" and not play.observe(0).fresh
     play.step({0: "ardan red - ; cosol blue tall"})
     assert play.done and play.answer == {"ardan": {"colour": "red"}, "cosol": {"colour": "blue", "size": "tall"}}
     assert play.returns == (pytest.approx(2 * (4 / 6) * (4 / 9) / (4 / 6 + 4 / 9)),) * 3
@@ -205,28 +205,28 @@ def test_the_table_is_asked_for_at_the_end():
     assert figures["critical_steps"][0] == 2 + 3 + 3 + 1
     play = new_play(**WRITTEN)
     play.step({0: "finish"})
-    assert play.observe(0).told == "write" and play.due() == (0,)
+    assert play.observe(0).prompt == "write" and play.due() == (0,)
     play.step({0: "none"})
     assert play.done and play.answer == {} and play.figures()["malformed"][0] == 0.0 and play.returns[0] == 0.0
     play = new_play(**{**WRITTEN, "critical": 3})
     steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
-    assert play.observe(0).told == "back noted 2 left 3 ardan colour red bemir size huge write"
+    assert play.observe(0).prompt == "back noted 2 left 3 ardan colour red bemir size huge write"
     play.step({0: "ardan red tiny"})
     assert play.done and play.critical_steps == 4
     play = new_play(**{**WRITTEN, "workers": 0, "turns": 3})
     for reply in ("open ardan", "note colour red", "note size tiny"):
         play.step({0: reply})
-    assert play.observe(0).told == "write" and not play.observe(0).fresh and not play.done
+    assert play.observe(0).prompt == "write" and not play.observe(0).fresh and not play.done
     play.step({0: "ardan red tiny ; bemir blue huge ; cosol red tall"})
     assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 4
 
 
 def test_in_full_style_the_form_is_shown_and_a_malformed_table_scores_nothing_and_is_counted():
     play = new_play(**{**FREE, "answer": "written", "waves": 1})
-    assert "that you write at the end" in play.observe(0).told
+    assert "that you write at the end" in play.observe(0).prompt
     steps(play, {0: "call 1"}, {1: "search ardan colour"}, {1: "open 1"}, {1: "note ardan | colour | red"}, {1: "done"})
     seen = play.observe(0)
-    assert "- ardan: colour red\n" in seen.told and seen.ask.endswith("| name | colour | size |\n| --- | --- | --- |")
+    assert "- ardan: colour red\n" in seen.prompt and seen.ask.endswith("| name | colour | size |\n| --- | --- | --- |")
     play.step({0: "ardan is red"})
     assert play.done and play.answer is None and play.returns == (0.0,) * 3
     assert play.figures()["malformed"] == (1.0,) * 3 and play.figures()["found"] == (0.0, 1.0, 0.0)
@@ -368,4 +368,4 @@ def test_the_lead_knows_how_many_it_has_called(answer):
         return before, play.observe(0)
 
     for first, second in zip(after(1), after(2), strict=True):
-        assert first.told == second.told and first.key != second.key
+        assert first.prompt == second.prompt and first.key != second.key

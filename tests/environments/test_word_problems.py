@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.environments.word_problems import Problem, Story, most, story, word_problems
+from sparring.environments.word_problems import Problem, Story, max_answer, story, word_problems
 from tests.cases import every_case
 from tests.environments.worlds import keeping
 
@@ -75,7 +75,7 @@ def test_the_last_number_of_a_reply_is_the_answer(reply, read):
 def test_nobody_ever_has_less_than_none_nor_more_than_the_words_say(steps, largest, number):
     problem = story(Stream.from_seed(number), steps, largest)
     counts = [Story(problem.who, problem.other, problem.things, problem.opening, problem.numbers, problem.events[:done]).answer for done in range(len(problem.events) + 1)]
-    assert min(counts) >= 0 and max(counts) <= most(steps, largest)
+    assert min(counts) >= 0 and max(counts) <= max_answer(steps, largest)
     assert len(problem.events) + (problem.opening != "has") == steps and problem.who != problem.other
     numbers = [problem.numbers[0], *([problem.numbers[1]] if problem.opening != "has" else []), *(number for kind, number, _ in problem.events if kind != "doubles")]
     assert all(1 <= number <= largest for number in numbers)

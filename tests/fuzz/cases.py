@@ -6,6 +6,11 @@ import typing
 
 import pydantic
 
+from sparring.config import RunConfig, resolve
+from sparring.config.plugins import registry
+from sparring.config.recipe import apply_overrides, load_recipe
+from sparring.core.errors import SparringError
+
 RECIPES = ("kuhn-tiny", "leduc-tiny", "tictactoe-tiny", "tictactoe-mirror", "demo", "mars/kuhn-tiny")
 TRIES = 4  # of each change of a case that is to be trained
 TRAINED = 0.3  # share of the cases that train a step, if they are small and not refused
@@ -22,8 +27,6 @@ TEXTS += ("[" * 300, "{a: " * 60 + "1" + "}" * 60, "{<<: {a: 1}}", "'1'", "'1.5'
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    """A recipe, changes to it, and whether to train a step."""
-
     recipe: str
     overrides: tuple[str, ...]
     train: bool
@@ -38,16 +41,12 @@ def random_case(seed, number, quick):
     train, recipe, overrides = draw.random() < TRAINED, draw.choice(RECIPES), tuple(quick)
     for _ in range(draw.choice((1, 1, 1, 2, 2, 3, 5))):
         changed = [(*overrides, change(draw, hostile=not train or draw.random() < 0.2)) for _ in range(TRIES if train else 1)]
-        overrides = next((found for found in changed if not train or resolves(recipe, found)), overrides)
+        overrides = next((candidate for candidate in changed if not train or resolves(recipe, candidate)), overrides)
     return Case(recipe=recipe, overrides=overrides, train=train)
 
 
 def resolves(recipe, overrides):
     """Return whether a configuration is not refused when it is resolved; a fault counts as not refused, to be met again."""
-    from sparring.config import resolve
-    from sparring.config.recipe import apply_overrides, load_recipe
-    from sparring.core.errors import SparringError
-
     try:
         resolve(apply_overrides(load_recipe(recipe), overrides))
     except SparringError:
@@ -58,22 +57,17 @@ def resolves(recipe, overrides):
 
 
 def change(draw, *, hostile):
-    """Return one ``key=value``."""
     kinds = (plain, plain, plug_in, plug_in, option, option, game, illegal, weights, whole_list, unknown)
     kind = draw.choice(kinds if hostile else kinds[:-1])
     return kind(draw, hostile)
 
 
 def plain(draw, hostile):
-    """Change a plain key of the schema."""
-    from sparring.config import RunConfig
-
     path, annotation = draw.choice(list(keys(RunConfig)))
     return f"{path}={value(draw, annotation, hostile)}"
 
 
 def keys(section, prefix=""):
-    """Yield (path, annotation) of all keys below a section."""
     for name, field in section.model_fields.items():
         parts = [part for part in typing.get_args(field.annotation) if isinstance(part, type) and issubclass(part, pydantic.BaseModel)]
         inner = parts[0] if parts else field.annotation
@@ -104,20 +98,17 @@ PLACES = {
 
 
 def plug_in(draw, hostile):
-    """Put a plug-in into one of the places for them, with options of its own, or of another one."""
-    from sparring.config.plugins import registry
-
     place = draw.choice(list(PLACES))
     slot = PLACES[place] if not hostile or draw.random() < 0.9 else draw.choice(list(registry.SLOTS))
     name = draw.choice(registry.names(slot))
-    found = registry.load(slot, name)
+    plugin = registry.load(slot, name)
     parts = [f"name: {name}"]
-    if found.presets and draw.random() < 0.3:
-        parts.append(f"preset: {draw.choice(sorted(found.presets))}")
-    options = dict(found.options)
+    if plugin.presets and draw.random() < 0.3:
+        parts.append(f"preset: {draw.choice(sorted(plugin.presets))}")
+    options = dict(plugin.options)
     if hostile and draw.random() < 0.15:
         options = registry.load(slot, draw.choice(registry.names(slot))).options
-    hints = typing.get_type_hints(found.function, include_extras=True)
+    hints = typing.get_type_hints(plugin.function, include_extras=True)
     spent = budget(name) if slot == "oracles" else ""
     free = sorted(key for key in options if f", {key}: " not in spent)
     for key in draw.sample(free, min(len(free), draw.choice((0, 0, 1, 2)))):
@@ -128,20 +119,15 @@ def plug_in(draw, hostile):
 
 
 def option(draw, hostile):
-    """Change an option of a plug-in that most recipes have."""
-    from sparring.config.plugins import registry
-
     place, name = draw.choice((("credit", "mars"), ("losses.0", "ppo_clip"), ("credit", "gae"), ("matchmaker", "mixed"), ("credit", "grpo")))
-    found = registry.load(PLACES[place], name)
-    key = draw.choice(sorted(found.options) or ["x"])
-    hint = typing.get_type_hints(found.function, include_extras=True).get(key, float)
+    plugin = registry.load(PLACES[place], name)
+    key = draw.choice(sorted(plugin.options) or ["x"])
+    hint = typing.get_type_hints(plugin.function, include_extras=True).get(key, float)
     return f"{place}={{name: {name}, {key}: {value(draw, hint, hostile)}}}"
 
 
 def budget(judge):
     """Return options, as text behind an oracle's name, with which it judges a position in well under a second, also in go."""
-    from sparring.config.plugins import registry
-
     if judge == "noisy":  # it spoils the verdicts of minimax
         return ", options: {max_states: 2000}"
     limits = {"max_histories": 2000, "max_states": 2000, "simulations": 20}
@@ -149,15 +135,12 @@ def budget(judge):
 
 
 def game(draw, hostile):
-    """Put a game with options of its own into the recipe."""
-    from sparring.config.plugins import registry
-
     name = draw.choice(OPENSPIEL if hostile and draw.random() < 0.2 else registry.names("environments"))
     parts = []
     if name in registry.names("environments"):
-        found = registry.load("environments", name)
-        hints = typing.get_type_hints(found.function, include_extras=True)
-        for key in draw.sample(sorted(found.options), min(len(found.options), draw.choice((0, 0, 1, 2)))):
+        plugin = registry.load("environments", name)
+        hints = typing.get_type_hints(plugin.function, include_extras=True)
+        for key in draw.sample(sorted(plugin.options), min(len(plugin.options), draw.choice((0, 0, 1, 2)))):
             parts.append(f"{key}: {value(draw, hints.get(key, int), hostile)}")
     judge = draw.choice(registry.names("oracles"))
     oracle = f", oracle: {{name: {judge}{budget(judge)}}}" if draw.random() < 0.2 else ""
@@ -165,7 +148,6 @@ def game(draw, hostile):
 
 
 def illegal(draw, hostile):
-    """Change what an illegal reply costs."""
     key = draw.choice(("rule", "penalty", "retries", "payoff"))
     fits = {"rule": ("forfeit", "retry", "random"), "payoff": ("zero_sum", "offender_only", "spiral", "mars")}
     text = draw.choice(fits[key]) if key in fits and not (hostile and draw.random() < 0.5) else value(draw, float, hostile)
@@ -173,7 +155,6 @@ def illegal(draw, hostile):
 
 
 def weights(draw, hostile):
-    """Change a number that may be a schedule."""
     path = draw.choice(("losses.0.weight", "learner.learning_rate", "outcome_weight", "rollout.max_turns", "process.learning_rate"))
     if not hostile:
         return f"{path}={value(draw, float, hostile)}"
@@ -184,16 +165,12 @@ def weights(draw, hostile):
 
 
 def whole_list(draw, hostile):
-    """Replace a list of plug-ins or games by several."""
-    from sparring.config.plugins import registry
-
     place, slot = draw.choice((("losses", "losses"), ("rewards", "rewards"), ("evaluation.opponents", "players"), ("environments", "environments")))
     names = [draw.choice(registry.names(slot)) for _ in range(draw.choice((1, 2, 2, 3, 4)))]
     return f"{place}=[{', '.join(f'{{name: {name}}}' for name in names)}]"
 
 
 def unknown(draw, hostile):
-    """Give a key that there is not, or a path through what has no parts."""
     start = draw.choice(("", "games.", "environments.0.", "losses.9.", "seed.", "credit.", "learner.", "model.lora.", "health.rules.0.", "bots.", "1.", ".", "rollout.plan."))
     return f"{start}{draw.choice(('x', '', '0', '-1', 'náme', 'extends', 'preset', 'name', 'a.b.c', 'options.x.y', '__class__'))}={value(draw, str, True)}"
 
@@ -216,13 +193,11 @@ def value(draw, annotation, hostile):
 
 
 def literals(annotation):
-    """Return the values that an annotation names."""
     if typing.get_origin(annotation) is typing.Literal:
         return list(typing.get_args(annotation))
     return [item for part in typing.get_args(annotation) for item in literals(part)] if typing.get_args(annotation) else []
 
 
 def flat(annotation):
-    """Return all types in an annotation."""
     parts = [part for part in typing.get_args(annotation) if isinstance(part, type) or typing.get_args(part)]
     return {kind for part in parts for kind in flat(part)} if parts else {annotation} if isinstance(annotation, type) else set()

@@ -11,6 +11,7 @@ import collections
 import contextlib
 import faulthandler
 import io
+import json
 import logging
 import resource
 import shlex
@@ -21,6 +22,19 @@ import tempfile
 import time
 import warnings
 from pathlib import Path
+
+import torch
+from typer.testing import CliRunner
+
+from sparring import cli
+from sparring.config import resolve
+from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
+from sparring.config.yaml_text import parse_yaml
+from sparring.core.errors import SparringError
+from sparring.engine.plan import describe
+from sparring.environments.catalogue import configured_game
+from sparring.environments.foreign import no_rules
+from sparring.play.players.cfr import fits
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 from tests.fuzz import cases as making
@@ -40,25 +54,7 @@ class SlowError(BaseException):
 
 
 def outcome(recipe, overrides, folder, *, train):
-    """Return how a case ends ("refused", "planned", "trained"), and raise what should not come out of it.
-
-    Args:
-        recipe: name of a recipe.
-        overrides: changes to it.
-        folder: an empty one, to train in.
-        train: whether to train a step where that is quick.
-    """
-    import json
-
-    from typer.testing import CliRunner
-
-    from sparring import cli
-    from sparring.config import resolve
-    from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
-    from sparring.config.yaml_text import parse_yaml
-    from sparring.core.errors import SparringError
-    from sparring.engine.plan import describe
-
+    """Return how a case ends ("refused", "planned", "trained"), and raise what should not come out of it."""
     try:
         config = resolve(apply_overrides(load_recipe(recipe), overrides))
         plan = describe(config)
@@ -74,21 +70,17 @@ def outcome(recipe, overrides, folder, *, train):
             raise done.exception
         assert done.exit_code == 0, done.output
     except SparringError as error:
-        said = str(error)
-        assert said and "\n" not in said and len(said) <= LONGEST, f"not one line of at most {LONGEST} characters: {said[:3000]!r}"
+        message = str(error)
+        assert message and "\n" not in message and len(message) <= LONGEST, f"not one line of at most {LONGEST} characters: {message[:3000]!r}"
         return "refused"
     return "trained"
 
 
 def solves_long(config):
     """Return whether an agent or oracle of a configuration would solve a game for minutes, as it is asked to."""
-    from sparring.environments.catalogue import configured_game
-    from sparring.environments.foreign import no_rules
-    from sparring.play.players.cfr import fits
-
-    asked = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]
+    players = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]
     games = map(configured_game, config.environments)
-    return any(one.name in SOLVERS for one in asked) and not all(no_rules(game) or fits(game, HISTORIES) for game in games)
+    return any(player.name in SOLVERS for player in players) and not all(no_rules(game) or fits(game, HISTORIES) for game in games)
 
 
 @contextlib.contextmanager
@@ -107,7 +99,6 @@ def limited(seconds):
 
 
 def attempt(case):
-    """Return how a case ends, and what was wrong, or ""."""
     with tempfile.TemporaryDirectory() as folder, limited(SECONDS), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
         warnings.simplefilter("ignore")
         try:
@@ -117,23 +108,18 @@ def attempt(case):
 
 
 def command(case):
-    """Return a case as a command to paste."""
     return " ".join(["sparring train", *map(shlex.quote, [case.recipe, *case.overrides]), "" if case.train else "--dry-run"]).strip()
 
 
 def commit():
-    """Return the commit's number, or a fixed one where there is no repository."""
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         here = Path(__file__).parent
-        found = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True).stdout
-        return int(found[:12], 16)
+        output = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True).stdout
+        return int(output[:12], 16)
     return 20240229
 
 
 def work(options):
-    """Try the cases; return how many failed."""
-    import torch
-
     torch.set_num_threads(1)
     logging.disable(logging.CRITICAL)
     faulthandler.enable()

@@ -2,16 +2,18 @@
 
 import pytest
 
+from sparring.config import resolve
 from sparring.config.plugins import registry
+from sparring.config.recipe import apply_overrides, load_recipe
 from sparring.config.run import _keys_at
 from sparring.core.errors import ConfigError
 from tests.fuzz import cases
 from tests.fuzz import configurations as fuzz
 
 REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses them
-    "value_loss without a critic": (["losses=[{name: ppo_clip}, {name: value_loss}]"], "fits a critic, and credit 'mars' reads none"),
-    "a person as opponent": (["evaluation.opponents=[{name: human}]"], "sits at a terminal"),
-    "a person as bot": (["bots.b={name: human}"], "sits at a terminal"),
+    "value_loss without a critic": (["losses=[{name: ppo_clip}, {name: value_loss}]"], "fits a critic, and credit 'mars' does not read it"),
+    "a person as opponent": (["evaluation.opponents=[{name: human}]"], "needs a person at a terminal"),
+    "a person as bot": (["bots.b={name: human}"], "needs a person at a terminal"),
     "a very long word as device": (["model.device=" + 5000 * "x"], "not on device="),
     "very many words as device": (["model.device=" + 2500 * "x "], "not on device="),
 }
@@ -20,9 +22,6 @@ REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses t
 @pytest.mark.parametrize("name", REFUSED)
 def test_what_was_found_is_refused_with_one_line(name, tmp_path):
     overrides, message = REFUSED[name]
-    from sparring.config import resolve
-    from sparring.config.recipe import apply_overrides, load_recipe
-
     with pytest.raises(ConfigError) as caught:
         resolve(apply_overrides(load_recipe("kuhn-tiny"), [*fuzz.QUICK, *overrides]))
     assert message in str(caught.value) and "\n" not in str(caught.value)
@@ -63,17 +62,15 @@ def test_a_game_that_is_solved_for_minutes_is_planned_only(tmp_path):
 @pytest.mark.parametrize("judge", registry.names("oracles"))
 def test_an_oracle_has_a_budget(judge, tmp_path):
     """The oracle noisy judged go with 200,000 positions to look at for each turn: minutes that were asked for."""
-    wanted = {"max_histories", "max_states", "simulations"}
+    limits = {"max_histories", "max_states", "simulations"}
     spoilt = registry.load("oracles", "minimax" if judge == "noisy" else judge)
-    assert all(f"{key}: " in cases.budget(judge) for key in wanted & set(spoilt.options))
+    assert all(f"{key}: " in cases.budget(judge) for key in limits & set(spoilt.options))
     changes = [*fuzz.QUICK, f"environments=[{{name: tic_tac_toe, oracle: {{name: {judge}{cases.budget(judge)}}}}}]"]
     ways = {"planned"} if judge in fuzz.SOLVERS else {"trained", "refused"}  # these solve the whole of tic-tac-toe
     assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) in ways
 
 
 class LongError(ConfigError):
-    """An error that says more than anyone reads."""
-
     def __str__(self):
         return 9999 * "x"
 

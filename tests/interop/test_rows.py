@@ -73,8 +73,8 @@ def test_seats_of_one_game_share_an_episode_and_start_states():
 
 
 def test_columns_go_with_their_rows_and_a_missing_one_with_a_hint():
-    found = estimate(registry.bind("credit", "rloo"), two_games(), {}, {})
-    assert found.advantages.tolist() == [3.0] * 3 + [-3.0] * 3 + [-3.0] + [3.0] * 2
+    credit = estimate(registry.bind("credit", "rloo"), two_games(), {}, {})
+    assert credit.advantages.tolist() == [3.0] * 3 + [-3.0] * 3 + [-3.0] + [3.0] * 2
     rows = two_games(view=[["x", "y"], "x", "x", "y"], action=[["up", None], "up", "down", "up"], component_process=[[0.5, 0.0], 0.0, -1.0, 2.0])
     turns, _ = turn_table(rows)
     assert [turns.view_names[i] for i in turns.view] == ["y", "x", "x", "x", "y"]
@@ -103,14 +103,14 @@ CREDITS = [(name, preset) for name in registry.names("credit") for preset in (No
 
 
 @every_case(("name", "preset"), CREDITS)
-@every_case("said", [VERL_HINTS, TRL_HINTS], ids=["verl", "trl"])
-def test_what_an_estimator_asks_for_and_a_batch_lacks_is_explained(name, preset, said):
+@every_case("hints", [VERL_HINTS, TRL_HINTS], ids=["verl", "trl"])
+def test_what_an_estimator_asks_for_and_a_batch_lacks_is_explained(name, preset, hints):
     bound = registry.bind("credit", name, preset=preset)
-    assert bound.needs <= said.keys()
+    assert bound.needs <= hints.keys()
     if bound.needs:
         with pytest.raises(CreditError) as error:
-            estimate(bound, two_games(), {}, said)
-        assert any(said[column] in str(error.value) for column in bound.needs), error.value
+            estimate(bound, two_games(), {}, hints)
+        assert any(hints[column] in str(error.value) for column in bound.needs), error.value
 
 
 def test_rows_may_be_of_trials_and_turns_that_must_not_train_are_refused():
@@ -122,9 +122,9 @@ def test_rows_may_be_of_trials_and_turns_that_must_not_train_are_refused():
     plain, _ = turn_table(two_games())
     assert plain.attempt is None and plain.note is None
     assert len(estimate(registry.bind("credit", "mage"), rows, {}, {}).advantages) == 9
-    for said in (VERL_HINTS, TRL_HINTS):
+    for hints in (VERL_HINTS, TRL_HINTS):
         with pytest.raises(CreditError, match="other seats is known in Sparring's own runs only"):
-            estimate(registry.bind("credit", "mage", {"per_opponent": True}), rows, {}, said)
+            estimate(registry.bind("credit", "mage", {"per_opponent": True}), rows, {}, hints)
     rows = two_games(component_best_action=[[0.5, 0.5], [-1.0], [-2.0], [2.0]])
     bound = registry.bind("credit", "vpr", {"equal": "mask"})
     with pytest.raises(CreditError, match="leaves turns out of the losses"):

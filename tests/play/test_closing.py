@@ -68,7 +68,7 @@ class Session:
 
     def observe(self, seat):
         self.rules.fail("observe", self.number)
-        return Observation(told="x", key=f"{seat}")
+        return Observation(prompt="x", key=f"{seat}")
 
     def step(self, replies):
         self.rules.fail("step", self.number)

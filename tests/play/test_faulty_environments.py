@@ -53,7 +53,7 @@ class Course:
         return self._or("legal", seat, otherwise=WORDS)
 
     def observe(self, seat):
-        return self._or("observe", seat, otherwise=Observation(told="say", key=f"{seat} {self.taken}"))
+        return self._or("observe", seat, otherwise=Observation(prompt="say", key=f"{seat} {self.taken}"))
 
     def step(self, replies):
         self.taken += 1
@@ -89,7 +89,7 @@ def later(what):
     """Return a part that is at fault from the second moment on only."""
 
     def part(course, *args):
-        right = {"due": (0, 1), "legal": WORDS, "observe": Observation(told="say", key="k"), "returns": (0.0, 0.0), "step": None, "done": False}
+        right = {"due": (0, 1), "legal": WORDS, "observe": Observation(prompt="say", key="k"), "returns": (0.0, 0.0), "step": None, "done": False}
         return what[1] if course.taken else right[what[0]]
 
     return {what[0]: part}
@@ -120,7 +120,7 @@ FAULTS = {
     },
     **{
         f"observe gives {wrong!r}": {"observe": lambda course, seat, wrong=wrong: wrong}
-        for wrong in (None, "say", ("say", "key"), Observation(told=1, key="k"), Observation(told="say", key=None), Observation("say", "k", note=1))
+        for wrong in (None, "say", ("say", "key"), Observation(prompt=1, key="k"), Observation(prompt="say", key=None), Observation("say", "k", note=1))
     },
     **{
         f"returns are {wrong!r}": {"returns": lambda course, wrong=wrong: wrong}

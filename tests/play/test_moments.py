@@ -58,7 +58,7 @@ class Course:
         return MOVES
 
     def observe(self, seat):
-        return Observation(told=self.moves[-1][1 - seat] if self.moves else "begin", key=f"{seat} {self.moves}")
+        return Observation(prompt=self.moves[-1][1 - seat] if self.moves else "begin", key=f"{seat} {self.moves}")
 
     def step(self, replies):
         assert sorted(replies) == [0, 1]
@@ -177,7 +177,7 @@ class CallPlay:
         return ("yes", "no")
 
     def observe(self, seat):
-        return Observation(told=f"call {self.calls}", key=str(self.calls), fresh=self.calls != 1)
+        return Observation(prompt=f"call {self.calls}", key=str(self.calls), fresh=self.calls != 1)
 
     def step(self, replies):
         self.calls += 1

@@ -176,7 +176,7 @@ def test_every_turn_stands_in_one_conversation_and_begins_it_where_it_is_told_an
         assert sorted(place for part in parts for place in part.turns) == list(range(len(episode.turns)))
         for part in parts:
             assert {episode.turns[place].seat for place in part.turns} == {part.seat}
-            fresh = [" find " in f" {episode.turns[place].told}" for place in part.turns]
+            fresh = [" find " in f" {episode.turns[place].prompt}" for place in part.turns]
             assert fresh == [True] + [False] * (len(part.turns) - 1)
 
 
@@ -246,7 +246,7 @@ class Play:
         return f"I am seat{seat}"
 
     def observe(self, seat):
-        return Observation(told=self.numbers[seat], key=self.numbers[seat])
+        return Observation(prompt=self.numbers[seat], key=self.numbers[seat])
 
     def step(self, replies):
         self.moments += 1
@@ -285,7 +285,7 @@ def test_the_first_a_middle_and_the_last_turn_of_every_environment(name):
 
 def test_an_environment_without_a_picture_is_a_timeline_of_what_was_told_and_said(secret):
     episode = first_episode(secret)
-    numbers = [turn.told[3:-4] for turn in episode.turns[:2]]
+    numbers = [turn.prompt[3:-4] for turn in episode.turns[:2]]
     for turn in range(5):
         views = [picture(episode, turn, seat) for seat in (None, 0, 1)]
         for view in views:

@@ -95,7 +95,7 @@ def test_attempts_moments_and_any_text_come_back_as_they_were(tmp_path, name):
 def without(episode, column):
     if column == "environment":
         return replace(episode, environment=None)
-    return replace(episode, turns=tuple(turn._replace(told="") for turn in episode.turns)) if column == "told" else episode
+    return replace(episode, turns=tuple(turn._replace(prompt="") for turn in episode.turns)) if column == "told" else episode
 
 
 @pytest.mark.parametrize("column", COLUMNS.added)
@@ -151,10 +151,10 @@ def test_a_part_with_what_no_run_writes_is_left_out_and_counted(tmp_path, caplog
 
 def test_half_characters_are_replaced_and_nothing_is_lost():
     (played, *_) = episodes(0)
-    turns = tuple(turn._replace(told="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in played.turns)
+    turns = tuple(turn._replace(prompt="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in played.turns)
     odd = replace(played, turns=turns, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
     ((_, back),) = from_bytes(to_bytes([(1, odd)]))
-    assert back.players == (ref("a?"), LEARNER) and {turn.told for turn in back.turns} == {"stones ?"} and back.turns[0].legal_actions[0] == "a?"
+    assert back.players == (ref("a?"), LEARNER) and {turn.prompt for turn in back.turns} == {"stones ?"} and back.turns[0].legal_actions[0] == "a?"
 
 
 def test_records_that_are_read_twice_share_nothing_that_changes(tmp_path):
@@ -172,8 +172,8 @@ def test_what_was_told_is_in_the_record():
         for turn, state in zip(episode.turns, replay(game, episode), strict=True):
             before = [other for other in episode.turns[: turn.moment] if other.seat == turn.seat]
             text = state.observe(turn.seat, 0).text  # everything from the start, as an agent without memory is told
-            assert text.startswith(before[0].told if before else turn.told)
-            assert text.endswith(turn.told)
+            assert text.startswith(before[0].prompt if before else turn.prompt)
+            assert text.endswith(turn.prompt)
 
 
 def test_retries_are_told_what_was_wrong():
@@ -189,7 +189,7 @@ def test_retries_are_told_what_was_wrong():
     (episode,) = play(plays.specs(game, 1, name="mute"), {"mute": Mute()})
     first, second = episode.turns[:2]
     assert (first.moment, second.moment) == (0, 1) and first.seat == second.seat
-    assert "..." not in first.told and second.told and second.told != first.told
+    assert "..." not in first.prompt and second.prompt and second.prompt != first.prompt
     assert episode.environment.illegal["rule"] == "retry"
 
 
@@ -204,7 +204,7 @@ def test_files_of_version_0_are_read(caplog):
         (step, turns, "kuhn_poker", None) for step, turns in ((1, 6), (1, 6), (1, 6), (1, 9), (2, 7), (2, 6), (2, 9), (2, 6))
     ]
     first = records[0][1].turns[0]
-    assert first.moment == 0 and first.told == "" and first.verdict is not None and first.playout is not None
+    assert first.moment == 0 and first.prompt == "" and first.verdict is not None and first.playout is not None
     game = make_game("kuhn_poker", illegal={"rule": "retry", "penalty": 1.0})
     assert all(replay(game, episode) for _, episode in records)
     buffer = ReplayBuffer.restored(DATA / "run_v0" / "checkpoints" / "step_000002")
@@ -511,7 +511,7 @@ def test_show_prints_a_play_with_its_credit(run):
     table = CreditStore(run.path / "credit").read(lambda step: step == 2).to_pylist()
     rows = {(row["seat"], row["turn_index"]): row for row in table if row["episode_id"] == played.episode_id}
     for turn in played.turns:
-        assert f"told    {turn.told}" in text and f"said    {turn.reply!r}" in text
+        assert f"told    {turn.prompt}" in text and f"said    {turn.reply!r}" in text
         row = rows[turn.seat, turn.turn_index]
         assert (f"advantage {row['advantage']:+.4g}" if row["selected"] else "selection dropped it") in text
     assert "H=" in text or not any(row["selected"] for row in rows.values())
@@ -602,6 +602,6 @@ def test_a_forged_play_is_one_line(run):
 
 
 def test_a_turn_that_was_not_sent_says_so():
-    unsent = Turn(0, 0, "learner", "k", ("a",), "", None, "unparsable", {}, (Segment(kind="sampled", ids=()),), truncated=True, told="news")
+    unsent = Turn(0, 0, "learner", "k", ("a",), "", None, "unparsable", {}, (Segment(kind="sampled", ids=()),), truncated=True, prompt="news")
     lines = " ".join(" ".join(episode_lines(1, episode(1, unsent), {}, None)).split())
     assert "not sent: the conversation had outgrown the model" in lines and "told news" in lines

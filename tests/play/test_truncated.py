@@ -52,7 +52,7 @@ class Moves:
         return ("a",)
 
     def observe(self, seat):
-        return Observation(told="x", key=f"{seat}|{self.moves}")
+        return Observation(prompt="x", key=f"{seat}|{self.moves}")
 
     def step(self, replies):
         self.moves += len(replies)

@@ -20,7 +20,7 @@ def play_html(sample, decode):
 
 
 def turn(seat=0, prompt="Q", reply="bet", event="ok", index=0, **more):
-    return Turn(seat, index, "learner", "k", ("bet", "pass"), reply, "bet", event, {"game": 1.0}, told=prompt, **more)
+    return Turn(seat, index, "learner", "k", ("bet", "pass"), reply, "bet", event, {"game": 1.0}, prompt=prompt, **more)
 
 
 def episode(number, first, prompt="Q", game="g", turns=None, **more):

@@ -110,7 +110,7 @@ def test_an_edited_configuration_is_noticed(trained, caplog):
     with pytest.raises(RunError, match=r"config.yaml was edited after step 2 was saved: seed differs \(0, now 7\)"):
         run(trained, seed=7)
     load_run(trained)  # may be what is wanted, as on another machine
-    assert "was edited after step 2 was saved, and is used as it is now: seed differs (0, now 7)" in caplog.text
+    assert "was edited after step 2 was saved; the edited values are used: seed differs (0, now 7)" in caplog.text
     (trained / "config.yaml").write_text(text)
     assert run(trained).finished
 
@@ -138,7 +138,7 @@ def configured(*changes):
         (["model.name=owner/model", "model.layers=1"], r"model\.layers=1 sizes the tiny model.*write model\.layers: 2"),
         (["learner.master_weights=true"], r"weights of 16 bits.*write learner\.master_weights: false"),
         (["learner.reduction_constant=8"], r"learner\.reduction_constant=8 divides.*write learner\.reduction: constant"),
-        (["learner.sharding=fsdp2"], r"there is one; write learner\.ranks: 2"),
+        (["learner.sharding=fsdp2"], r"this run has one; write learner\.ranks: 2"),
         (["learner.gradient_sync=pass"], r"write learner\.sharding: fsdp2"),
         (["credit.name=grpo"], r"credit: 'grpo' compares plays of one initial state.*write rollout\.group_size: 8"),
         (["credit=reinforce_plus_plus:baseline"], "every advantage is 0"),

@@ -76,13 +76,13 @@ def test_the_share_is_that_of_the_first_team():
     against = match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won
     assert 0.0 < against < 1.0  # who saw the wolf says so, and two votes are enough
     assert match(game, [silent, bot], games=40, stream=Stream.from_seed(0)).won == against
-    assert {speech.texts for speech in came.said} == {0}  # by words nothing is any text
+    assert {speech.texts for speech in came.speeches} == {0}  # by words nothing is any text
 
 
 def test_texts_are_counted_without_the_names_in_them():
     game = game_for(Base("werewolf", {"players": 4, "rounds": 1, "tie": "none", "speech": "text", "style": "full"}, {}), [Needs(), Needs()])
     came = match(game, [scripted(preference=["p1", "p2", "p3"]), werewolf_bot(sentences=True)], games=30, stream=Stream.from_seed(0))
-    alone, talkative = came.said
+    alone, talkative = came.speeches
     assert alone.texts == 30 and (alone.distinct, alone.commonest) == (1, 30)  # "p1", "p2" and "p3" are one
     assert 60 >= talkative.texts > 30 and 3 < talkative.distinct <= 10 and talkative.commonest < 30
 

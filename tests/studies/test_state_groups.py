@@ -15,7 +15,7 @@ from sparring.run.checkpoint import load_step
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from studies.common.results_file import row_faults
-from studies.vpr_released.state_groups import Spent, completion, run, tokens, warmed
+from studies.vpr_released.state_groups import BudgetStop, completion, run, tokens, warmed
 from studies.vpr_released.study import ARMS, GAMES, STUDY, changes_of, recipe_of
 from studies.vpr_visited import study as vpr_visited
 
@@ -45,14 +45,14 @@ def test_tokens_count_all_that_was_sampled():
 
 def test_the_end_of_a_run_is_asked_for_when_its_tokens_are_spent(tmp_path):
     file = tmp_path / "metrics.jsonl"
-    stop = Spent(file, 8, 100)
+    stop = BudgetStop(file, 8, 100)
     assert not stop.requested
     line = json.dumps({"step": 1, "reply_tokens": 2.0, "turns_per_game": 3.0})
     file.write_text(f"{line}\n{line}\n")
     assert stop.tokens == 96 and not stop.requested
     file.write_text(f"{line}\n{line}\n{line}\n")
     assert stop.requested
-    other = Spent(file, 1, 1000)
+    other = BudgetStop(file, 1, 1000)
     other.requested = True  # as a signal does
     assert other.requested
 

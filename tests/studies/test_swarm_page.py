@@ -4,7 +4,7 @@ import pytest
 
 from studies.common.result_figures import Results
 from studies.swarm import study as swarm
-from studies.swarm.tables import claims, found
+from studies.swarm.tables import claims, figures_by_shape
 
 
 def ran(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
@@ -56,4 +56,4 @@ def test_what_is_not_seen_is_said_so():
     assert verdict(table, "without PARL's rewards") == "not seen" and verdict(table, "with weights that stay") == "not held"
     assert verdict(table, "rank correlation of chosen and best width: constant") == "not held"
     assert "with eight workers" not in table
-    assert found(results(annealed=ran(4.0))).count("| annealed to zero |") == 3
+    assert figures_by_shape(results(annealed=ran(4.0))).count("| annealed to zero |") == 3

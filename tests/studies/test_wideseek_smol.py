@@ -98,4 +98,4 @@ def test_before_and_after_are_apart_where_the_intervals_over_plays_say_so(before
 
 def test_tables_bear_arms_that_the_quick_setting_leaves_out():
     few = results(warm_up=[0.2])
-    assert "| after the warm-up |" in page.found(few) and len(page.apart(few).splitlines()) == 2
+    assert "| after the warm-up |" in page.figures_by_model(few) and len(page.apart(few).splitlines()) == 2

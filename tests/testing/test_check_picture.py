@@ -11,8 +11,6 @@ HEAD = '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 9 9" role="img"><ti
 BREACHES = {
     "script": ("<script>1</script>", "element 'script'"),
     "foreign": ("<foreignObject/>", "element 'foreignObject'"),
-    "image": ('<image href="http://example.org/x.png"/>', "element 'image'"),
-    "use": ('<use href="#x"/>', "element 'use'"),
     "style": ("<style>*{}</style>", "element 'style'"),
     "handler": ('<rect onload="x()"/>', "attribute 'onload'"),
     "style attribute": ('<rect style="fill:red"/>', "attribute 'style'"),
@@ -29,9 +27,9 @@ BREACHES = {
 
 @pytest.mark.parametrize("breach", BREACHES)
 def test_what_may_run_or_fetch_is_refused(breach):
-    inside, said = BREACHES[breach]
+    inside, message = BREACHES[breach]
     check_svg(f"{HEAD}</svg>")
-    with pytest.raises(AssertionError, match=said):
+    with pytest.raises(AssertionError, match=message):
         check_svg(f"{HEAD}{inside}</svg>", breach)
 
 
@@ -56,8 +54,8 @@ class Coins:
 
     roles, max_turns, min_utility, max_utility = ("left", "right"), 2, 0.0, 0.0
 
-    def __init__(self, drawn, said):
-        self.drawn, self.said = drawn, said
+    def __init__(self, picture, sentence):
+        self.picture, self.sentence = picture, sentence
 
     def reset(self, stream):
         return Play(self, [stream.integer(seat, 2) for seat in (0, 1)])
@@ -76,33 +74,33 @@ class Play:
         return ("yes", "no")
 
     def observe(self, seat):
-        return Observation(told=f"coin {self.coins[seat]}", key=str(self.coins[seat]))
+        return Observation(prompt=f"coin {self.coins[seat]}", key=str(self.coins[seat]))
 
     def step(self, replies):
         self.done = True
 
     def draw(self, seat, theme="light"):
-        return f"{HEAD}<text>{self.rules.drawn(self.coins, seat)}</text></svg>"
+        return f"{HEAD}<text>{self.rules.picture(self.coins, seat)}</text></svg>"
 
     def described(self, seat):
-        return self.rules.said(self.coins, seat)
+        return self.rules.sentence(self.coins, seat)
 
 
-def coins(*, drawn: str = "own", said: str = "own"):
+def coins(*, picture: str = "own", sentence: str = "own"):
     kinds = {
         "own": lambda coins, seat: str(coins if seat is None else coins[seat]),
         "all": lambda coins, seat: str(coins),
         "none": lambda coins, seat: "",
         "random": lambda coins, seat: str(random.random()),
     }
-    return Coins(kinds[drawn], kinds[said])
+    return Coins(kinds[picture], kinds[sentence])
 
 
 @pytest.mark.parametrize(
-    ("drawn", "said", "message"),
+    ("picture", "sentence", "message"),
     [("all", "own", "cannot tell apart"), ("own", "all", "cannot tell apart"), ("own", "none", "the sentence is ''"), ("random", "own", "drawn twice")],
 )
-def test_a_picture_that_tells_too_much_or_nothing_is_noticed(drawn, said, message):
+def test_a_picture_that_tells_too_much_or_nothing_is_noticed(picture, sentence, message):
     assert check_picture(coins) > 0
     with pytest.raises(AssertionError, match=message):
-        check_picture(coins, drawn=drawn, said=said)
+        check_picture(coins, picture=picture, sentence=sentence)

@@ -27,9 +27,6 @@ NEEDS = {"value"}  # of the estimators below: this module declares them, as a pl
 CALLS = itertools.count()
 
 
-# -- rewards
-
-
 def short(episode, *, most: int = 3):
     """Pay every reply of at most ``most`` characters 1."""
     return [float(len(turn.reply) <= most) for turn in episode.turns]
@@ -51,9 +48,9 @@ BAD_REWARDS = [
 ]
 
 
-@pytest.mark.parametrize(("reward", "error", "said"), BAD_REWARDS)
-def test_a_bad_reward_is_told_as_in_a_run(reward, error, said):
-    with pytest.raises(error, match=said or None):
+@pytest.mark.parametrize(("reward", "error", "message"), BAD_REWARDS)
+def test_a_bad_reward_is_told_as_in_a_run(reward, error, message):
+    with pytest.raises(error, match=message or None):
         check_reward(reward)
 
 
@@ -61,9 +58,6 @@ def test_random_episodes_are_of_a_seed_and_of_the_length_asked_for():
     stream = Stream.from_seed(3)
     assert random_episode(stream, turns=5) == random_episode(stream, turns=5) != random_episode(stream.child(1), turns=5)
     assert [len(random_episode(stream, turns=count).turns) for count in range(4)] == [0, 1, 2, 3]
-
-
-# -- estimators
 
 
 def fitted(advantages, turns, state):
@@ -105,29 +99,26 @@ def gambling(turns, state):
 
 
 def forgetful(turns, state):
-    kept = state.get("seen", ())
-    return fitted(turns.reward, turns, {"seen": (*kept, len(turns.reward)) if isinstance(kept, tuple) else ()})
+    seen = state.get("seen", ())
+    return fitted(turns.reward, turns, {"seen": (*seen, len(turns.reward)) if isinstance(seen, tuple) else ()})
 
 
 @pytest.mark.parametrize(
-    ("estimator", "error", "said"),
+    ("estimator", "error", "message"),
     [
         (without_targets, AssertionError, "must give value_targets"),
         (hoarding, AssertionError, "changed the state"),
         (in_place, AssertionError, "changed the column 'reward'"),
-        (gambling, AssertionError, "other advantages for the same table|goes on otherwise"),
+        (gambling, AssertionError, "other advantages for the same table|other advantages from a state"),
         (forgetful, AssertionError, "another state from one that went to JSON"),
         (per_trajectory, PluginError, r"must give advantages of shape \(\d+,\)"),
         (unfinished, PluginError, "must be finite"),
         (undeclared, PluginError, "as an array of numbers|TypeError"),  # it reads a column that it did not ask for, which is not there
     ],
 )
-def test_a_bad_estimator_is_told_as_in_a_run(estimator, error, said):
-    with np.errstate(all="ignore"), pytest.raises(error, match=said):
+def test_a_bad_estimator_is_told_as_in_a_run(estimator, error, message):
+    with np.errstate(all="ignore"), pytest.raises(error, match=message):
         check_estimator(estimator)
-
-
-# -- matchmakers
 
 
 def seated(*seats, trained=None):
@@ -143,7 +134,7 @@ def everywhere(name, **more):
 
 
 @pytest.mark.parametrize(
-    ("matchmaker", "error", "said"),
+    ("matchmaker", "error", "message"),
     [
         (everywhere("bot-random"), AssertionError, "trains learner in no seat"),
         (lambda request: others(random.choice(("bot-random", "bot-mcts")))(request), AssertionError, "must answer equal requests equally"),
@@ -155,12 +146,9 @@ def everywhere(name, **more):
         (lambda request: seated(*range(request.num_seats)), ConfigError, "0 is not a player; write a PlayerRef, or a name"),
     ],
 )
-def test_a_bad_matchmaker_is_told_as_in_a_run(matchmaker, error, said):
-    with pytest.raises(error, match=re.escape(said)):
+def test_a_bad_matchmaker_is_told_as_in_a_run(matchmaker, error, message):
+    with pytest.raises(error, match=re.escape(message)):
         check_matchmaker(matchmaker)
-
-
-# -- keeping rules
 
 
 def moody(request):
@@ -169,7 +157,7 @@ def moody(request):
 
 
 @pytest.mark.parametrize(
-    ("rule", "error", "said"),
+    ("rule", "error", "message"),
     [
         (lambda request: (), AssertionError, "keeps none of the snapshots of steps"),
         (lambda request: tuple(request.members[-max(request.keep - 1, 1) :]), AssertionError, "may stay; all may stay"),
@@ -178,8 +166,8 @@ def moody(request):
         (lambda request: None, PluginError, "must return the snapshots that stay"),
     ],
 )
-def test_a_bad_keeping_rule_is_told(rule, error, said):
-    with pytest.raises(error, match=said):
+def test_a_bad_keeping_rule_is_told(rule, error, message):
+    with pytest.raises(error, match=message):
         check_keeping(rule)
 
 
@@ -196,12 +184,7 @@ def test_a_keeping_rule_is_asked_with_results_and_without_of_few_and_many():
     assert all(list(request.steps) == sorted(set(request.steps)) and request.step == request.steps[-1] for request in seen)
 
 
-# -- environments
-
-
 class Spoiled:
-    """Kuhn poker of which one thing is otherwise."""
-
     def __init__(self, **changes):
         self._game, self._changes = kuhn_poker(), changes
 
@@ -220,8 +203,8 @@ class SpoiledState:
         if name == "clone":
             return lambda: SpoiledState(self._state.clone(), self._changes)
         change = self._changes.get(name)
-        found = getattr(self._state, name)
-        return change(found) if change else found
+        value = getattr(self._state, name)
+        return change(value) if change else value
 
 
 def spoiled(**changes):
@@ -245,26 +228,26 @@ def test_what_keeps_the_contract_passes():
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"max_turns": 1}, "goes on after max_turns = 1"),
         ({"roles": ("a", "a")}, "2 seats have the roles"),
-        ({"legal": lambda found: lambda seat: (*found(seat), *found(seat))}, "with each once"),
-        ({"legal": lambda found: lambda seat: ()}, "with each once"),
-        ({"legal": lambda found: lambda seat: list(found(seat))}, "give a tuple"),
-        ({"read": lambda found: lambda *a: "bet"}, "is read as 'bet'"),
-        ({"read": lambda found: lambda *a: found(*a) or "bet"}, "'zzzqqq' is read as 'bet'"),
-        ({"observe": lambda found: lambda seat: found(seat)._replace(told=" ")}, "give an Observation with a text"),
-        ({"observe": lambda found: lambda seat: found(seat).text}, "give an Observation with a text"),
-        ({"returns": lambda found: found[:1]}, "1 returns for 2 seats"),
-        ({"returns": lambda found: (float("nan"), *found[1:])}, "not finite"),
-        ({"returns": lambda found: (9.0, -9.0)}, "outside min_utility = -2.0"),
-        ({"due": lambda found: lambda: (5,)}, "give the seats whose replies are wanted, ascending, of 0 to 1"),
-        ({"due": lambda found: lambda: ()}, "the play is not done"),
-        ({"due": lambda found: lambda: (*found(), *found())}, "ascending"),
-        ({"observe": lambda found: lambda seat: found(seat)._replace(told=str(random.random()))}, "another text at the second call"),
+        ({"legal": lambda original: lambda seat: (*original(seat), *original(seat))}, "with each once"),
+        ({"legal": lambda original: lambda seat: ()}, "with each once"),
+        ({"legal": lambda original: lambda seat: list(original(seat))}, "give a tuple"),
+        ({"read": lambda original: lambda *a: "bet"}, "is read as 'bet'"),
+        ({"read": lambda original: lambda *a: original(*a) or "bet"}, "'zzzqqq' is read as 'bet'"),
+        ({"observe": lambda original: lambda seat: original(seat)._replace(prompt=" ")}, "give an Observation with a text"),
+        ({"observe": lambda original: lambda seat: original(seat).text}, "give an Observation with a text"),
+        ({"returns": lambda original: original[:1]}, "1 returns for 2 seats"),
+        ({"returns": lambda original: (float("nan"), *original[1:])}, "not finite"),
+        ({"returns": lambda original: (9.0, -9.0)}, "outside min_utility = -2.0"),
+        ({"due": lambda original: lambda: (5,)}, "give the seats whose replies are wanted, ascending, of 0 to 1"),
+        ({"due": lambda original: lambda: ()}, "the play is not done"),
+        ({"due": lambda original: lambda: (*original(), *original())}, "ascending"),
+        ({"observe": lambda original: lambda seat: original(seat)._replace(prompt=str(random.random()))}, "another text at the second call"),
     ],
 )
-def test_a_bad_environment_is_told(changes, said):
-    with pytest.raises(AssertionError, match=said):
+def test_a_bad_environment_is_told(changes, message):
+    with pytest.raises(AssertionError, match=message):
         check_environment(spoiled(**changes), plays=5)

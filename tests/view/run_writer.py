@@ -31,7 +31,7 @@ def turn(seat, reply, *, card="K", event="ok", prompt="", values=(0.5, -1.0), re
         rewards={"game": 1.0 if seat else -1.0},
         segments=(Segment(kind="prompt", ids=(1, 5, 6)), Segment(kind="sampled", ids=(13, 2), logprobs=(-0.5, -0.25), weights_version=3)),
         view=f"{card}-view",
-        told=prompt or f"you hold the secret card {card}",
+        prompt=prompt or f"you hold the secret card {card}",
         moment=seat,
         verdict=verdict,
     )

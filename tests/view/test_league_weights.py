@@ -118,7 +118,7 @@ def test_solvers_are_chosen_among_our_own_and_none_from_outside_is_run(opened, t
     for config in ("league: {answer: elsewhere.solver}\n", "matchmaker: {name: meta_strategy, solver: elsewhere.solver}\n"):
         run = write_league(tmp_path / config[:6] / "one", book(cycle(1, 1, 1)), config=config)
         document = opened(run).get("/api/runs/0/meta").json()
-        assert document["why"].startswith("elsewhere.solver is none of Sparring's own")
+        assert document["why"].startswith("elsewhere.solver is not a built-in")
 
 
 def test_cells_without_plays_and_exact_ones_are_told_apart(opened, tmp_path):
@@ -227,7 +227,7 @@ def test_where_sides_are_apart_each_has_its_weights_and_its_payoffs(opened, tmp_
     assert document["payoffs"] == [[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, 0]] and (document["pairs"], document["empty"]) == (9, 1)
     assert document["counts"] == [[100, 100, 100], [100, 100, 100], [100, 100, 0]] and document["rates"][0][0][0] == 0.8 and document["rates"][2][2] is None
     document = client.get("/api/runs/0/meta?solver=os.system").json()
-    assert "none of Sparring's own" in document["why"] and [member["sides"] for member in document["members"]] == [[None, None]] * 3
+    assert "not a built-in meta-solver" in document["why"] and [member["sides"] for member in document["members"]] == [[None, None]] * 3
     words = client.get("/api/runs/0/league").json()["answer"]
     assert words == "a mixture of the league's members in each side by nash (league.answer: nash)"
 

@@ -116,7 +116,7 @@ def test_every_position_is_drawn_and_said_also_in_a_mailed_replay(client, traine
 
 
 def test_a_seat_sees_its_own_card_alone(client, trained_run):
-    hands = [(episode.episode_id, [turn.told for turn in episode.turns]) for step, episode in EpisodeStore(trained_run / "episodes").episodes() if step == 1]
+    hands = [(episode.episode_id, [turn.prompt for turn in episode.turns]) for step, episode in EpisodeStore(trained_run / "episodes").episodes() if step == 1]
     for number, prompts in hands:
         private = board(client, number, 0, seat=0)
         everything = board(client, number, 0)

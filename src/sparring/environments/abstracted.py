@@ -9,8 +9,8 @@ With a list for each kind, statements are ordinary actions. So the environment h
 ``openings``, even if the full environment allows any text.
 
 In statements about players, "@" stands for a name: "accuse @" means "accuse p1", "accuse p3" and so
-on. Rules with such statements list all names in ``called``, and ``named(seat)`` of their plays
-lists the names that are possible now.
+on. Rules with such statements list all names in ``called``, and their plays list the names that are
+possible now by ``legal_names(seat)``.
 """
 
 from __future__ import annotations
@@ -124,8 +124,8 @@ class AbstractedPlay:
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the statements of the kind, or the actions of the full environment."""
         statements = self.rules.statements.get(kind_of(self.rules.inner, self.inner, seat), ())
-        if hasattr(self.inner, "named"):
-            statements = fill_names(statements, tuple(self.inner.named(seat)))
+        if hasattr(self.inner, "legal_names"):
+            statements = fill_names(statements, tuple(self.inner.legal_names(seat)))
         actions: tuple[str, ...] | None = statements or self.inner.legal(seat)
         return actions
 

@@ -1,11 +1,11 @@
 """The protocols ``Environment`` (rules and wording) and ``Play`` (one live episode in text).
 
-A play names the seats that are due, gives each its new observation, and applies their replies.
-One seat may be due, or several at once (simultaneous moves). A seat chooses from a finite list of
-actions, or replies with any text.
+A play names the seats that are due, which are the seats that reply next. It gives each of them its
+new observation, and applies their replies. Several seats may be due at once (simultaneous moves). A
+seat chooses from a finite list of actions, or replies with any text.
 
-Every further capability is a small protocol in this file: a class has it if it has the methods.
-``Searchable`` environments have a tree that exact solvers can walk, as games over OpenSpiel do.
+Every optional capability is a small protocol in this file: a class with the methods has the
+capability. ``Searchable`` environments, such as OpenSpiel games, have a tree for exact solvers.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ class HasReturns(Protocol):
     @property
     def returns(self) -> tuple[float, ...]:
         """Payoffs so far, [num_seats], cumulative."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,13 +56,13 @@ class IllegalRule:
     ``rule``: "forfeit" ends the episode; "retry" asks again up to ``retries`` times and then plays
     a random legal action; "random" plays a random legal action at once. ``penalty`` is subtracted
     from the offender at every such reply, as the reward component "illegal", under every rule.
-    Where the episode goes on, the penalty is shaping and is bounded as such: a win with illegal
-    replies stays better than a clean draw (``reorder_outcomes`` lifts the bound). ``payoff`` is
-    the payoff rule of a forfeit:
+    If the episode continues, the penalty is a bounded shaping reward: a win with illegal replies
+    stays better than a draw without them (``reorder_outcomes`` lifts the bound). ``payoff`` is the
+    payoff rule of a forfeit:
 
     - "zero_sum": the offender gets the least utility, and the other seats share the rest of the
-      sum; in a cooperative environment every seat gets the least utility; in a general-sum one the
-      others keep what they have.
+      sum. In a cooperative environment every seat gets the least utility. In a general-sum
+      environment the other seats keep their payoffs so far.
     - "offender_only": the offender gets the least utility, the others 0.
     - "spiral": -1.5 for the offender, +0.5 for each other seat (as SPIRAL's code does).
     - "mars": minus the offender's stake minus 10, the others 0 (as MARS's code does).
@@ -105,10 +104,10 @@ class IllegalRule:
             UnknownNameError: there is no such option, rule or payoff.
             ConfigError: a number out of range.
         """
-        known = [field.name for field in fields(cls)]
+        names = [field.name for field in fields(cls)]
         for name in options:
-            if name not in known:
-                raise UnknownNameError("option of illegal", name, known)
+            if name not in names:
+                raise UnknownNameError("option of illegal", name, names)
         return cls(**options)
 
     def check(self, game: HasUtilities) -> None:
@@ -162,8 +161,8 @@ Theme = Literal["light", "dark"]
 ConversationEnd = Literal["answered", "turns", "malformed", "limit"]
 """How the conversation of a seat ended.
 
-"answered": its seat ended it, or had done all it was asked for. "turns": it had no turns left.
-"malformed": its last reply was unparsable. "limit": the environment stopped it while it worked.
+"answered": the seat ended it, or finished its task. "turns": the seat had no turns left.
+"malformed": the seat's last reply was unparsable. "limit": a limit of the environment stopped it.
 """
 
 
@@ -178,28 +177,22 @@ class Play(Protocol):
     @property
     def done(self) -> bool:
         """Whether the episode is over."""
-        ...
 
     @property
     def returns(self) -> tuple[float, ...]:
         """Payoffs so far, [num_seats], cumulative."""
-        ...
 
     def due(self) -> tuple[int, ...]:
         """Return the seats whose replies are due now, ascending; () when the episode is over."""
-        ...
 
     def observe(self, seat: int) -> Observation:
         """Return the new observation of a seat, the same until its reply is applied."""
-        ...
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the finite list of a seat's legal actions, or None where any text is legal."""
-        ...
+        """Return the finite list of a seat's legal actions, or None if any text is legal."""
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Apply the replies of all seats that are due: a legal action each, or a text."""
-        ...
 
 
 class Environment(Protocol):
@@ -215,14 +208,14 @@ class Environment(Protocol):
         max_turns: most replies of all seats together in one episode.
         min_utility: the least return of a seat.
         max_utility: the greatest return of a seat.
-        utility_sum: sum of the returns of all seats; None: not always the same.
+        utility_sum: sum of the returns of all seats; None: the sum varies.
         zero_sum: whether this sum is 0.
         cooperative: whether all seats get the same return.
-        teams: [num_seats] a name or number per seat, the same for seats that win together. None:
-            every seat plays for itself, or all together where ``cooperative`` is true.
+        teams: [num_seats] a name or number per seat, equal for seats that win together. None:
+            every seat plays for itself, or all together if ``cooperative`` is true.
         style: "brief" or "full" wording.
-        brief: whether the wording is brief: made of the words of ``HasVocabulary``.
-        notes: whether it has a place for the notes of a memory.
+        brief: whether the wording uses only the words of ``HasVocabulary``.
+        notes: whether seats can write notes for a memory.
         figures: names of the figures that its plays count, see ``HasFigures``.
         version: of rules and wording; a record of another version cannot be replayed.
         illegal: the rule for illegal replies.
@@ -249,20 +242,18 @@ class Environment(Protocol):
 
     def reset(self, stream: Stream) -> Play:
         """Return a new play that draws all its chance from ``stream``."""
-        ...
 
 
 @runtime_checkable
 class Cloneable(Protocol):
-    """A play that can be copied: oracles, candidates and searches go on from the copy."""
+    """A play that can be copied; oracles, candidates and searches continue from the copy."""
 
     def clone(self) -> Self:
         """Return an independent copy that would go on in the same way."""
-        ...
 
 
 class CloneablePlay(Play, Cloneable, Protocol):
-    """A play that can be copied, which walks over all plays of an environment need."""
+    """A play that can be copied, so that a search can visit all plays of an environment."""
 
 
 @runtime_checkable
@@ -276,7 +267,6 @@ class Closeable(Protocol):
         play is over, forfeited, truncated, failed, interrupted or no longer needed. Afterwards only
         ``done`` and ``returns`` are read.
         """
-        ...
 
 
 @runtime_checkable
@@ -284,8 +274,7 @@ class HasConversationEnd(Protocol):
     """A play that knows how the conversations of its seats end."""
 
     def closed(self, seat: int) -> ConversationEnd | None:
-        """Return how a seat's latest conversation ended; None: it goes on, or is not known."""
-        ...
+        """Return how a seat's latest conversation ended; None: not ended, or unknown."""
 
 
 @runtime_checkable
@@ -300,7 +289,6 @@ class ReplyReader(Protocol):
             reply: its text.
             exact: whether the reply must be the action and nothing else.
         """
-        ...
 
 
 @runtime_checkable
@@ -309,7 +297,6 @@ class HasRandomReply(Protocol):
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply of the required form, drawn from ``stream``."""
-        ...
 
 
 @runtime_checkable
@@ -322,7 +309,6 @@ class HasFigures(Protocol):
         Returns:
             [num_seats] numbers by name; nan for a seat without a number, which no mean counts.
         """
-        ...
 
 
 @runtime_checkable
@@ -331,15 +317,12 @@ class HasCounterfactual(Protocol):
 
     def parts(self) -> tuple[int, ...]:
         """Return the seats that contribute, in order."""
-        ...
 
     def worth(self, seats: Collection[int]) -> float:
         """Return the return of the play with the contributions of these seats alone."""
-        ...
 
     def own_share(self, seat: int) -> float:
-        """Return the share of its own task that a contributing seat has done."""
-        ...
+        """Return the share of its task that a contributing seat has completed."""
 
 
 @runtime_checkable
@@ -348,15 +331,14 @@ class Redealable(Protocol):
 
     def redeal(self, stream: Stream) -> None:
         """Draw all remaining chance from another stream."""
-        ...
 
 
 @runtime_checkable
 class Drawable(Protocol):
-    """A play that shows its position as a picture, as one seat sees it or with nothing hidden.
+    """A play that draws its position as a picture, as one seat sees it or with nothing hidden.
 
-    The picture and the sentence for a seat hold only what the seat knows: they are equal in two
-    plays that the seat cannot tell apart.
+    The picture and the description for a seat contain only what the seat knows: they are equal in
+    two plays with equal observations of the seat.
     """
 
     def draw(self, seat: int | None, theme: Theme = "light") -> str:
@@ -366,20 +348,17 @@ class Drawable(Protocol):
             seat: the seat that looks; None: nothing is hidden.
             theme: "light" or "dark".
         """
-        ...
 
     def described(self, seat: int | None) -> str:
-        """Return the position in one or two sentences, for the same reader."""
-        ...
+        """Return the position in one or two sentences, as the seat sees it (None: complete)."""
 
 
 @runtime_checkable
 class HasOverview(Protocol):
-    """A play that can tell a seat everything again."""
+    """A play that can repeat everything for a seat."""
 
     def overview(self, seat: int) -> Observation:
         """Return everything that a seat may be told, from the start on."""
-        ...
 
 
 @runtime_checkable
@@ -388,16 +367,14 @@ class HasEnding(Protocol):
 
     def ending(self, seat: int) -> str:
         """Return the news of a seat at the end of the play."""
-        ...
 
 
 @runtime_checkable
 class HasShowdown(Protocol):
-    """A play with rules that show something to seats at the end, such as cards."""
+    """A play that reveals something to seats at the end, such as cards."""
 
     def shown(self, seat: int) -> str:
         """Return what the rules show a seat in addition to the ``ending``."""
-        ...
 
 
 @runtime_checkable
@@ -406,7 +383,6 @@ class HasVocabulary(Protocol):
 
     def vocabulary(self) -> tuple[str, ...]:
         """Return every word of observations and replies in brief style."""
-        ...
 
 
 @runtime_checkable
@@ -415,11 +391,9 @@ class HasStarts(Protocol):
 
     def start_of(self, play: Play, /) -> Hashable:
         """Return the identity of a play's initial state."""
-        ...
 
     def starts(self) -> frozenset[Hashable] | None:
         """Return all initial states of the bank; None: there is no bank."""
-        ...
 
 
 @runtime_checkable
@@ -428,7 +402,6 @@ class HasOtherBank(Protocol):
 
     def other_bank(self) -> dict[str, Any] | None:
         """Return options that make the same environment with another bank; None: there is none."""
-        ...
 
 
 @runtime_checkable
@@ -437,7 +410,6 @@ class HasOpenings(Protocol):
 
     def openings(self) -> Sequence[tuple[float, Any]]:
         """Return every possible initial play as (probability, play)."""
-        ...
 
 
 @runtime_checkable
@@ -453,7 +425,6 @@ class HasLeads(Protocol):
 
     def leads(self, seat: int, /) -> bool:
         """Return whether a seat is responsible for the result of the play."""
-        ...
 
 
 @runtime_checkable
@@ -469,7 +440,6 @@ class HasCorrection(Protocol):
 
     def correction(self, play: Any, action: str | None, played: str | None = None, /) -> str:
         """Return the error notice; ``played``: the random action in place of the reply."""
-        ...
 
 
 @runtime_checkable
@@ -478,23 +448,22 @@ class PartnerPlay(Protocol):
 
     def house(self, seat: int, stream: Stream) -> str:
         """Return the partner's reply in a seat that is due."""
-        ...
 
 
 class Node(Protocol):
     """An immutable history of a game, with nothing hidden; actions lead to its children.
 
-    ``str`` of a node is the printed position, equal where two histories lead to one position.
+    ``str`` of a node is the printed position, equal if two histories lead to the same position.
     """
 
     def is_terminal(self) -> bool:
         """Return whether the game is over."""
 
     def is_chance_node(self) -> bool:
-        """Return whether chance is to move."""
+        """Return whether chance moves next."""
 
     def current_player(self) -> int:
-        """Return the seat to act; a number below 0 where no seat acts."""
+        """Return the seat to act; a number below 0 if no seat acts."""
 
     def legal_actions(self) -> list[int]:
         """Return the ids of the legal actions or of the chance outcomes, ascending."""
@@ -603,7 +572,7 @@ class SearchablePlay(EnvironmentPlay, Decision, Protocol):
         """Play an action word for the seat to act."""
 
     def apply_index(self, index: int) -> None:
-        """Play an action id, or the id of a chance outcome where chance is to move."""
+        """Play an action id, or the id of a chance outcome if chance moves next."""
 
     def parse(self, reply: str, exact: bool = False) -> str | None:
         """Return the action word in a reply, legal or not; None: unparsable."""
@@ -694,7 +663,7 @@ def read_reply(
     Args:
         play: a ``ReplyReader`` parses the reply itself.
         seat: the seat that replied.
-        legal: its legal actions; None: any text is an action, as it stands.
+        legal: its legal actions; None: any text is an action, unchanged.
         reply: its text.
         exact: whether the reply must be the action and nothing else.
     """
@@ -709,7 +678,7 @@ def random_reply(play: Play, seat: int, legal: tuple[str, ...] | None, stream: S
     """Return a legal action drawn uniformly, or a text that the play itself draws.
 
     Args:
-        play: where any text is legal, it must be ``HasRandomReply``.
+        play: must be ``HasRandomReply`` if any text is legal.
         seat: the seat to reply.
         legal: its legal actions; None: any text.
         stream: the source of the draw.
@@ -745,8 +714,8 @@ def teams_of(environment: Environment) -> tuple[int, ...]:
     teams = environment.teams
     if teams is None:
         seats = environment.num_seats
-        alone = not environment.cooperative
-        return tuple(range(seats)) if alone else (0,) * seats
+        is_competitive = not environment.cooperative
+        return tuple(range(seats)) if is_competitive else (0,) * seats
     if isinstance(teams, str) or len(teams) != environment.num_seats:
         raise GameError(
             f"{environment.name}: teams={quoted(teams)} must name a team for each of its "
@@ -779,13 +748,13 @@ def side_numbers(teams: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Return the seats of each player: those of a team, or single seats where all are one team."""
+    """Return the seats of each player: a team, or a single seat if all seats are one team."""
     sides = sides_of(teams)
     return sides if len(sides) > 1 else tuple((seat,) for seat in range(len(teams)))
 
 
 WORDS: Mapping[type, str] = {str: "text", Mapping: "mapping", int: "whole number"}
-KEPT = "_spec_of"  # attribute in which a game caches its spec and the key of it
+CACHED_SPEC = "_spec_of"  # attribute in which a game caches the key and the spec
 
 
 def spec_of(game: Environment) -> EnvironmentSpec | None:
@@ -794,8 +763,9 @@ def spec_of(game: Environment) -> EnvironmentSpec | None:
     if made_by is None:
         return None
     key = (id(made_by), game.illegal, game.name)
-    known, spec = vars(game).get(KEPT, (None, None)) if hasattr(game, "__dict__") else (None, None)
-    if known == key:
+    stored = vars(game).get(CACHED_SPEC) if hasattr(game, "__dict__") else None
+    if stored is not None and stored[0] == key:
+        spec: EnvironmentSpec = stored[1]
         return spec
     name = str(made_by["name"])
     spec = EnvironmentSpec(
@@ -806,7 +776,7 @@ def spec_of(game: Environment) -> EnvironmentSpec | None:
         version=version_of(game),
     )
     if hasattr(game, "__dict__"):
-        vars(game)[KEPT] = (key, spec)
+        vars(game)[CACHED_SPEC] = (key, spec)
     return spec
 
 
@@ -814,7 +784,7 @@ def check_spec(spec: EnvironmentSpec) -> None:
     """Check the fields of a spec, which may come from a file.
 
     Raises:
-        ConfigError: one of them is of the wrong kind.
+        ConfigError: a field has the wrong type.
     """
     kinds = {"name": str, "options": Mapping, "illegal": Mapping, "label": str, "version": int}
     for field, kind in kinds.items():

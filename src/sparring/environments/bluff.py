@@ -47,8 +47,8 @@ class Bluff(Environment):
     The speaker earns b / (2 + b): 1/3 with stake 1, with 1/3 lies and 2/3 calls.
     Pitfalls: each card has ``phrases`` words of equal meaning, to which learning players may give
     different meanings. With ``speech: free`` a text claims the card of its last word that means a
-    card, and the low card without such a word; exact figures need ``speech: words``. To claim the
-    low card with the high one is dominated.
+    card, and the low card without such a word; exact figures need ``speech: words``. A claim of the
+    low card by the holder of the high card is dominated.
     Reference: poker with one card and one bet, as von Neumann and Morgenstern, 1944, solve it.
     Verified by: tests/environments/test_bluff.py.
 
@@ -139,19 +139,19 @@ class BluffPlay(PaintedPlay):
         if seat == SPEAKER:
             key = f"{role} card {self.card}"
             if rules.brief:
-                return Observation(told=f"{key} say", key=key)
+                return Observation(prompt=f"{key} say", key=key)
             free = "" if rules.speech == "words" else " You may use any words of your own."
             ask = f"What do you say? Claim one of: {', '.join(rules.claims)}.{free}"
             return Observation(
-                told=f"{self._rules()}\n\nYour card is {self.card}.", ask=ask, key=key
+                prompt=f"{self._rules()}\n\nYour card is {self.card}.", ask=ask, key=key
             )
         claim = self.replies[0] if self.replies else ""
         key = f"{role} heard {claim}"
         if rules.brief:
-            return Observation(told=key, key=key)
+            return Observation(prompt=key, key=key)
         ask = "Do you believe it or call? Reply with exactly one of: believe, call."
         prompt = f"{self._rules()}\n\nYou are listener. The speaker says: {claim}"
-        return Observation(told=prompt, ask=ask, key=key)
+        return Observation(prompt=prompt, ask=ask, key=key)
 
     def _rules(self) -> str:
         called = f"{1 + self.rules.stake:g}"
@@ -179,8 +179,8 @@ class BluffPlay(PaintedPlay):
         roles = self.rules.roles
         payoffs = dict(enumerate(f"{value:+g}" for value in self.returns)) if self.done else {}
         seats(canvas, roles, self.due(), payoffs)
-        seen = self.card if seat in (None, SPEAKER) or self.done else ""
-        heading(canvas, "Card", seen or "hidden")
+        card = self.card if seat in (None, SPEAKER) or self.done else ""
+        heading(canvas, "Card", card or "hidden")
         lines = [
             TimelineMessage(roles[player], line, seat_colour(player))
             for player, line in enumerate(self.replies)

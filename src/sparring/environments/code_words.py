@@ -62,7 +62,7 @@ class CodeWordsPosition(NamedTuple):
         if not self.guessed:
             return 0.0, 0.0
         first, second = (
-            known - leak * lost for known, lost in zip(self.understood, self.leaked, strict=True)
+            points - leak * loss for points, loss in zip(self.understood, self.leaked, strict=True)
         )
         return first - second, second - first
 
@@ -89,9 +89,9 @@ def brief_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -
     """Return everything except the keys in brief style, the reader's team first."""
     clues, guessed = position.clues, position.guessed
     parts = (
-        f"{who} say {words[clues[side]]} word {words[position.deal.secret[side]]} "
+        f"{word} say {words[clues[side]]} word {words[position.deal.secret[side]]} "
         f"guess {words[guessed[side][0]]} {words[guessed[side][1]]}"
-        for who, side in (("we", team), ("they", 1 - team))
+        for word, side in (("we", team), ("they", 1 - team))
     )
     return " ".join(parts)
 
@@ -146,13 +146,13 @@ def full_ask(words: Sequence[str], guesser: bool) -> str:
 
 def full_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -> str:
     """Return everything except the keys in sentences, the reader's team first."""
-    named = (
+    teams = (
         f"The secret word of team {TEAMS[side]} was {words[position.deal.secret[side]]}; "
         f"guesser_{TEAMS[side]} named {words[mine]} for its own team and {words[theirs]} for the "
         "other."
         for side, (mine, theirs) in ((side, position.guessed[side]) for side in (team, 1 - team))
     )
-    return " ".join((full_clues(words, team, position.clues), *named))
+    return " ".join((full_clues(words, team, position.clues), *teams))
 
 
 def _points(leak: float) -> str:
@@ -164,7 +164,7 @@ SPOKEN = re.compile(r"[\w-]+")
 
 
 class CodeWords(Environment):
-    """A word game of two teams of two: be understood by the team-mate and not by the other team.
+    """A word game of two teams of two: words that the team-mate understands, not the other team.
 
     What: each team has a teller and a guesser, a secret word that only its teller knows, and a key
     that only the team knows: one of as many numbers as there are words. Both tellers say one word
@@ -188,12 +188,12 @@ class CodeWords(Environment):
     guesser may learn to read a fixed code, and cannot read a key. In the clear a teller that says
     another word loses 1 - leak, as its own guesser misreads it, and a guesser that uses the key
     alone loses too: no seat gains alone, and with 0 < leak < 1 each loses by any other word. The
-    same holds for every public code: one word for each word, for all keys, known to all four.
-    Pitfalls: payoffs of self-play are 0 on average for any convention; look at
-    ``team_exploitability`` and at the figures ``understood``, ``leaked``, ``clear`` (the teller
-    said its secret word) and ``by_key`` (it said the clue of the key). Only ``leaked`` shows a
-    public code other than the clear. Uniform play is a local equilibrium too: a teller whom nobody
-    understands gains by no word, so that learning from returns hardly begins. Exact figures are
+    same holds for every public code: a fixed word for each word and all keys, known to all seats.
+    Pitfalls: payoffs of self-play are 0 on average for any convention; use
+    ``team_exploitability`` and the figures ``understood``, ``leaked``, ``clear`` (the teller said
+    its secret word) and ``by_key`` (the teller said the clue of the key). Only ``leaked`` shows
+    other public codes. Uniform play is a local equilibrium too: if nobody understands a teller, no
+    word has a gain, so that learning from returns hardly begins. Exact figures are
     possible for 2 and 3 words; the tree of 4 has 1,119,489 histories.
     Reference: Shannon, "Communication theory of secrecy systems", 1949 (a key used once); local
     equilibria of teams: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354. The game is
@@ -243,9 +243,9 @@ class CodeWords(Environment):
         return CodeWordsPlay(self, CodeWordsPosition(Deal((first, second), (key, other_key))))
 
     def openings(self) -> tuple[tuple[float, CodeWordsPlay], ...]:
-        every = deals(len(self.words))
+        all_deals = deals(len(self.words))
         return tuple(
-            (1 / len(every), CodeWordsPlay(self, CodeWordsPosition(deal))) for deal in every
+            (1 / len(all_deals), CodeWordsPlay(self, CodeWordsPosition(deal))) for deal in all_deals
         )
 
 
@@ -266,7 +266,7 @@ class CodeWordsPlay(PaintedPlay):
     @property
     def returns(self) -> tuple[float, ...]:
         """The payoff of each seat's team."""
-        return _each(self.position.payoffs(self.rules.leak))
+        return _by_seat(self.position.payoffs(self.rules.leak))
 
     def due(self) -> tuple[int, ...]:
         if self.done:
@@ -282,8 +282,8 @@ class CodeWordsPlay(PaintedPlay):
         action = listed_reply(self.legal(seat), reply, exact)
         if action is not None or exact or seat in TELLERS:
             return action
-        named = [word for word in SPOKEN.findall(reply.lower()) if word in self.rules.words]
-        return " ".join(named) if len(named) == 2 else None
+        words = [word for word in SPOKEN.findall(reply.lower()) if word in self.rules.words]
+        return " ".join(words) if len(words) == 2 else None
 
     def observe(self, seat: int) -> Observation:
         """Return the key with the secret word for a teller, or with both clues for a guesser."""
@@ -297,13 +297,13 @@ class CodeWordsPlay(PaintedPlay):
         if rules.brief:
             ask = ["guess" if guesser else "say"] if seat in self.due() else []
             new = news if clues and not guesser else [*first, *news, *ask]
-            return Observation(told=" ".join(new), key=key)
+            return Observation(prompt=" ".join(new), key=key)
         news = [full_clues(words, team, clues)] if clues else []
         opening = [full_opening(words, rules.leak, team, rules.roles[seat], deal.key[team])]
         if not guesser:
             opening.append(f"Your team's secret word is {words[deal.secret[team]]}.")
         new = news if clues and not guesser else [*opening, *news]
-        return Observation(told=" ".join(new), ask=full_ask(words, guesser), key=key)
+        return Observation(prompt=" ".join(new), ask=full_ask(words, guesser), key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         words, position = self.rules.words, self.position
@@ -321,10 +321,10 @@ class CodeWordsPlay(PaintedPlay):
         (deal, clues, _) = position
         rows = list(zip(deal.secret, deal.key, clues, strict=True))
         return {
-            "understood": _each(position.understood),
-            "leaked": _each(position.leaked),
-            "clear": _each([word == clue for word, _, clue in rows]),
-            "by_key": _each([encode_word(word, key, size) == clue for word, key, clue in rows]),
+            "understood": _by_seat(position.understood),
+            "leaked": _by_seat(position.leaked),
+            "clear": _by_seat([word == clue for word, _, clue in rows]),
+            "by_key": _by_seat([encode_word(word, key, size) == clue for word, key, clue in rows]),
         }
 
     def ending(self, seat: int) -> str:
@@ -385,7 +385,7 @@ class CodeWordsPlay(PaintedPlay):
         return CodeWordsPlay(self.rules, self.position)
 
 
-def _each(of_team: Sequence[float]) -> tuple[float, ...]:
+def _by_seat(of_team: Sequence[float]) -> tuple[float, ...]:
     """Return a number per team as a number per seat."""
     return tuple(float(of_team[team]) + 0.0 for team in CodeWords.teams)
 

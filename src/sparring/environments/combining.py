@@ -73,8 +73,8 @@ def inner_of(
 
 
 def _has_styles(name: str) -> bool:
-    known = registry.known("environments", name)
-    return not known or "style" in registry.load("environments", name).options
+    names = registry.known("environments", name)
+    return not names or "style" in registry.load("environments", name).options
 
 
 def with_style(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
@@ -94,8 +94,8 @@ def with_style(name: str, options: Mapping[str, Any], style: str) -> dict[str, A
         inner = getattr(getattr(make_game(name), "inner", None), "made_by", None)
     if not isinstance(inner, Mapping) or not isinstance(inner.get("name"), str):
         return dict(options)  # make_game raises the error
-    within = with_style(inner["name"], inner.get("options", {}), style)
-    return {**options, "environment": {**inner, "options": within}}
+    inner_options = with_style(inner["name"], inner.get("options", {}), style)
+    return {**options, "environment": {**inner, "options": inner_options}}
 
 
 class CombinedEnvironment(Environment):
@@ -168,7 +168,7 @@ class CombinedPlay(PaintedPlay):
         """Payoffs so far."""
         return tuple(self.play.returns)
 
-    def within(self, seat: int) -> int:
+    def inner_seat(self, seat: int) -> int:
         """Return the seat of the current play for which a seat acts: itself."""
         return seat
 
@@ -195,8 +195,8 @@ class CombinedPlay(PaintedPlay):
 
     def observe(self, seat: int) -> Observation:
         """Return the news and then the current play's observation."""
-        seen: Observation = self.play.observe(seat)
-        return with_news(seen, self.news.get(seat, ""), self.rules.brief)
+        observation: Observation = self.play.observe(seat)
+        return with_news(observation, self.news.get(seat, ""), self.rules.brief)
 
     def key_parts(self, replies: Mapping[int, str]) -> dict[int, str]:
         """Return by seat its information state and its reply, for the keys of later plays."""
@@ -268,16 +268,17 @@ def innermost_seat(play: Play, seat: int) -> tuple[Any, int]:
     """Return the innermost play and the seat in it for which a seat or a proposer acts."""
     inner: Any = play
     while isinstance(inner, CombinedPlay):
-        inner, seat = inner.play, inner.within(seat)
+        inner, seat = inner.play, inner.inner_seat(seat)
     return inner, seat
 
 
-def with_news(seen: Observation, news: str, brief: bool) -> Observation:
+def with_news(observation: Observation, news: str, brief: bool) -> Observation:
     """Return an observation with a text before it."""
     if not news:
-        return seen
+        return observation
     between = " " if brief else "\n\n"
-    return seen._replace(told=f"{news}{between}{seen.told}" if seen.told else news)
+    prompt = f"{news}{between}{observation.prompt}" if observation.prompt else news
+    return observation._replace(prompt=prompt)
 
 
 def ending_of(play: Play, seat: int) -> str:

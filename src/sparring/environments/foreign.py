@@ -174,5 +174,5 @@ def _is_of_a_game(module: str) -> bool:
     )
 
 
-def _type_of(thing: Any) -> str:
-    return f"{type(thing).__name__} in {type(thing).__module__}"
+def _type_of(value: Any) -> str:
+    return f"{type(value).__name__} in {type(value).__module__}"

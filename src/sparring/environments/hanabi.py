@@ -242,14 +242,14 @@ class Hanabi(Game):
         mine, word = step.event.player == seat, self.words[step.event.action]
         if step.kind == "tell" and mine and since:
             return ""
-        who = "You" if mine else f"The player {self.roles[step.event.player]!r}"
+        subject = "You" if mine else f"The player {self.roles[step.event.player]!r}"
         if step.kind == "tell":
             owner = (
                 "your own hand"
                 if step.target == seat
                 else f"the hand of {self.roles[step.target]!r}"
             )
-            return f"{who} chose {word}, which points at {_cards(step.touched)} of {owner}."
+            return f"{subject} chose {word}, which points at {_cards(step.touched)} of {owner}."
         outcome = (
             ""
             if step.kind == "discard"
@@ -258,7 +258,7 @@ class Hanabi(Game):
             else " and it did not fit"
         )
         new_card = f" The new card is {step.new_card}." if step.new_card and not mine else ""
-        return f"{who} chose {word}: the card was {step.card}{outcome}.{new_card}"
+        return f"{subject} chose {word}: the card was {step.card}{outcome}.{new_card}"
 
     def revealed(self, state: State) -> str:
         hands = (" ".join(hand) for hand in self.table(state).hands)
@@ -273,17 +273,17 @@ class Hanabi(Game):
         ]
         cards(canvas, "stacks", stacks)
         discs(canvas, "hints left", [("i", "sky")] * table.information, radius=10)
-        after = f"deck {table.deck}"
-        discs(canvas, "lives left", [("", "red")] * table.lives, radius=10, after=after)
+        deck = f"deck {table.deck}"
+        discs(canvas, "lives left", [("", "red")] * table.lives, radius=10, after=deck)
         for owner, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
-            hints = ["".join(known).replace("??", "") for known in table.known[owner]]
+            hints = ["".join(marks).replace("??", "") for marks in table.known[owner]]
             faces = [
                 Card(
                     "" if seat == owner else card,
-                    HUES.get(known[:1], "ink") if seat == owner else HUES[card[0]],
-                    known.strip("?"),
+                    HUES.get(marks[:1], "ink") if seat == owner else HUES[card[0]],
+                    marks.strip("?"),
                 )
-                for card, known in zip(hand, hints, strict=True)
+                for card, marks in zip(hand, hints, strict=True)
             ]
             cards(canvas, role, faces, colour=seat_colour(owner))
         paragraph(
@@ -300,7 +300,7 @@ class Hanabi(Game):
         ]
         for owner, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
             if seat == owner:
-                hints = " ".join("".join(known) for known in table.known[owner])
+                hints = " ".join("".join(marks) for marks in table.known[owner])
                 hands.append(f"{role} knows of its own hand: {hints}.")
             else:
                 hands.append(f"{role} holds {' '.join(hand)}.")
@@ -316,7 +316,7 @@ class Hanabi(Game):
             f"Cards in the deck: {table.deck}. Discards: {' '.join(table.discards) or 'none'}."
         ]
         for other, hand in enumerate(table.hands):
-            hints = " ".join("".join(known) for known in table.known[other])
+            hints = " ".join("".join(marks) for marks in table.known[other])
             if other == seat:
                 lines.append(f"Your hand (what you were told of it): {hints}.")
             else:
@@ -327,8 +327,8 @@ class Hanabi(Game):
 
 
 def _cards(touched: tuple[int, ...]) -> str:
-    listed = ", ".join(str(place + 1) for place in touched)
-    return f"card{'s' if len(touched) != 1 else ''} {listed or 'none'}"
+    places = ", ".join(str(place + 1) for place in touched)
+    return f"card{'s' if len(touched) != 1 else ''} {places or 'none'}"
 
 
 def _rules(sizes: HanabiSizes) -> str:

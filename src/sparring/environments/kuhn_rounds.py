@@ -93,11 +93,11 @@ class KuhnTable(Table):
         return [card for card in range(len(CARDS)) if card not in self.rounds[-1].cards]
 
     def after(self, index: int) -> KuhnTable:
-        *before, last = self.rounds
+        *earlier, last = self.rounds
         if len(last.cards) < 2:
-            return replace(self, rounds=(*before, last._replace(cards=(*last.cards, index))))
+            return replace(self, rounds=(*earlier, last._replace(cards=(*last.cards, index))))
         last = last._replace(actions=(*last.actions, index))
-        rounds = (*before, last)
+        rounds = (*earlier, last)
         if last.is_over and len(rounds) < self.total:
             rounds = (*rounds, PokerRound(1 - last.starter))
         return replace(self, rounds=rounds, chips=self.chips + last.gain())
@@ -141,14 +141,14 @@ class KuhnTable(Table):
 def rules(options: KuhnOptions) -> Rules:
     """Return the facts of the game; only outcome "chips" pays round by round."""
     rounds, outcome = options.rounds, options.outcome
-    most = 2.0 * rounds if outcome == "chips" else 1.0
+    largest = 2.0 * rounds if outcome == "chips" else 1.0
     return Rules(
         opening=KuhnTable(rounds, outcome),
         actions=len(ACTIONS),
         outcomes=len(CARDS),
         length=3 * rounds,
-        least=-most,
-        most=most,
+        least=-largest,
+        most=largest,
         utility="zero_sum",
         stepwise=outcome == "chips",
     )
@@ -283,26 +283,26 @@ class KuhnRounds(Game):
         chips = state.table.chips
         self.paint_seats(canvas, state, seat, {0: f"{chips:+d} chips", 1: f"{-chips:+d} chips"})
         position, roles = state.table, self.roles
-        *before, now = position.rounds
-        pot = "" if now.is_over else f"pot {now.bets(0)} + {now.bets(1)}"
+        *earlier, last = position.rounds
+        pot = "" if last.is_over else f"pot {last.bets(0)} + {last.bets(1)}"
         heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
         for player, role in enumerate(roles):
             cards(
-                canvas, role, [Card(_card(now, player, seat))], colour=seat_colour(player), high=50
+                canvas, role, [Card(_card(last, player, seat))], colour=seat_colour(player), high=50
             )
-        if now.actions:
-            colours = [seat_colour((now.starter + place) % 2) for place in (0, 1)]
+        if last.actions:
+            colours = [seat_colour((last.starter + place) % 2) for place in (0, 1)]
             strip(
                 canvas,
-                [(ACTIONS[action], colours[place % 2]) for place, action in enumerate(now.actions)],
+                [(ACTIONS[action], colours[i % 2]) for i, action in enumerate(last.actions)],
             )
         else:
-            paragraph(canvas, f"{roles[now.starter]} acts first.", colour="dim")
-        if before:
-            first = max(0, len(before) - PAST)
+            paragraph(canvas, f"{roles[last.starter]} acts first.", colour="dim")
+        if earlier:
+            first = max(0, len(earlier) - PAST)
             heading(canvas, "Rounds before", f"{first} more" if first else "")
             rows = [("", *roles, "actions", roles[0])]
-            for number, item in enumerate(before[first:], start=first + 1):
+            for number, item in enumerate(earlier[first:], start=first + 1):
                 hands = (_card(item, player, seat) or "?" for player in (0, 1))
                 acted = " ".join(ACTIONS[action] for action in item.actions)
                 rows.append((str(number), *hands, acted, f"{item.gain():+d}"))
@@ -310,15 +310,15 @@ class KuhnRounds(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         position, roles = state.table, self.roles
-        now = position.rounds[-1]
+        current = position.rounds[-1]
         hands = [
             f"{role} holds {card}."
             for player, role in enumerate(roles)
-            if (card := _card(now, player, seat))
+            if (card := _card(current, player, seat))
         ]
         acted = ", ".join(
-            f"{roles[(now.starter + place) % 2]} {ACTIONS[action]}"
-            for place, action in enumerate(now.actions)
+            f"{roles[(current.starter + place) % 2]} {ACTIONS[action]}"
+            for place, action in enumerate(current.actions)
         )
         summary = " ".join(
             [

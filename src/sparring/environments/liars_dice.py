@@ -83,8 +83,8 @@ class LiarsDice(Game):
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
         for player, role in enumerate(self.roles):
-            seen = seat in (None, player)
-            faces = [int(face) for face in self._faces(state, player).split()] if seen else []
+            is_visible = seat in (None, player)
+            faces = [int(face) for face in self._faces(state, player).split()] if is_visible else []
             draw_dice(canvas, role, faces or [None] * self.dice, colour=seat_colour(player))
         self.paint_moves(canvas, state, empty="No bid yet.")
 

@@ -59,8 +59,8 @@ class Library:
 
     def names(self) -> tuple[str, ...]:
         """Return the names in the question."""
-        known = (self.things, self.boxes, self.people)[self.hops - 1]
-        return tuple(known[entry] for entry in self.entries)
+        names = (self.things, self.boxes, self.people)[self.hops - 1]
+        return tuple(names[entry] for entry in self.entries)
 
     def documents(self, style: Style) -> tuple[str, ...]:
         """Return the facts, one per document: owners first, then contents, then weights."""
@@ -129,8 +129,8 @@ class QuestionEnvironment(Environment):
         return library(self.bank, number, **self.sizes)
 
     def vocabulary(self) -> tuple[str, ...]:
-        most = self.sizes["largest"] * self.sizes["terms"]
-        numbers = map(str, range(most + 1))
+        largest = self.sizes["largest"] * self.sizes["terms"]
+        numbers = map(str, range(largest + 1))
         return tuple(sorted({*NOUNS, *VERBS, "plus", "answer", *numbers}))
 
 
@@ -158,9 +158,9 @@ class LookupQuestion(QuestionPlay):
         """Return the question and the form of an answer."""
         prompt = self.question_text()
         if self.rules.brief:
-            return Observation(told=prompt, key=prompt, view=prompt)
+            return Observation(prompt=prompt, key=prompt, view=prompt)
         ask = "When you know the number, reply <answer>7</answer>, with your number in place of 7."
-        return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
+        return Observation(prompt=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the last answer in a reply, in the required form, or None."""
@@ -180,8 +180,8 @@ class LookupQuestion(QuestionPlay):
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random answer in the possible range."""
-        most = self.rules.sizes["largest"] * self.rules.sizes["terms"]
-        return answer_text(1 + stream.integer(0, most), self.rules.brief)
+        largest = self.rules.sizes["largest"] * self.rules.sizes["terms"]
+        return answer_text(1 + stream.integer(0, largest), self.rules.brief)
 
 
 def answer_text(number: int | str, brief: bool) -> str:
@@ -203,28 +203,28 @@ class Lookups(Bank, ToolEnvironment):
     A reply is any text. ``<search>words</search>`` finds facts with any of the words (full-text
     search, best first), ``<calculate>2*(3+4)</calculate>`` computes, and ``<answer>7</answer>``
     ends the episode; in brief style ``search ada``, ``add 3 4`` (``subtract``, ``multiply``,
-    ``divide``) and ``answer 7``. Each call is a turn, and the next prompt is its result. A reply of
-    no such form spends a call. After the last call, everything except an answer is illegal.
+    ``divide``) and ``answer 7``. Each call is a turn, and the next prompt is its result. A reply
+    without such a form uses up a call. After the last call, only an answer is legal.
 
     Mathematics:
         answer = sum, over the terms of the question, of the weight at the end of each chain of hops
-        return = 1 if the reply is that number, digit by digit, else 0; less cost * calls made
-        least calls = hops * terms, and one more to add if terms > 1
+        return = (1 if the reply is that number, digit by digit, else 0) - cost * number of calls
+        fewest calls = hops * terms, plus one for the sum if terms > 1
 
     Warm-up imitates a seat that searches for names from its prompts, and answers with a number from
     its prompts. Training must teach what to look for and when to answer.
 
     Pitfalls: with 2 results or more, a name finds the fact that leads to it as well as the next
-    one. A tiny model must learn to copy words, and needs a bank of many libraries for it. To guess
-    the likeliest sum of few small weights pays: 1 in 5 for two weights of 1 to 5. A model that
-    begins below this learns to guess and stops searching.
+    one. A tiny model must learn to copy words, and needs a bank of many libraries for it. A guess
+    of the likeliest sum is often right if weights are few and small: 1 in 5 for two weights of 1 to
+    5. A model that begins below this share learns to guess and stops searching.
 
     Args:
         hops: facts from a name in the question to a weight: 3 from a person, 2 from a box, 1 from a
             thing.
         terms: weights to add, 1 to 3 and at most ``things``.
         things: people, boxes and things of a library, 1 to 12.
-        largest: largest weight, 1 to 99; the least is 1.
+        largest: largest weight, 1 to 99; the smallest is 1.
         calls: most calls, 1 to 50.
         results: most facts that a search returns, 1 to 20.
         libraries: number of libraries in the bank, 1 to 100,000.
@@ -284,7 +284,7 @@ class Lookup(ToolPlay):
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random search, sum or answer made of names and numbers from the prompts."""
         brief = self.rules.brief
-        names, numbers = self._heard(seat)
+        names, numbers = self._prompt_words(seat)
         pick = stream.uniform(0)
         if self.calls_left(seat) and (pick < 0.7 or not numbers):
             name = names[stream.integer(1, len(names))]
@@ -296,10 +296,10 @@ class Lookup(ToolPlay):
             return f"add {first} {second}" if brief else f"<calculate>{first}+{second}</calculate>"
         return answer_text(first, brief)
 
-    def _heard(self, seat: int) -> tuple[list[str], list[str]]:
+    def _prompt_words(self, seat: int) -> tuple[list[str], list[str]]:
         """Return the distinct names and the distinct numbers of a seat's prompts, in order."""
         answers = (answer for _, answer in self.open_calls.get(seat, ()))
-        text = " ".join((self.play.observe(seat).told, *answers)).lower()
+        text = " ".join((self.play.observe(seat).prompt, *answers)).lower()
         names = [word for word in dict.fromkeys(_WORDS.findall(text)) if word in NOUNS]
         return names, list(dict.fromkeys(_NUMBERS.findall(text)))
 

@@ -61,15 +61,15 @@ class Nim(Game):
         """Return the stones of each pile now."""
         sizes = list(self.sizes)
         for event in state.trail:
-            taken, pile = divmod(event.action, len(sizes))
-            sizes[pile] -= taken + 1
+            num_taken, pile = divmod(event.action, len(sizes))
+            sizes[pile] -= num_taken + 1
         return tuple(sizes)
 
     def vocabulary(self) -> tuple[str, ...]:
         never = {
-            f"{LETTERS[pile]}{taken}"
+            f"{LETTERS[pile]}{num_taken}"
             for pile, size in enumerate(self.sizes)
-            for taken in range(size + 1, max(self.sizes) + 1)
+            for num_taken in range(size + 1, max(self.sizes) + 1)
         }
         return tuple(word for word in super().vocabulary() if word not in never)
 

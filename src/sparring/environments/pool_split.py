@@ -71,21 +71,21 @@ class PoolSplit(Bank):
     """Pool split for 2 seats with private values: each names at once the items that it takes.
 
     What: pools and values are those of ``bargain``: books, hats and balls, worth ``total`` in all
-    to each seat. Each seat knows its own values and names a number per kind, such as "2 0 1". There
-    is no acceptance: each seat gets what it named, and a kind with too large claims is shared in
-    proportion.
-    When to use: mixed motives by text. If each seat leaves the items that it values little, the
-    pool is worth more to both; with ``over: share`` a seat never loses by taking everything in one
-    play. Within ``repeated`` the seats meet again and can reciprocate; within ``talk`` they speak
-    first, for example about what they want.
-    Mathematics: of a kind of n items seat i names a and the other seat b; then seat i gets
+    to each seat. Each seat knows only its own values and claims a number per kind, such as "2 0 1".
+    Nobody has to accept: each seat gets its claim, and the seats share a kind with too large claims
+    in proportion.
+    When to use: to study mixed motives in text. If each seat leaves the items that it values
+    little, the pool is worth more to both; with ``over: share`` a seat never loses by taking
+    everything in one play. In ``repeated`` the seats meet again and can reciprocate; in ``talk``
+    they speak first, for example about their interests.
+    Mathematics: of a kind of n items seat i claims a and the other seat claims b; seat i gets
 
         a                 if a + b <= n
-        n a / (a + b)     else, with over=share;   0 with over=nothing
+        n a / (a + b)     otherwise, with over=share;   0 with over=nothing
 
     return of a seat = worth of its items, at its own values, / total.
-    With ``values: opposed`` each seat can infer from its own values what the other wants most; with
-    ``over: share`` this is a dilemma: to take all, or only what is worth more to oneself.
+    With ``values: opposed`` each seat can infer from its own values what the other wants most. With
+    ``over: share`` this is a dilemma: to take everything, or only the items with higher own values.
     Pitfalls: with ``over: share`` naming everything is dominant in one play, and if both do so each
     gets half of the pool's worth. The other seat never sees the private values, even at the end.
     Reference: the negotiation games of Advantage Alignment (Duque et al., 2024, arXiv 2406.14662);
@@ -192,18 +192,18 @@ class SplitPlay(PaintedPlay):
         """Return the pool and the seat's own values, which the other seat does not see."""
         rules, start = self.rules, self.start
         pool = " ".join(map(str, start.counts))
-        worth = " ".join(map(str, start.values[seat]))
-        key = f"{seat} {pool} worth {worth}"
+        own_values = " ".join(map(str, start.values[seat]))
+        key = f"{seat} {pool} worth {own_values}"
         if rules.brief:
-            prompt = f"{rules.roles[seat]} pool {pool} worth {worth} take"
-            return Observation(told=prompt, key=key, view=prompt)
+            prompt = f"{rules.roles[seat]} pool {pool} worth {own_values} take"
+            return Observation(prompt=prompt, key=key, view=prompt)
         beyond = (
             "is shared out in proportion to what you two named"
             if rules.over == "share"
             else "goes to nobody"
         )
         values = start.values[seat]
-        listed = ", ".join(
+        items = ", ".join(
             f"{number} {kind} worth {value} each to you"
             for number, kind, value in zip(start.counts, rules.items, values, strict=True)
         )
@@ -213,12 +213,12 @@ class SplitPlay(PaintedPlay):
             f"kind of which you two name more than there is {beyond}. Each player has values of "
             f"its own, at which the whole pool is worth {rules.total}. Your result is what "
             "your items are worth to you, as a share of that.\n\n"
-            f"You are {rules.roles[seat]!r}. The pool: {listed}."
+            f"You are {rules.roles[seat]!r}. The pool: {items}."
         )
         order = ", ".join(rules.items)
         example = " ".join(str(number // 2) for number in start.counts)
         ask = f"Reply with one number per kind ({order}), for example: {example}"
-        return Observation(told=prompt, ask=ask, key=key, view=prompt)
+        return Observation(prompt=prompt, ask=ask, key=key, view=prompt)
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.claims = tuple(tuple(map(int, replies[seat].split())) for seat in (0, 1))
@@ -228,9 +228,9 @@ class SplitPlay(PaintedPlay):
         other = " ".join(map(str, self.claims[1 - seat]))
         if self.rules.brief:
             return f"other took {other}"
-        listed = zip(self.claims[1 - seat], self.rules.items, strict=True)
-        named = ", ".join(f"{count} {kind}" for count, kind in listed)
-        return f"The other player named {named}. You got {self.returns[seat]:g}."
+        claims = zip(self.claims[1 - seat], self.rules.items, strict=True)
+        claim_text = ", ".join(f"{count} {kind}" for count, kind in claims)
+        return f"The other player named {claim_text}. You got {self.returns[seat]:g}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, start = self.rules, self.start
@@ -243,15 +243,15 @@ class SplitPlay(PaintedPlay):
         took = [f"{role} took" for role in rules.roles] if self.claims else []
         rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *took)]
         for place, kind in enumerate(rules.items):
-            worth = (
+            values = (
                 str(start.values[player][place]) if seat in (None, player) else "?"
                 for player in (0, 1)
             )
-            named = (str(claim[place]) for claim in self.claims)
-            rows.append((kind, str(start.counts[place]), *worth, *named))
+            claims = (str(claim[place]) for claim in self.claims)
+            rows.append((kind, str(start.counts[place]), *values, *claims))
         table(canvas, rows)
-        what = "in proportion" if rules.over == "share" else "to nobody"
-        paragraph(canvas, f"What both name too much of goes {what}.", colour="dim")
+        rule_text = "in proportion" if rules.over == "share" else "to nobody"
+        paragraph(canvas, f"What both name too much of goes {rule_text}.", colour="dim")
 
     def described(self, seat: int | None) -> str:
         rules, start = self.rules, self.start

@@ -32,7 +32,7 @@ class RepeatedEnvironment(CombinedEnvironment):
 
     What: each play has a new initial state and new chance. The first prompt of a play begins with
     the end and the payoff of the play before. The conversations continue.
-    When to use: to learn about an opponent from play to play, and for repeated games.
+    When to use: to learn about an opponent over several plays, and for repeated games.
     Mathematics:
         return of a seat = sum over plays of its return
     Pitfalls: in style "full" every play repeats its rules. ``rollout.max_new_tokens`` and the
@@ -42,7 +42,7 @@ class RepeatedEnvironment(CombinedEnvironment):
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
-            rock_paper_scissors, to look at.
+            rock_paper_scissors, as an example.
         rounds: number of plays, 1 to 1000.
         recall: false (default): the view is that of the current play, so that with ``context:
             markov`` a seat knows nothing of earlier plays. true: the view begins with the end of
@@ -95,9 +95,9 @@ class RepeatedPlay(CombinedPlay):
         return tuple(a + b for a, b in zip(self.past_returns, self.play.returns, strict=True))
 
     def step(self, replies: Mapping[int, str]) -> None:
-        known = self.key_parts(replies)
+        key_parts = self.key_parts(replies)
         super().step(replies)
-        self.last = {**self.last, **known}
+        self.last = {**self.last, **key_parts}
         while self.play.done and self.number + 1 < self.rules.rounds:
             results = tuple(self.play.returns)
             for seat, got in enumerate(results):
@@ -112,11 +112,11 @@ class RepeatedPlay(CombinedPlay):
 
     def observe(self, seat: int) -> Observation:
         """Return the end of the play before and then the current play's observation."""
-        seen = super().observe(seat)
-        if self.rules.recall and seen.view:
-            view = join_texts([self.news.get(seat, ""), seen.view], self.rules.brief)
-            seen = seen._replace(view=view)
-        return seen._replace(key=f"{self.keys[seat]}{seen.key}")
+        observation = super().observe(seat)
+        if self.rules.recall and observation.view:
+            view = join_texts([self.news.get(seat, ""), observation.view], self.rules.brief)
+            observation = observation._replace(view=view)
+        return observation._replace(key=f"{self.keys[seat]}{observation.key}")
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         heading(canvas, f"Play {self.number + 1} of {self.rules.rounds}")
@@ -128,12 +128,12 @@ class RepeatedPlay(CombinedPlay):
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
-        seen = [
+        results = [
             (role, self.past_returns[player])
             for player, role in enumerate(roles)
             if seat in (None, player)
         ]
-        payoffs = ", ".join(f"{role} {value:+g}" for role, value in seen)
+        payoffs = ", ".join(f"{role} {value:+g}" for role, value in results)
         earlier = f" From the plays before: {payoffs}." if self.before else ""
         head = f"Play {self.number + 1} of {self.rules.rounds}."
         return f"{head} {super().described(seat)}{earlier}"

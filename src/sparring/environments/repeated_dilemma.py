@@ -122,10 +122,10 @@ register(NAME, DilemmaOptions, rules)
 class RepeatedDilemma(Game):
     """Repeated dilemma for 2 seats: the prisoner's dilemma over several rounds, general-sum.
 
-    Choices of a round are simultaneous: seat 1 acts after seat 0 but sees its choice only when the
-    round ends. Payoffs are summed and paid as rounds end, so that a turn's reward is its own
-    round's payoff. In every equilibrium of a known number of rounds both seats always defect on the
-    path of play.
+    Choices of a round are simultaneous: seat 1 acts after seat 0 but sees seat 0's choice only when
+    the round ends. Each round pays at its end, so that a turn's reward is the payoff of its round,
+    and the return is the sum. With a known number of rounds both seats always defect on the path of
+    every equilibrium.
 
     With ``told: false`` no prompt gives the number of rounds, and the view (for the context
     strategy ``markov``) is the last round alone, without its number. A policy that reads the whole
@@ -195,26 +195,26 @@ class RepeatedDilemma(Game):
         if self.brief:
             return [theirs] if since else [mine, theirs]
         pay = table.pay(choices)
-        chose = f"Round {number + 1}: you chose {mine} and the other player chose {theirs}."
-        return [f"{chose} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
+        sentence = f"Round {number + 1}: you chose {mine} and the other player chose {theirs}."
+        return [f"{sentence} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
 
     def view(self, state: State, seat: int) -> str:
         """Return the seat's view, without the number of the round if ``told`` is false."""
         if self.told_rounds:
             return super().view(state, seat)
         role, ended = self.roles[seat], state.table.finished_rounds()
-        last = [ACTIONS[ended[-1][who]] for who in (seat, 1 - seat)] if ended else []
+        last = [ACTIONS[ended[-1][player]] for player in (seat, 1 - seat)] if ended else []
         if self.brief:
             return " ".join([self.title, role, *last])
-        chose = "In the last round you chose {} and the other player chose {}."
-        text = chose.format(*last) if last else "No round has ended."
+        template = "In the last round you chose {} and the other player chose {}."
+        text = template.format(*last) if last else "No round has ended."
         return f"{self.rules}\n\nYou play as {role!r}.\n\n{text}"
 
     def position(self, state: State, seat: int) -> str:
         mine, theirs = state.returns[seat], state.returns[1 - seat]
         of = f" of {self.rounds}" if self.told_rounds else ""
-        now = "" if state.done else f"This is round {state.plies // 2 + 1}{of}. "
-        return f"{now}Points so far: {mine:g} for you, {theirs:g} for the other player."
+        round_text = "" if state.done else f"This is round {state.plies // 2 + 1}{of}. "
+        return f"{round_text}Points so far: {mine:g} for you, {theirs:g} for the other player."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         rounds, points = state.table.finished_rounds(), {0: state.returns[0], 1: state.returns[1]}

@@ -77,7 +77,7 @@ class ReplyParser:
         choice = f"(?=[{first}])({choice})" if first and "" not in self._exact else f"({choice})"
         loose = f"{_BEFORE}{choice}{_AFTER}"
         marked, hinted, anywhere = (
-            re.compile(before + loose, re.IGNORECASE) for before in (_LEAD, _HINT, "")
+            re.compile(prefix + loose, re.IGNORECASE) for prefix in (_LEAD, _HINT, "")
         )
         return marked, hinted, anywhere
 
@@ -104,13 +104,13 @@ class ReplyParser:
             return self._canonical(match[1]) if match else None
         for pattern in others:
             matches = [self._canonical(match) for match in pattern.findall(text)]
-            known = [word for word in matches if word is not None]
-            if known:
-                return known[-1]
+            words = [word for word in matches if word is not None]
+            if words:
+                return words[-1]
         return None
 
-    def _canonical(self, written: str) -> str | None:
-        return written if written in self._exact else self._lower.get(written.lower())
+    def _canonical(self, text: str) -> str | None:
+        return text if text in self._exact else self._lower.get(text.lower())
 
 
 def listed_reply(words: Iterable[str], reply: str, exact: bool) -> str | None:

@@ -123,7 +123,7 @@ class Auction(PaintedPlay):
         rules, value = self.rules, self.start[seat]
         key = f"{seat} {value}"
         if rules.brief:
-            return Observation(told=f"{rules.roles[seat]} value {value} bid", key=key)
+            return Observation(prompt=f"{rules.roles[seat]} value {value} bid", key=key)
         pays = "its bid" if rules.price == "first" else "the second largest bid"
         prompt = (
             f"We hold a sealed auction of one thing among {rules.num_seats} bidders. All bid at "
@@ -133,7 +133,7 @@ class Auction(PaintedPlay):
             f"others get 0.\n\nYou are {rules.roles[seat]}. The thing is worth {value} to you."
         )
         ask = f"What do you bid? Reply with one whole number from 0 to {rules.largest}."
-        return Observation(told=prompt, ask=ask, key=key)
+        return Observation(prompt=prompt, ask=ask, key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.bids = tuple(int(replies[seat]) for seat in range(self.rules.num_seats))
@@ -143,8 +143,8 @@ class Auction(PaintedPlay):
         won, bids = self.winner == seat, " ".join(map(str, self.bids))
         if self.rules.brief:
             return f"bids {bids} {'won' if won else 'lost'}"
-        listed = ", ".join(map(str, self.bids))
-        return f"The bids were {listed}. You {'won' if won else 'did not win'}."
+        bid_text = ", ".join(map(str, self.bids))
+        return f"The bids were {bid_text}. You {'won' if won else 'did not win'}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         roles = self.rules.roles
@@ -166,17 +166,17 @@ class Auction(PaintedPlay):
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
-        seen = [
+        visible_bids = [
             f"The thing is worth {value} to {role}."
             for player, (role, value) in enumerate(zip(roles, self.start, strict=True))
             if seat in (None, player)
         ]
         if not self.done:
-            return " ".join([due_sentence(roles), *seen])
+            return " ".join([due_sentence(roles), *visible_bids])
         bids = ", ".join(f"{role} {bid}" for role, bid in zip(roles, self.bids, strict=True))
         won = self._seen_winner(seat)
-        who = "another seat" if won is None else roles[won]
-        return " ".join([f"The bids were {bids}; {who} won.", *seen])
+        winner = "another seat" if won is None else roles[won]
+        return " ".join([f"The bids were {bids}; {winner} won.", *visible_bids])
 
     def clone(self) -> Auction:
         return Auction(self.rules, self.start, self.stream, self.bids)

@@ -128,8 +128,8 @@ register(NAME, SignallingOptions, rules)
 class Signalling(Game):
     """Signalling for 2 seats: a sender signals a colour, and a receiver guesses it or asks again.
 
-    Both seats get the same payoff. To ask again is to ask for another signal, so that episodes
-    differ in length. With as many signals as types the best team never asks and earns 1. With 3
+    Both seats get the same payoff. The receiver can ask for another signal, so that episodes differ
+    in length. With as many signals as types the best team never asks and earns 1. With 3
     types, 2 signals, one round and a cost of 0.1 the best team uses one signal for one type, asks
     after the other signal, and earns 1 - 0.2 / 3.
 
@@ -157,7 +157,7 @@ class Signalling(Game):
         words = (*signals, *TYPES[: options.types], ASK)
         super().__init__(spiel, name=NAME, roles=("sender", "receiver"), words=words, style=style)
         self.types = TYPES[: options.types]
-        asking = (
+        asks = (
             (
                 f" or choose 'ask' for one more signal, at most {rounds} time(s), each at a cost "
                 f"of {options.cost:g} to both"
@@ -169,7 +169,7 @@ class Signalling(Game):
             "We play a cooperative signalling game. One colour is drawn, all equally "
             f"likely: {', '.join(self.types)}. Only 'sender' sees it and sends a "
             f"signal: {', '.join(signals)}. {_meaning(options)} "
-            f"Then 'receiver' may guess the colour{asking}. The guess ends the game: both players "
+            f"Then 'receiver' may guess the colour{asks}. The guess ends the game: both players "
             "get 1 point if it is right and 0 if it is wrong"
             f"{', minus all costs' if rounds else ''}."
         )

@@ -134,8 +134,8 @@ class NegotiationTable(Table):
             (other_wood - change[0], other_gold - change[1]),
         )
         traded = replace(self, holdings=holdings, offer=None, actions=actions)
-        before, now = self.gains(), traded.gains()
-        return replace(traded, last_payment=(now[0] - before[0], now[1] - before[1]))
+        old, new = self.gains(), traded.gains()
+        return replace(traded, last_payment=(new[0] - old[0], new[1] - old[1]))
 
     def returns(self) -> list[float]:
         """Return the gains so far, or at the end their sign."""
@@ -184,14 +184,14 @@ def rules(options: NegotiationOptions) -> Rules:
     """Return the facts of the game; with fixed values nothing is hidden."""
     turns, largest, outcome = options.turns, options.largest, options.outcome
     sign, is_drawn = outcome == "sign", options.values == "drawn"
-    most = 1.0 if sign else MOST
+    bound = 1.0 if sign else MOST
     return Rules(
         opening=NegotiationTable(turns, largest, outcome, () if is_drawn else FIXED),
         actions=DENY + 1 + len(offers(largest)),
         outcomes=len(VALUES) if is_drawn else 0,
         length=turns,
-        least=-most,
-        most=most,
+        least=-bound,
+        most=bound,
         utility="zero_sum" if sign else "general_sum",
         hidden=is_drawn,
         stepwise=not sign,
@@ -224,8 +224,8 @@ class SimpleNegotiation(Game):
         turns: number of turns of both seats together, 1 to 100.
         largest: most units that an offer gives or asks, 1 to 10; there are 2 * largest^2 offers.
         values: worth of one wood and one gold. "fixed": 5 and 15 to seat 0, 15 and 5 to seat 1, as
-            in SPIRAL; seats see only their own, yet nothing is random, so searching players can
-            play. "drawn": each seat's values are 5/15, 10/10 or 15/5, equally likely.
+            in SPIRAL. Seats see only their own values, but nothing is random, so searching players
+            can play. "drawn": each seat's values are 5/15, 10/10 or 15/5, equally likely.
         outcome: what an episode pays. "sign": +1, -1 or 0 at the end for a larger, smaller or equal
             gain in the worth of the seat's goods (zero-sum); "gain": the gains, paid as trades
             happen (general-sum; player mcts cannot search it).
@@ -298,11 +298,11 @@ class SimpleNegotiation(Game):
 
     def revealed(self, state: State) -> str:
         pairs = [VALUES[entry] for entry in state.table.values]
-        worth = (
+        values = (
             f"to {role} wood {pair[0]}, gold {pair[1]}"
             for role, pair in zip(self.roles, pairs, strict=False)
         )
-        return f"A unit was worth: {'; '.join(worth)}."
+        return f"A unit was worth: {'; '.join(values)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
@@ -310,15 +310,15 @@ class SimpleNegotiation(Game):
         rows = [("", *RESOURCES, "worth", "gain")]
         for player, role in enumerate(roles):
             wood, gold = position.holdings[player]
-            known = seat in (None, player)
-            prices = VALUES[position.values[player]] if known else ("?", "?")
+            is_visible = seat in (None, player)
+            prices = VALUES[position.values[player]] if is_visible else ("?", "?")
             rows.append(
                 (
                     role,
                     f"{wood} at {prices[0]}",
                     f"{gold} at {prices[1]}",
-                    str(position.worth(player)) if known else "?",
-                    f"{position.gains()[player]:+d}" if known else "?",
+                    str(position.worth(player)) if is_visible else "?",
+                    f"{position.gains()[player]:+d}" if is_visible else "?",
                 )
             )
         table(canvas, rows)
@@ -336,12 +336,12 @@ class SimpleNegotiation(Game):
         for player, role in enumerate(roles):
             wood, gold = position.holdings[player]
             prices = VALUES[position.values[player]]
-            worth = (
+            values = (
                 f", worth {prices[0]} and {prices[1]} each, {position.gains()[player]:+d} gained"
                 if seat in (None, player)
                 else ""
             )
-            parts.append(f"{role} holds {wood} wood and {gold} gold{worth}.")
+            parts.append(f"{role} holds {wood} wood and {gold} gold{values}.")
         if position.offer:
             proposer = roles[(len(position.actions) - 1) % 2]
             parts.append(f"{proposer} {_offer(position.offer)}.")

@@ -92,8 +92,8 @@ class SimultaneousChoicePlay(PaintedPlay):
         """Return the rules and the question."""
         role = self.rules.roles[seat]
         if self.rules.brief:
-            return Observation(told=f"{role} choose", key=role)
-        return Observation(told=self.rules.rules, ask=self.rules.ask, key=role)
+            return Observation(prompt=f"{role} choose", key=role)
+        return Observation(prompt=self.rules.rules, ask=self.rules.ask, key=role)
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.moves = (replies[0], replies[1])

@@ -31,18 +31,18 @@ ASK = "Before you act, say something to the other players, in your own words. Do
 class Talk(CombinedEnvironment):
     """An environment in which each seat sends a public message before each of its actions.
 
-    What: every moment has two halves. First the seats that are due send any text, all at once; then
-    each acts. A seat reads the messages of others at its next turn. Talk is cheap: messages change
+    What: every turn has two halves. First the seats that are due all send a message; then each of
+    them acts. A seat reads the messages of others at its next turn. Talk is cheap: messages change
     no payoff.
     When to use: negotiation, coordination and deception around any environment.
-    Pitfalls: messages are model text that other seats read. Messages are data, cut at ``limit``, on
-    one line, and in style "full" in quotation marks that they cannot close. Messages can be false.
-    All seats read all messages; private messages need another environment.
+    Pitfalls: messages are model text that other seats read. Messages are data, truncated at
+    ``limit``, on one line, and in style "full" in quotation marks that they cannot close. Messages
+    can be false. All seats read all messages; private messages need another environment.
     Verified by: tests/environments/test_combinators.py.
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
-            rock_paper_scissors, to look at.
+            rock_paper_scissors, as an example.
         limit: characters of a message that other seats see, 1 to 100,000.
         words: in style "brief", the words of messages of a tiny model. The random player sends one
             of them in both styles.
@@ -76,7 +76,7 @@ class Talk(CombinedEnvironment):
 
 
 class TalkPlay(CombinedPlay):
-    """A play in which every moment has two halves: messages, then actions.
+    """A play in which every turn has two halves: messages, then actions.
 
     Attributes:
         talking: whether messages are due now.
@@ -107,14 +107,17 @@ class TalkPlay(CombinedPlay):
     def observe(self, seat: int) -> Observation:
         """Return the current play's observation, or the messages since then."""
         rules = self.rules
-        seen: Observation = self.play.observe(seat)
-        news, key = self.news.get(seat, ""), f"{self.keys[seat]}{seen.key}"
+        observation: Observation = self.play.observe(seat)
+        news, key = self.news.get(seat, ""), f"{self.keys[seat]}{observation.key}"
         if self.talking:
-            prompt = join_texts([seen.told, SAY], True) if rules.brief else seen.told
-            seen = seen._replace(told=prompt, ask="" if rules.brief else ASK, key=f"{key}|{SAY}")
-            return with_news(seen, news, rules.brief)
+            prompt = (
+                join_texts([observation.prompt, SAY], True) if rules.brief else observation.prompt
+            )
+            ask = "" if rules.brief else ASK
+            observation = observation._replace(prompt=prompt, ask=ask, key=f"{key}|{SAY}")
+            return with_news(observation, news, rules.brief)
         nothing = "." if rules.brief else "Nobody else has said anything."
-        return seen._replace(told=news or nothing, key=key, fresh=False)
+        return observation._replace(prompt=news or nothing, key=key, fresh=False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat in replies:

@@ -36,7 +36,7 @@ class TeamPayoffs(ABC):
 
     @property
     @abstractmethod
-    def most(self) -> float:
+    def max_payoff(self) -> float:
         """A payoff that no team exceeds."""
 
     @abstractmethod
@@ -78,7 +78,7 @@ class PaperExample(TeamPayoffs):
         return ("zero", "one")
 
     @property
-    def most(self) -> float:
+    def max_payoff(self) -> float:
         """A payoff that no team exceeds."""
         return max(self.members - 1.0, self.eps * (self.members - 1), self.prize)
 
@@ -119,7 +119,7 @@ class TeamRockPaperScissors(TeamPayoffs):
         return ("rock", "scissors")
 
     @property
-    def most(self) -> float:
+    def max_payoff(self) -> float:
         """A payoff that no team exceeds."""
         return 1.0
 
@@ -177,7 +177,7 @@ class SeekAttackDefend(TeamPayoffs):
         return (*map(str, range(self.levels + 1)), "attack", "defend")
 
     @property
-    def most(self) -> float:
+    def max_payoff(self) -> float:
         """A payoff that no team exceeds."""
         return self.members * (2.0 + self.cost)
 
@@ -291,8 +291,8 @@ class TeamMatrix(Environment):
         self.roles = tuple(f"{team}{number + 1}" for team in TEAMS for number in range(members))
         self.teams: tuple[int, ...] = (0,) * members + (1,) * members
         self.num_seats = self.max_turns = 2 * members
-        self.max_utility = payoffs.most
-        self.min_utility = -payoffs.most
+        self.max_utility = payoffs.max_payoff
+        self.min_utility = -payoffs.max_payoff
         self.words = payoffs.words
 
     def vocabulary(self) -> tuple[str, ...]:
@@ -339,7 +339,7 @@ class TeamMatrixPlay(PaintedPlay):
         """Return the rules and the question."""
         rules, role = self.rules, self.rules.roles[seat]
         if rules.brief:
-            return Observation(told=f"{role} choose", key=role)
+            return Observation(prompt=f"{role} choose", key=role)
         mine, theirs = (self._names(team) for team in _sides(rules, seat))
         mates = " and ".join(name for name in mine if name != role)
         prompt = (
@@ -350,7 +350,7 @@ class TeamMatrixPlay(PaintedPlay):
             f"\n\nYou are {role}. You play with {mates}, against {_join(theirs)}."
         )
         ask = f"What do you choose? Reply with exactly one of: {', '.join(rules.words)}."
-        return Observation(told=prompt, ask=ask, key=role)
+        return Observation(prompt=prompt, ask=ask, key=role)
 
     def _names(self, team: int) -> tuple[str, ...]:
         size = self.rules.payoffs.members

@@ -76,9 +76,9 @@ class TinyHanabi(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         hands = zip(self.roles, self._cards_seen(state, seat), strict=True)
-        seen = [f"{role} holds {card}." for role, card in hands if card]
+        cards = [f"{role} holds {card}." for role, card in hands if card]
         chosen = f"Choices so far: {self.actions_so_far(state)}."
-        return " ".join([self.whose(state), *seen, chosen, self.payoff_line(state, seat)]).strip()
+        return " ".join([self.whose(state), *cards, chosen, self.payoff_line(state, seat)]).strip()
 
     def revealed(self, state: State) -> str:
         dealt = zip(self.roles, state.trail, strict=False)

@@ -58,8 +58,8 @@ def calculate(expression: str) -> str:
     if value.denominator == 1:
         return str(value.numerator)
     places = 10**DECIMALS
-    whole, rest = divmod(round(abs(value) * places), places)
-    text = f"{whole}.{rest:0{DECIMALS}d}".rstrip("0").rstrip(".")
+    integer_part, decimals = divmod(round(abs(value) * places), places)
+    text = f"{integer_part}.{decimals:0{DECIMALS}d}".rstrip("0").rstrip(".")
     return f"-{text}" if value < 0 and text != "0" else text
 
 

@@ -34,14 +34,14 @@ NUMBERS = 99  # the largest result in brief style
 class ToolEnvironment(CombinedEnvironment):
     """Another environment in which seats may search and calculate before each move.
 
-    Only the calling seat sees the result of a call, and it is due again; any other reply is its
+    Only the calling seat sees the result of a call, and it acts again; any other reply is its
     move. Seats that move at once wait for each other's calls. Each call is a turn. In full style
     the calls are ``<search>words</search>`` and ``<calculate>2*(3+4)</calculate>``; the first call
     of a reply counts, and the rest of that reply is ignored. In brief style a call is the whole
     reply: ``search ada box``, ``add 3 4``, ``subtract``, ``multiply``, ``divide``; the calculator
     then returns whole numbers from 0 to 99, and "none" for all others. A reply that is neither a
-    call nor a move spends a call and gets an error notice. After the last call a reply is a move or
-    illegal.
+    call nor a move uses up a call and gets an error notice. After the last call only a move is
+    legal.
 
     The search uses ``play.library(seat)``, the documents of the play, if it has this method, as in
     the environment ``lookups``.
@@ -55,7 +55,7 @@ class ToolEnvironment(CombinedEnvironment):
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
-            tic_tac_toe, to look at.
+            tic_tac_toe, as an example.
         calls: most calls of a seat before each of its moves, 1 to 50.
         results: most documents that a search returns, 1 to 20.
         cost: cost of a call for the seat that makes it, 0 to 1.
@@ -157,22 +157,25 @@ class ToolPlay(CombinedPlay):
     def observe(self, seat: int) -> Observation:
         """Return the result of the last call, or the current play's observation."""
         answered = self.open_calls.get(seat, ())
-        seen = super().observe(seat)
+        observation = super().observe(seat)
         calls = (*self.past_calls[seat], answered)
-        key = f"{seen.key} | {calls}" if any(calls) else seen.key
+        key = f"{observation.key} | {calls}" if any(calls) else observation.key
         if not answered:
-            prompt = seen.told
+            prompt = observation.prompt
             if not self.rules.brief and seat not in self.informed:
                 forms = self.rules.forms(bool(self.library(seat)))
                 prompt = f"{prompt}\n\n{forms}" if prompt else forms
-            return seen._replace(told=prompt, key=key)
-        answer, ask, calls_left = answered[-1][1], seen.ask, self.calls_left(seat)
+            return observation._replace(prompt=prompt, key=key)
+        answer, ask, calls_left = answered[-1][1], observation.ask, self.calls_left(seat)
         if self.rules.brief:
-            return seen._replace(
-                told=answer if calls_left else f"{answer} spent", key=key, view=answer, fresh=False
+            return observation._replace(
+                prompt=answer if calls_left else f"{answer} spent",
+                key=key,
+                view=answer,
+                fresh=False,
             )
         ask = f"Calls left: {calls_left}.{' ' if ask else ''}{ask}"
-        return seen._replace(told=answer, ask=ask, key=key, view=answer, fresh=False)
+        return observation._replace(prompt=answer, ask=ask, key=key, view=answer, fresh=False)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the call in a reply, else the move, else ``UNREAD`` if calls remain, or None."""
@@ -200,9 +203,9 @@ class ToolPlay(CombinedPlay):
                 continue
             answer = self._answer(seat, call)
             self.open_calls[seat] = (*self.open_calls.get(seat, ()), (read, answer))
-            spent = list(self.num_calls)
-            spent[seat] += 1
-            self.num_calls = tuple(spent)
+            num_calls = list(self.num_calls)
+            num_calls[seat] += 1
+            self.num_calls = tuple(num_calls)
         if self.waiting_moves and not self.due():
             past, moves = list(self.past_calls), self.waiting_moves
             for seat in moves:

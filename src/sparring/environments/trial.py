@@ -77,7 +77,7 @@ class TrialPlay(CombinedPlay):
         return tuple(sorted(self.rules.carried)) if self.reflecting else super().due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the legal actions of the attempt; None: any text, as a note is."""
+        """Return the legal actions of the attempt; None: any text, for example a note."""
         return None if self.reflecting else super().legal(seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
@@ -98,25 +98,25 @@ class TrialPlay(CombinedPlay):
             ask = "" if rules.brief else ASK
             prompt = join_texts([news, REFLECT], True) if rules.brief else news
             key = f"{self.keys[seat]}{self.last.get(seat, '')}{news}|{REFLECT}"
-            return Observation(told=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
+            return Observation(prompt=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
         begins = self.attempt > 0 and seat not in self.opened
         keeps = seat in rules.carried and rules.memory == "all"
-        seen = self.play.observe(seat)
+        observation = self.play.observe(seat)
         if begins and keeps and rules.told_once:
-            text = seen.told.removeprefix(rules.told_once).strip()
-            seen = seen._replace(told=join_texts([AGAIN, text], False))
-        fresh = (begins or seen.fresh) and not keeps
-        seen = with_news(seen, self._notes(seat) if fresh else news, rules.brief)
-        key = f"{self.keys[seat]}{seen.key}" if seat in rules.carried else seen.key
-        return seen._replace(key=key, attempt=self.attempt, fresh=fresh)
+            text = observation.prompt.removeprefix(rules.told_once).strip()
+            observation = observation._replace(prompt=join_texts([AGAIN, text], False))
+        fresh = (begins or observation.fresh) and not keeps
+        observation = with_news(observation, self._notes(seat) if fresh else news, rules.brief)
+        key = f"{self.keys[seat]}{observation.key}" if seat in rules.carried else observation.key
+        return observation._replace(key=key, attempt=self.attempt, fresh=fresh)
 
     def _notes(self, seat: int) -> str:
         """Return the notes of a seat so far, for a new conversation."""
         notes = self.notes.get(seat, ())
         if self.rules.brief or not notes:
             return join_texts(notes, True)
-        listed = (f"{number}. {text}" for number, text in enumerate(notes, start=1))
-        return join_texts(["Your notes from earlier attempts:", *listed], False)
+        lines = (f"{number}. {text}" for number, text in enumerate(notes, start=1))
+        return join_texts(["Your notes from earlier attempts:", *lines], False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         if self.reflecting:
@@ -127,9 +127,9 @@ class TrialPlay(CombinedPlay):
                 self.keys = _append_key(self.keys, seat, f"{note}|")
             self._begin_attempt()
             return
-        known = self.key_parts(replies)
+        key_parts = self.key_parts(replies)
         super().step(replies)
-        self._record_replies(known)
+        self._record_replies(key_parts)
 
     def after(self, replies: Mapping[int, str], play: Any) -> TrialPlay:
         """Return a copy after replies of some seats, with a given play as the result.
@@ -140,11 +140,11 @@ class TrialPlay(CombinedPlay):
             replies: replies to the current attempt; empty: only the play changes.
             play: of the inner environment; the copy owns it, and ends the attempt if it is over.
         """
-        twin, known = self.clone(), self.key_parts(replies)
+        twin, key_parts = self.clone(), self.key_parts(replies)
         twin.play = play
         for seat in replies:
             twin.news.pop(seat, None)
-        twin._record_replies(known)
+        twin._record_replies(key_parts)
         return twin
 
     def _add_to_key(self, seat: int, text: str) -> None:
@@ -152,10 +152,10 @@ class TrialPlay(CombinedPlay):
         if self.rules.memory == "all":
             self.keys = _append_key(self.keys, seat, f"{self.last.get(seat, '')}{text}|")
 
-    def _record_replies(self, known: Mapping[int, str]) -> None:
+    def _record_replies(self, key_parts: Mapping[int, str]) -> None:
         """Record which seats replied, with their information states, and end a finished attempt."""
-        self.opened |= set(known)
-        self.last = {**self.last, **known}
+        self.opened |= set(key_parts)
+        self.last = {**self.last, **key_parts}
         while self.play.done and not self.ended and not self.reflecting:
             self._end_attempt()
 
@@ -204,9 +204,10 @@ class TrialPlay(CombinedPlay):
             timeline(canvas, messages, most=SHOWN, lines=2)
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
-                who = f"note of {rules.roles[player]}"
+                name = f"note of {rules.roles[player]}"
                 messages = [
-                    TimelineMessage(who, text or "(nothing)", seat_colour(player)) for text in notes
+                    TimelineMessage(name, note or "(nothing)", seat_colour(player))
+                    for note in notes
                 ]
                 timeline(canvas, messages, most=3)
 
@@ -232,34 +233,34 @@ class Trial(CombinedEnvironment):
     """Several attempts at an environment in one episode: meta-RL, learning within an episode.
 
     What: the seats in ``carry`` remember earlier attempts, and write a note (any text) between two
-    attempts. All other seats begin a new conversation at every attempt, so that they are the same
-    opponent again. Turns are numbered by attempt (record ``attempt``); a note belongs to the
-    attempt before it.
+    attempts. All other seats begin a new conversation at every attempt, so that each attempt meets
+    the same opponents. Turns have the number of their attempt (record ``attempt``); a note belongs
+    to the attempt before it.
     When to use: to train players that learn about a task or an opponent while they play (MAGE,
     LaMer), with an estimator that uses attempts.
     Mathematics:
         return of a seat = sum over attempts of its return
     Pitfalls: with ``redeal: same`` (as MAGE's release) a note can reveal chance outcomes that
-    repeat, so that the next attempt is recall. With ``stop_on_win`` an early win ends the episode,
-    and later attempts are missing, not lost. A note is a turn, and training uses it like any other.
+    repeat, so that the next attempt needs only memory. With ``stop_on_win`` an early win ends the
+    episode; later attempts are missing, not lost. A note is a turn, and training uses it as such.
     Reference: MAGE (arXiv 2603.03680); LaMer (arXiv 2512.16848).
     Verified by: tests/environments/test_combinators.py.
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
-            rock_paper_scissors, to look at.
+            rock_paper_scissors, as an example.
         attempts: number of attempts, 1 to 100.
         carry: roles that remember. Empty (default): only the first role.
         reflect: whether these write a note between attempts. true by default.
         memory: what they remember: "all" (default), their whole conversation; "notes", only their
             notes, in a new conversation at every attempt.
         redeal: "fresh" (default): chance is drawn anew at every attempt. "same": every attempt has
-            the chance of the first, as long as the play takes the same course.
+            the chance outcomes of the first, as long as the actions are the same.
         stop_on_win: whether an attempt with a positive return of a carried seat is the last.
         note_limit: most characters of a note, 1 to 100,000.
-        reveal: whether roles that remember see at the end of an attempt what the rules show then,
-            such as the cards of a show-down in kuhn_poker (no card after a fold). false by default:
-            only the actions and the result.
+        reveal: whether roles that remember see at the end of an attempt what the rules reveal, such
+            as the cards of a show-down in kuhn_poker (no card after a fold). Default false: only
+            the actions and the result.
         retell: whether roles with their whole conversation see the rules at every attempt. true by
             default. false: only at the first attempt, so that a conversation has fewer tokens; for
             an environment in full style whose rules are one text.

@@ -80,12 +80,12 @@ class Story:
         ones = self.things if first != 1 else self.things[:-1]
         opening = (_BRIEF if brief else _FULL)[self.opening]
         parts = [opening.format(**names, a=first, b=second, ones=ones)]
-        for kind, number, way in self.events:
+        for kind, number, wording in self.events:
             if brief:
                 parts.append(kind if kind == DOUBLES else f"{kind} {number}")
             else:
                 ones = self.things if number != 1 else self.things[:-1]
-                parts.append(_THEN[kind][way].format(**names, a=number, ones=ones))
+                parts.append(_THEN[kind][wording].format(**names, a=number, ones=ones))
         if brief:
             return f"{' '.join(parts)} how many"
         return f"{' '.join(parts)} How many {self.things} does {names['who']} have now?"
@@ -113,8 +113,8 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
         kinds = (GETS, GETS, LOSES, LOSES, DOUBLES) if count else (GETS,)
         choices = stream.child("events").child(place)
         kind = kinds[choices.integer(0, len(kinds))]
-        most = {GETS: largest, LOSES: min(largest, count), DOUBLES: 1}[kind]
-        number = 0 if kind == DOUBLES else 1 + choices.integer(1, most)
+        limit = {GETS: largest, LOSES: min(largest, count), DOUBLES: 1}[kind]
+        number = 0 if kind == DOUBLES else 1 + choices.integer(1, limit)
         events.append((kind, number, choices.integer(2, len(_THEN[kind]))))
         count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
     return Story(
@@ -127,7 +127,7 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
     )
 
 
-def most(steps: int, largest: int) -> int:
+def max_answer(steps: int, largest: int) -> int:
     """Return an upper bound of all answers: the largest opening, then doubled or added to."""
     count = largest * largest if steps else largest
     for _ in range(max(steps - 1, 0)):
@@ -198,7 +198,7 @@ class WordProblems(Bank):
         return frozenset(self.start(number).text(brief=True) for number in range(self.problems))
 
     def vocabulary(self) -> tuple[str, ...]:
-        numbers = map(str, range(most(self.steps, self.largest) + 1))
+        numbers = map(str, range(max_answer(self.steps, self.largest) + 1))
         return tuple(sorted({*WORDS, *PEOPLE, *THINGS, *numbers}))
 
     def reset(self, stream: Stream) -> Problem:
@@ -221,7 +221,7 @@ class Problem(QuestionPlay):
         """Return the story and the form of an answer."""
         prompt = self.question_text()
         ask = "" if self.rules.brief else "Reply with the number at the end."
-        return Observation(told=prompt, ask=ask, key=prompt, view=prompt)
+        return Observation(prompt=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the last number of a reply without commas, or None; ``exact``: the whole reply."""
@@ -229,10 +229,10 @@ class Problem(QuestionPlay):
         if not numbers or (exact and reply.strip() != numbers[-1]):
             return None
         last = numbers[-1].replace(",", "").replace("\u2212", "-")
-        whole, _, fraction = last.partition(".")
-        if len(whole) > LONGEST:
+        integer_part, _, fraction = last.partition(".")
+        if len(integer_part) > LONGEST:
             return None
-        number = str(int(whole))
+        number = str(int(integer_part))
         return f"{number}.{fraction}" if fraction.strip("0") else number
 
     def step(self, replies: Mapping[int, str]) -> None:
@@ -243,7 +243,7 @@ class Problem(QuestionPlay):
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random answer in the possible range."""
-        return str(stream.integer(0, most(self.rules.steps, self.rules.largest) + 1))
+        return str(stream.integer(0, max_answer(self.rules.steps, self.rules.largest) + 1))
 
 
 word_problems = WordProblems

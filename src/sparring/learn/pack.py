@@ -273,7 +273,7 @@ def pack(
             if replies is not None and not legal:
                 legal = replies.next_tokens(turn.legal_actions, _reply_ids(turn.segments[place:]))
             run_legal, legal = legal[: len(segment.ids)], legal[len(segment.ids) :]
-            builder.sampled(segment.ids, segment.logprobs, segment.kept, run_legal, row)
+            builder.sampled(segment.ids, segment.logprobs, segment.support, run_legal, row)
         if not builder.has_reply:
             raise RolloutError(
                 f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} "

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sparring.config.parts import parse_named
 from sparring.config.plugins import registry
-from sparring.config.plugins.declarations import ModuleDeclarations
+from sparring.config.plugins.plugin import ModuleDeclarations
 from sparring.core.errors import ConfigError
 from sparring.play.players.base import Agent
 

@@ -136,7 +136,7 @@ class ChooserScorer:
         return [
             _CandidateLine(
                 share * chance,
-                (*seen, self.game.offered(query.seen[-1], candidates, candidates_key)),
+                (*seen, self.game.add_candidates(query.seen[-1], candidates, candidates_key)),
                 replies,
                 candidates_key,
                 candidates,

@@ -206,7 +206,7 @@ def recorded_reply(turn: Turn) -> Reply:
         text=turn.reply,
         ids=tuple(chain.from_iterable(part.ids for part in parts)),
         logprobs=tuple(chain.from_iterable(part.logprobs for part in parts)),
-        support=tuple(chain.from_iterable(part.kept for part in parts)),
+        support=tuple(chain.from_iterable(part.support for part in parts)),
         truncated=turn.truncated,
         weights_version=turn.weights_version,
         runs=runs if len(runs) > 1 else (),
@@ -325,7 +325,7 @@ def correction(
     )
     if played is not None:
         return f"{complaint} The action {played} was played for you."
-    return f"{complaint} {draft.observation.ask or draft.observation.told}"
+    return f"{complaint} {draft.observation.ask or draft.observation.prompt}"
 
 
 class CheckedPlay:

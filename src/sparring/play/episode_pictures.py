@@ -103,4 +103,6 @@ def sentences(
 
 
 def _past(episode: Episode, turn: int) -> list[PastTurn]:
-    return [PastTurn(earlier.seat, earlier.told, earlier.reply) for earlier in episode.turns[:turn]]
+    return [
+        PastTurn(earlier.seat, earlier.prompt, earlier.reply) for earlier in episode.turns[:turn]
+    ]

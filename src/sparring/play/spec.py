@@ -21,17 +21,20 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment, plain, spec_of
 from sparring.environments.catalogue import from_spec
 
+STORED = {"prompt": "told", "support": "kept"}  # names of fields in records, since version 1
+FIELDS = {stored: name for name, stored in STORED.items()}
+
 
 def turn_record(turn: Turn) -> dict[str, Any]:
     """Return a turn as JSON values, with sorted best actions in its verdict."""
     verdict = turn.verdict
     judged = None if verdict is None else asdict(verdict) | {"best": sorted(verdict.best)}
     parts = {
-        "segments": [part._asdict() for part in turn.segments],
+        "segments": [_renamed(part._asdict(), STORED) for part in turn.segments],
         "verdict": judged,
         "candidates": [turn_record(other) for other in turn.candidates],
     }
-    record: dict[str, Any] = plain(turn._asdict() | parts)
+    record: dict[str, Any] = plain(_renamed(turn._asdict() | parts, STORED))
     return record
 
 
@@ -45,16 +48,16 @@ def turn_of(record: Any) -> Turn:
         verdict = record["verdict"]
         turn = Turn(
             **{
-                **record,
+                **_renamed(record, FIELDS),
                 "legal_actions": tuple(record["legal_actions"]),
                 "segments": tuple(
                     (
                         Segment(
                             **{
-                                **part,
+                                **_renamed(part, FIELDS),
                                 "ids": tuple(part["ids"]),
                                 "logprobs": tuple(part["logprobs"]),
-                                "kept": tuple(map(tuple, part["kept"])),
+                                "support": tuple(map(tuple, part["kept"])),
                             }
                         )
                     )
@@ -85,9 +88,13 @@ def turn_of(record: Any) -> Turn:
     return turn
 
 
+def _renamed(record: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    return {names.get(name, name): value for name, value in record.items()}
+
+
 def _is_turn(turn: Turn) -> bool:
     numbers = (turn.seat, turn.turn_index, turn.moment, turn.conversation, turn.weights_version)
-    texts = (turn.agent, turn.reply, turn.told, *turn.legal_actions)
+    texts = (turn.agent, turn.reply, turn.prompt, *turn.legal_actions)
     return (
         all(type(number) is int for number in numbers)
         and all(isinstance(text, str) for text in texts)

@@ -164,7 +164,7 @@ def _row(
         turn.candidate,
         prompt[1],
         turn.score,
-        turn.told,
+        turn.prompt,
         turn.state_key,
         turn.view,
         turn.legal_actions,
@@ -178,7 +178,7 @@ def _row(
         [len(segment.ids) for segment in segments],
         [index for segment in segments for index in segment.ids],
         [value for segment in segments for value in segment.logprobs],
-        [ids for segment in segments for ids in segment.kept],
+        [ids for segment in segments for ids in segment.support],
         turn.truncated,
         turn.weights_version,
         [segment.weights_version for segment in segments if segment.kind == "sampled"],
@@ -266,7 +266,7 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
         note=row["note"],
         candidate=row["candidate"],
         score=row["score"],
-        told=row["told"],
+        prompt=row["told"],
         agent=row["agent"],
         state_key=row["state_key"],
         legal_actions=tuple(row["legal_actions"]),
@@ -304,7 +304,7 @@ def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
         begin += sampled
         version = versions.pop(0) if kind == "sampled" else 0
         segments.append(
-            Segment(kind=kind, ids=ids, logprobs=logprobs, kept=support, weights_version=version)
+            Segment(kind=kind, ids=ids, logprobs=logprobs, support=support, weights_version=version)
         )
     return tuple(segments)
 

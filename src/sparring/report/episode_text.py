@@ -94,7 +94,7 @@ def turn_texts(
         numbers: of the shown turns; None: all.
         most_tokens: largest number of shown tokens per reply; None: all.
     """
-    recorded = any(turn.told for turn in episode.turns) or episode.environment is not None
+    recorded = any(turn.prompt for turn in episode.turns) or episode.environment is not None
     no_prompt = (
         "(nothing)" if recorded else "(not recorded: this file is from before told texts were)"
     )
@@ -109,7 +109,7 @@ def turn_texts(
             number=number,
             turn=turn,
             role=episode.roles[turn.seat],
-            prompt=turn.told or no_prompt,
+            prompt=turn.prompt or no_prompt,
             legal=list_actions(turn.legal_actions) if turn.is_decision else "",
             reply=in_words(turn),
             oracle="" if turn.verdict is None else _verdict_text(turn, turn.verdict),

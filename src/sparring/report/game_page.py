@@ -127,7 +127,7 @@ def rules_lines(name: str) -> list[str]:
     for seat, role in enumerate(episode.roles):
         first = next((turn for turn in episode.turns if turn.seat == seat), None)
         if first is not None:
-            lines += [f"{role} is told:", "", *_indent(first.told), ""]
+            lines += [f"{role} is told:", "", *_indent(first.prompt), ""]
     return lines[:-1]
 
 
@@ -135,7 +135,7 @@ def sample_text(name: str) -> str:
     """Return a play of an environment without searchable rules, with its payoffs."""
     episode = _random_play(name)
     turns = [
-        SampleTurn(role=episode.roles[turn.seat], seen=turn.told, legal="", action=turn.reply)
+        SampleTurn(role=episode.roles[turn.seat], seen=turn.prompt, legal="", action=turn.reply)
         for turn in episode.turns
     ]
     sample = SamplePlay(

@@ -1,25 +1,22 @@
 """`sparring new`: what it writes passes its own test and trains."""
 
 import json
-import os
-import subprocess
 import sys
 from importlib import import_module
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from sparring.cli import app
 from sparring.cli.scaffold import KINDS
 from sparring.config.plugins import outside, registry
 from sparring.testing import check_environment, check_picture
+from tests.cli.builders import call, succeed
 
 QUICK = ["steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
 
 
 def new(*words):
-    return CliRunner().invoke(app, ["new", *words])
+    return call("new", *words)
 
 
 def cases(test):
@@ -39,38 +36,21 @@ def forgotten(monkeypatch):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_is_written_keeps_what_its_test_says_and_trains(kind, tmp_path, monkeypatch, forgotten):
-    name = f"written_{kind}"
-    assert new(kind, name, "--folder", str(tmp_path / name)).exit_code == 0
-    monkeypatch.syspath_prepend(str(tmp_path / name))
+    name, folder = f"written_{kind}", tmp_path / f"written_{kind}"
+    assert new(kind, name, "--folder", str(folder)).exit_code == 0
+    assert {path.name for path in folder.iterdir()} == {"pyproject.toml", "README.md", f"{name}.py", f"test_{name}.py", "recipe.yaml"}
+    assert not any(word in path.read_text() for path in folder.iterdir() for word in ("NAME", "KIND", "sparring.SLOT"))
+    monkeypatch.syspath_prepend(str(folder))
     for module in (name, f"test_{name}"):
         monkeypatch.setitem(sys.modules, module, import_module(module))
-    tests = [one for said, one in vars(sys.modules[f"test_{name}"]).items() if said.startswith("test_")]
+    tests = [function for title, function in vars(sys.modules[f"test_{name}"]).items() if title.startswith("test_")]
     assert len(tests) > 1
     for test in tests:
         for arguments in cases(test):
             test(**arguments)
-    run, recipe = str(tmp_path / "run"), str(tmp_path / name / "recipe.yaml")
-    for words in (["train", recipe, "--run", run, *QUICK], ["evaluate", run, "--games", "2", "--oracle", "none"]):
-        done = CliRunner().invoke(app, words)
-        assert done.exit_code == 0, done.output + str(done.exception)
+    succeed("train", folder / "recipe.yaml", "--run", tmp_path / "run", *QUICK)
+    succeed("evaluate", tmp_path / "run", "--games", 2, "--oracle", "none")
     start = json.loads((tmp_path / "run" / "provenance.json").read_text())["starts"][0]
-    assert list(start["plugins"]) == [name]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_is_written_passes_its_test_and_trains(kind, tmp_path, sparring):
-    name, folder = f"own_{kind}", tmp_path / f"own_{kind}"
-    done = new(kind, name, "--folder", str(folder))
-    assert done.exit_code == 0, done.output
-    assert {path.name for path in folder.iterdir()} == {"pyproject.toml", "README.md", f"{name}.py", f"test_{name}.py", "recipe.yaml"}
-    assert not any(word in path.read_text() for path in folder.iterdir() for word in ("NAME", "KIND", "sparring.SLOT"))
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])}
-
-    tested = subprocess.run([sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"], cwd=folder, env=environment, capture_output=True, text=True)
-    assert tested.returncode == 0 and "passed" in tested.stdout, tested.stdout + tested.stderr
-    sparring(["train", "recipe.yaml", "--run", "run", *QUICK], ["evaluate", "run", "--games", "2"], cwd=folder, environment=environment)
-    start = json.loads((folder / "run" / "provenance.json").read_text())["starts"][0]
     assert list(start["plugins"]) == [name]
 
 
@@ -78,13 +58,13 @@ def test_the_entry_point_names_the_plug_in(tmp_path):
     import tomllib
 
     new("matchmaker", "own_pairs", "--folder", str(tmp_path / "x"))
-    found = tomllib.loads((tmp_path / "x" / "pyproject.toml").read_text())
-    assert found["project"]["entry-points"] == {"sparring.league.matchmakers": {"own_pairs": "own_pairs"}}
-    assert found["tool"]["setuptools"]["py-modules"] == ["own_pairs"]
+    pyproject = tomllib.loads((tmp_path / "x" / "pyproject.toml").read_text())
+    assert pyproject["project"]["entry-points"] == {"sparring.league.matchmakers": {"own_pairs": "own_pairs"}}
+    assert pyproject["tool"]["setuptools"]["py-modules"] == ["own_pairs"]
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["rewards", "own"], "Did you mean 'reward'"),
         (["reward", "Own"], "cannot name a plug-in"),
@@ -96,10 +76,10 @@ def test_the_entry_point_names_the_plug_in(tmp_path):
         (["reward", "replace"], "take another name"),
     ],
 )
-def test_what_cannot_be_written_is_said_and_nothing_is(words, said, tmp_path, monkeypatch):
+def test_what_cannot_be_written_is_said_and_nothing_is(words, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     done = new(*words)
-    assert done.exit_code != 0 and said in str(done.exception)
+    assert done.exit_code != 0 and message in str(done.exception)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -140,21 +120,15 @@ def test_it_keeps_the_contract_in_forty_lines_and_so_does_its_picture(monkeypatc
     assert ">heads<" in play.draw(0) and play.described(0) == "left said heads, right said tails."
 
 
-def test_it_trains_is_measured_and_is_played(tmp_path, sparring):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(EXAMPLES), os.environ.get("PYTHONPATH", "")])}
-
-    folder = str(tmp_path / "run")
-    _, measured, played, shown, _, _ = sparring(
-        ["train", "kuhn-tiny", *QUICK, "store.every=1", "environments=[{name: matching.matching}]", "--run", folder],
-        ["evaluate", folder, "--opponent", "random", "--games", "6", "--json"],
-        (["play", folder, "--seed", "1"], "heads\nn\n"),
-        ["show", folder],
-        ["report", folder],
-        ["export", folder, str(tmp_path / "exported")],
-        cwd=tmp_path,
-        environment=environment,
-    )
+def test_it_trains_is_measured_and_is_played(tmp_path, monkeypatch, forgotten):
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    folder = tmp_path / "run"
+    succeed("train", "kuhn-tiny", *QUICK, "store.every=1", "environments=[{name: matching.matching}]", "--run", folder)
+    measured = succeed("evaluate", folder, "--opponent", "random", "--games", 6, "--json").stdout
     assert {row["role"] for row in json.loads(measured)["matches"]} == {"left", "right"}
+    played = succeed("play", folder, "--seed", 1, text="heads\nn\n").stdout
     assert "Legal actions: heads, tails" in played and "You " in played.partition("The end.")[2] and "heads" in played
-    assert "left (learner)" in shown
+    assert "left (learner)" in succeed("show", folder).stdout
+    succeed("report", folder)
+    succeed("export", folder, tmp_path / "exported")
     assert (tmp_path / "run" / "report.html").exists() and (tmp_path / "exported" / "config.json").exists()

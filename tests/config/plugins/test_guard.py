@@ -24,8 +24,8 @@ def spin():
 @pytest.mark.parametrize("hang", [spin, lambda: time.sleep(60), lambda: threading.Lock().acquire() and threading.Event().wait()])
 def test_a_call_that_does_not_come_back_is_interrupted(hang):
     began = time.monotonic()
-    said = r"The oracle 'slow' \(environments.N.oracle\) has not come back for 0.5 seconds.*call_seconds"
-    with CallWatch(**FAST), pytest.raises(HungError, match=said), PluginCall("oracle 'slow' (environments.N.oracle)"):
+    message = r"The oracle 'slow' \(environments.N.oracle\) has not come back for 0.5 seconds.*call_seconds"
+    with CallWatch(**FAST), pytest.raises(HungError, match=message), PluginCall("oracle 'slow' (environments.N.oracle)"):
         hang()
     assert time.monotonic() - began < 20
     assert guard._calls == []
@@ -105,14 +105,14 @@ with CallWatch(2.0), PluginCall("game 'in C'"):
 
 
 @pytest.mark.parametrize(
-    ("code", "exit_code", "said"),
+    ("code", "exit_code", "message"),
     [(DEAF, guard.EXIT, "The agent 'deaf' (bots) has not come back for 0.2 seconds"), (LOCKED, 1, "Timeout")],
     ids=["goes on", "holds the lock"],
 )
-def test_what_cannot_be_interrupted_ends_the_process(code, exit_code, said):
+def test_what_cannot_be_interrupted_ends_the_process(code, exit_code, message):
     process = child(code)
     _, errors = process.communicate(timeout=60)
-    assert (process.returncode, said in errors) == (exit_code, True), errors
+    assert (process.returncode, message in errors) == (exit_code, True), errors
 
 
 def test_time_in_which_the_process_is_stopped_does_not_count():

@@ -54,9 +54,9 @@ def plugins(monkeypatch):
     module = types.ModuleType("sample")
     module.PRESETS = {"wide": {"share": 0.9, "rounds": 5}}
     module.NEEDS = {"values"}
-    made = {function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module) for function in (sample, needy)}
+    samples = {function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module) for function in (sample, needy)}
     real = registry.load
-    monkeypatch.setattr(registry, "load", lambda slot, name: made[name] if name in made else real(slot, name))
+    monkeypatch.setattr(registry, "load", lambda slot, name: samples[name] if name in samples else real(slot, name))
     of_base = plugin.of_base
     calls = ("check_input", "check_output", "adapted")  # they take no turn table and give no credit
     monkeypatch.setattr(plugin, "of_base", lambda slot, name: None if name in calls else of_base(slot, name))
@@ -75,9 +75,6 @@ def test_options_are_checked_by_what_is_made_once_and_share_no_default(monkeypat
     assert again.options == {"names": ["a"], "share": 1.0}
     with pytest.raises(ConfigError, match="option 'share'"):
         registry.with_options(plugin, {"share": "much"})
-
-
-# -- finding
 
 
 @every_case(("slot", "name"), EVERY, ids="-".join)
@@ -106,18 +103,18 @@ def test_plugins_are_sorted_and_what_they_declare_is_known():
 
 
 def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
-    made = []
+    calls = []
 
     class Entry:
         """Make something."""
 
         def __init__(self, options: Sizes, *, style: str = "brief") -> None:
-            made.append((options, style))
+            calls.append((options, style))
 
     plugin = registry.Plugin(slot="environments", name="entry", function=entry_of(Entry, Sizes), module=types.ModuleType("entry"))
     assert list(plugin.options) == ["size", "cost", "style"] and plugin.summary == "Make something."
     registry.with_options(plugin, {"cost": 2, "style": "full"})()
-    assert made == [(Sizes(size=3, cost=2.0), "full")]
+    assert calls == [(Sizes(size=3, cost=2.0), "full")]
     with pytest.raises(ConfigError, match=r"option 'size': Input should be less than or equal to 4, got 5"):
         registry.with_options(plugin, {"size": 5})
 
@@ -159,9 +156,6 @@ def test_unknown_names_give_the_nearest(call, message):
         call()
 
 
-# -- binding
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -172,15 +166,12 @@ def test_unknown_names_give_the_nearest(call, message):
         ({"share": -0.1}, "option 'share': .*greater than or equal to 0, got -0.1"),
         ({"share": 1.1}, "option 'share': .*less than or equal to 1, got 1.1"),
         ({"rounds": 0}, "option 'rounds': .*greater than or equal to 1, got 0"),
-        ({"rounds": 1.5}, "option 'rounds'"),
-        ({"cap": "x"}, "option 'cap"),
         ({"limit": 1.0}, "option 'limit"),
         ({"kind": "max"}, "option 'kind': .*'plain' or 'fancy', got 'max'"),
         ({"bots": {"random": "often"}}, "option 'bots.random'"),
         ({"rounds": {"schedule": "linear", "start": 3, "end": 1}}, "option 'rounds'"),
         ({"share": {"schedule": "linear", "start": 0.5}}, "option 'share': a linear schedule takes"),
         ({"share": {"schedule": "linear", "start": 1.5, "end": 0.5}}, "option 'share': .*less than or equal to 1, got 1.5 in its schedule"),
-        ({"share": {"schedule": "cosine", "start": 0.5, "end": -0.5}}, "option 'share': .*got -0.5 in its schedule"),
         ({"share": {"schedule": "staircase", "values": [0, 2, 1], "at": [0.2, 0.4]}}, "option 'share': .*got 2.0 in its schedule"),
         ({"share": {"schedule": "linear", "start": float("inf"), "end": 0.5}}, "option 'share': .*finite"),
         ({"limit": {"schedule": "linear", "start": 3.0, "end": 0.5}}, "option 'limit': .*got 0.5 in its schedule"),
@@ -206,16 +197,10 @@ def test_options_and_their_limits_schedules_presets_and_defaults():
     assert registry.bind("credit", "sample", {"limit": {"schedule": "linear", "start": 4, "end": 2}}).at(0.5)["limit"] == 3.0
     bound = registry.bind("credit", "sample", {"share": RAMP, "kind": "fancy"})
     assert bound([1]) == ([1], 0.4, 3, None, None, "fancy", None)
-    assert bound([1], progress=1.0)[1] == pytest.approx(0.2)
+    assert bound([1], progress=1.0)[1] == pytest.approx(0.2) and "share" not in bound.options
+    assert registry.bind("credit", "sample", {"cap": RAMP}).at(0.5)["cap"] == pytest.approx(0.3)
     bound = registry.bind("losses", "ppo_clip", {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}}, preset="dapo")
     assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
-
-
-@pytest.mark.parametrize("option", ["share", "cap"])
-def test_floats_may_be_schedules_limits_or_not(option):
-    bound = registry.bind("credit", "sample", {option: RAMP})
-    assert [bound.at(progress)[option] for progress in (0.0, 0.5, 1.0)] == pytest.approx([0.4, 0.3, 0.2])
-    assert option not in bound.options
 
 
 def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin_and_others_are_helpers(tmp_path, monkeypatch):

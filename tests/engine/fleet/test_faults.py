@@ -53,7 +53,7 @@ def test_a_worker_of_another_torch_is_refused_unless_mixed_ones_may_play(tmp_pat
     if mixed:
         assert kuhn(tmp_path / "run", *changes).timing[-1]["workers"] == 3
         return
-    with pytest.raises(RunError, match=r"A worker has sparring None and .*scale.mixed=true"):
+    with pytest.raises(RunError, match=r"A worker has sparring None, .*scale.mixed=true"):
         kuhn(tmp_path / "run", *changes)
 
 

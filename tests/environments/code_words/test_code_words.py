@@ -177,10 +177,10 @@ def test_what_is_told():
     seen = play.observe(2)
     assert "You are teller_b. You play with guesser_b, against teller_a and guesser_a." in seen.text
     assert "By your team's key one says blue for red, red for green, green for blue." in seen.text
-    assert seen.told.endswith("Your team's secret word is green.") and "loses 0.5 points" in seen.text
+    assert seen.prompt.endswith("Your team's secret word is green.") and "loses 0.5 points" in seen.text
     play.step({0: "green", 2: "red"})
-    assert play.observe(3).told.endswith("teller_b said red. teller_a said green.")
-    assert play.observe(0).told == "teller_a said green. teller_b said red."
+    assert play.observe(3).prompt.endswith("teller_b said red. teller_a said green.")
+    assert play.observe(0).prompt == "teller_a said green. teller_b said red."
     play.step({1: "red red", 3: "green green"})
     assert play.ending(3) == (
         "teller_b said red. teller_a said green. The secret word of team b was green; guesser_b named green for its own team and "
@@ -191,10 +191,10 @@ def test_what_is_told():
         "The play is over. The secret word of team a is red. Its key is 1. The secret word of team b is green. teller_a said green. "
         "teller_b said red. guesser_a said red red. guesser_b said green green."
     )
-    assert "1 point if" in new_play(style="full", leak=1).observe(0).told and "loses 1 point if" in new_play(style="full", leak=1).observe(0).told
+    assert "1 point if" in new_play(style="full", leak=1).observe(0).prompt and "loses 1 point if" in new_play(style="full", leak=1).observe(0).prompt
     play = new_play(words=3)
-    assert (play.observe(0).told, play.observe(1).told) == ("key 1 word red say", "key 1")
+    assert (play.observe(0).prompt, play.observe(1).prompt) == ("key 1 word red say", "key 1")
     play.step({0: "green", 2: "red"})
-    assert (play.observe(1).told, play.observe(2).told) == ("key 1 we green they red guess", "we red they green")
+    assert (play.observe(1).prompt, play.observe(2).prompt) == ("key 1 we green they red guess", "we red they green")
     play.step({1: "red blue", 3: "green red"})
     assert play.ending(0) == "we say green word red guess red blue they say red word green guess green red"

@@ -27,19 +27,19 @@ def test_plays_by_hand():
     play = new_play()
     # 1 + 2 + 3 of the first wave, 1 + 1 + 2 of the second
     assert play.limit == 6 + 4 and play.due() == (0,)
-    assert play.observe(0).told == "lead workers 3 left 10 task 1 takes 2 task 2 takes 3 task 3 takes 2 needs 1 2 ready 2 of 1 2"
+    assert play.observe(0).prompt == "lead workers 3 left 10 task 1 takes 2 task 2 takes 3 task 3 takes 2 needs 1 2 ready 2 of 1 2"
     assert play.legal(0) == ("call 1", "call 2", "call 3")
     play.step({0: "call 2"})
     assert play.due() == (1, 2) and play.critical_steps == 3 and play.legal(0) == ()
-    assert play.observe(1).told == "worker 1 begin ardan left 4" and play.observe(1).fresh
+    assert play.observe(1).prompt == "worker 1 begin ardan left 4" and play.observe(1).fresh
     assert play.legal(1) == (*(f"open {name}" for name in ("ardan", "bemir", "cosol", "dutek")), *(f"note {colour}" for colour in RESULTS), "done")
     play.step({1: "open ardan", 2: "open bemir"})
-    assert play.observe(1).told == "page ardan result red left 3" and not play.observe(1).fresh
-    assert play.observe(2).told == "page bemir next cosol left 3"
+    assert play.observe(1).prompt == "page ardan result red left 3" and not play.observe(1).fresh
+    assert play.observe(2).prompt == "page bemir next cosol left 3"
     play.step({1: "note red", 2: "open cosol"})
     assert play.due() == (2,) and play.done_by == {0: 1}
     play.step({2: "note blue"})
-    assert play.due() == (0,) and play.observe(0).told == "finished 2 left 4 ready 1 of 3" and play.returns == (0.0,) * 4
+    assert play.due() == (0,) and play.observe(0).prompt == "finished 2 left 4 ready 1 of 3" and play.returns == (0.0,) * 4
     steps(play, {0: "call 1"}, {1: "open dutek"}, {1: "note gold"})
     assert play.done and play.due() == () and play.returns == (1.0,) * 4
     figures = play.figures()
@@ -58,7 +58,7 @@ def test_plays_by_hand():
     assert figures["called"][0] == 4 and figures["finished_share"][0] == 2 / 4 and figures["parallel"][0] == 1.0 and figures["success"][0] == 0.0
     play = new_play(slack=10.0)
     steps(play, {0: "call 2"}, {1: "note blue", 2: "done"})
-    assert play.ready() == [0, 1] and play.observe(0).told.startswith("finished 0 left")
+    assert play.ready() == [0, 1] and play.observe(0).prompt.startswith("finished 0 left")
     play.step({0: "call 1"})
     for _ in range(4):
         play.step({1: "open dutek"})  # a page of another sub-task can be read as well
@@ -92,11 +92,11 @@ def test_what_lead_and_workers_know():
         keys.add(play.observe(0).key)
     assert len(keys) == 2
     play = new_play(style="full")
-    assert "for each worker" not in new_play(style="full", handout=0).observe(0).told
+    assert "for each worker" not in new_play(style="full", handout=0).observe(0).prompt
     play.step({0: "call 2"})
     assert "Open the page of ardan" in play.observe(1).text and "note RESULT" in play.observe(1).text
     play.step({1: "open ardan", 2: "open bemir"})
-    assert "The result is red" in play.observe(1).told and "go on at cosol" in play.observe(2).told
+    assert "The result is red" in play.observe(1).prompt and "go on at cosol" in play.observe(2).prompt
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["independent", "chain", "random"]), st.integers(1, 12), st.floats(0, 1))

@@ -44,11 +44,11 @@ def test_a_play_by_hand():
     ]
     assert course.done and course.returns == (1.0,)
     course = by_hand("full", calls=3, cost=0.125)
-    assert course.observe(0).told.startswith("What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?\n\nBefore")
+    assert course.observe(0).prompt.startswith("What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?\n\nBefore")
     texts = []
     for reply in ('I search "<search>Ada\'s box</search>"', "Now what?", "<calculate>7+5</calculate>", "So <answer>1</answer>, no: <answer> 12 </answer>."):
         course.step({0: course.read(0, reply)})
-        texts.append(None if course.done else course.observe(0).told)
+        texts.append(None if course.done else course.observe(0).prompt)
     assert texts[0] == "Found: Ada owns the red box. Bob owns the blue box."
     assert texts[1].startswith("Your reply holds neither a call nor a move.") and texts[2] == "The result is 12."
     assert course.returns == (1.0 - 3 * 0.125,)
@@ -117,7 +117,7 @@ def test_copies():
     course.step({0: "search ada"})
     again = pickle.loads(pickle.dumps(course))
     again.step({0: "search red"})
-    assert again.observe(0).told == "ada owns red ; red holds lamp" and course.observe(0).told == "ada owns red"
+    assert again.observe(0).prompt == "ada owns red ; red holds lamp" and course.observe(0).prompt == "ada owns red"
 
 
 test_wrong_options_are_refused = refusing("lookups", {"terms": 3, "things": 2}, by_option=True)

@@ -191,5 +191,5 @@ def test_the_middle_may_be_open_at_the_start(style):
             other.apply(action)
             assert state.returns == other.returns and state.done == other.done
             if not state.done:
-                assert state.observe(0, 1).told == other.observe(0, 2).told  # what the action showed, and nothing twice
+                assert state.observe(0, 1).prompt == other.observe(0, 2).prompt  # what the action showed, and nothing twice
     assert "is open at the start" in environment.rules and "is open at the start" not in plain.rules

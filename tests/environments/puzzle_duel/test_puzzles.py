@@ -12,6 +12,7 @@ from sparring.environments.puzzle_duel.puzzles import (
     LONGEST,
     Puzzle,
     PuzzleLimits,
+    puzzle_text,
     random_puzzle,
     random_solution,
     read_puzzle,
@@ -19,7 +20,6 @@ from sparring.environments.puzzle_duel.puzzles import (
     solves,
     tagged,
     value_of,
-    written,
 )
 from tests.cases import every_case
 
@@ -122,7 +122,7 @@ def test_no_text_breaks_the_reading(style, text):
 def test_random_puzzles_are_valid_and_random_solutions_use_every_number(seed, allowed, numbers):
     limits, stream = PuzzleLimits(numbers=numbers, most=9 * numbers), Stream.from_seed(seed)
     puzzle, proof = random_puzzle(allowed, limits, stream)
-    assert read_puzzle(f"{written(puzzle, 'brief')} proof {proof}", "brief", allowed, limits) == puzzle
-    assert read_puzzle(f"<puzzle>{written(puzzle, 'full')}</puzzle><proof>{proof}</proof>", "full", allowed, limits) == puzzle
+    assert read_puzzle(f"{puzzle_text(puzzle, 'brief')} proof {proof}", "brief", allowed, limits) == puzzle
+    assert read_puzzle(f"<puzzle>{puzzle_text(puzzle, 'full')}</puzzle><proof>{proof}</proof>", "full", allowed, limits) == puzzle
     value = value_of(random_solution(puzzle, stream))
     assert value is not None and value[1] == tuple(sorted(puzzle.numbers))

@@ -76,7 +76,7 @@ def test_what_one_team_gets_the_other_loses_whoever_of_it_chose_what(data, game,
     summary, other = payoffs.summary_of(mine), payoffs.summary_of(theirs)
     assert payoffs.payoff(summary, other) == -payoffs.payoff(other, summary)
     assert payoffs.summary_of(shuffled) == summary and payoffs.payoff(summary, summary) == 0.0
-    assert abs(payoffs.payoff(summary, other)) <= payoffs.most
+    assert abs(payoffs.payoff(summary, other)) <= payoffs.max_payoff
 
 
 def test_seats_by_hand():

@@ -66,7 +66,7 @@ def test_an_answer_is_wrong_as_often_as_the_noise_says_each_time_anew():
         for _ in range(20):
             state.apply("red")
             table = state.spiel.table
-            wrong.append(table.answers[-1] != table.truth(table.hidden, 0))
+            wrong.append(table.answers[-1] != table.true_answer(table.hidden, 0))
     assert stats.binomtest(sum(wrong), len(wrong), 0.2).pvalue > 0.005
     repeats = sum(a and b for a, b in zip(wrong[::2], wrong[1::2], strict=True))
     assert stats.binomtest(repeats, len(wrong) // 2, 0.04).pvalue > 0.005

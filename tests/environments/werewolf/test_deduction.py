@@ -46,11 +46,11 @@ def test_who_deduces_and_when():
     play = day()
     assert play.due() == (0,) and play.legal(0) is None
     seen = play.observe(0)
-    assert seen.note and seen.told == "dead p3 deduce p2 p4"  # of whom
+    assert seen.note and seen.prompt == "dead p3 deduce p2 p4"  # of whom
     play.step({0: "p4 villager low p2 seer high"})
     assert play.due() == (0,) and "silence" in play.legal(0)
     seen = play.observe(0)
-    assert not seen.note and seen.told == "think p2 seer high p4 villager low say"
+    assert not seen.note and seen.prompt == "think p2 seer high p4 villager low say"
     play.step({0: "silence"})
     assert play.due() == (1,) and play.legal(1) is None
     for seat in (1, 3):
@@ -58,7 +58,7 @@ def test_who_deduces_and_when():
     assert play.due() == (0, 1, 3) and all(play.legal(seat) is None and play.observe(seat).note for seat in play.due())
     play.step({0: "p2 seer high p4 villager high", 1: "p1 wolf high p4 villager high", 3: "p1 seer low p2 wolf low"})
     assert play.due() == (0, 1, 3) and play.legal(3) == ("p1", "p2", "abstain")
-    assert play.observe(3).told == "think p1 seer low p2 wolf low vote"
+    assert play.observe(3).prompt == "think p1 seer low p2 wolf low vote"
     play.step({0: "p2", 1: "p1", 3: "p1"})
     assert play.done and play.returns == (-1.0, 1.0, 1.0, 1.0)
     play, night = werewolf(deduce=True, players=5).begin((0, 1, 2, 3, 4), ROOT), {0: "p3", 1: "p1"}
@@ -91,7 +91,7 @@ def test_who_learns_of_a_deduction():
     play.step({0: "p2", 1: "p1", 3: "p1"})
     figures = play.figures()
     assert play.returns[1] == 1.0 and figures["right_roles"][1] == 0.5 and all(map(math.isnan, (figures["right_roles"][0], figures["right_roles"][3])))
-    rules = {seat: day(deducers=["seer"], style="full").observe(seat).told for seat in (0, 1)}
+    rules = {seat: day(deducers=["seer"], style="full").observe(seat).prompt for seat in (0, 1)}
     assert "you are asked what you think" not in rules[0]
     first, second = day(), day()
     first.step({0: "p2 villager low p4 seer low"})
@@ -177,7 +177,7 @@ def test_an_illegal_deduction_is_paid_for_and_another_is_noted_in_its_place(arou
 def test_malformed_deductions_and_lines_of_a_language_model():
     play = day()
     play.step({0: "p2 seer"})
-    assert play.observe(0).told == "think p2 unknown p4 unknown say" and "silence" in play.legal(0)
+    assert play.observe(0).prompt == "think p2 unknown p4 unknown say" and "silence" in play.legal(0)
     for seat, text in ((0, ""), (1, "p1 wolf high p4 villager high"), (3, "p1 seer low p2 wolf low")):
         if seat:
             play.step({seat: text})
@@ -191,13 +191,13 @@ def test_malformed_deductions_and_lines_of_a_language_model():
     assert figures["right_roles_villager"][3] == 1 / 4 and set(figures) == set(play.rules.figures)
     play = day(style="full")
     seen = play.observe(0)
-    rules = werewolf(deduce=True, style="full").reset(ROOT).observe(0).told
+    rules = werewolf(deduce=True, style="full").reset(ROOT).observe(0).prompt
     assert "Before you speak or vote you are asked what you think" in rules and seen.ask == (
         "What do you think that the others are? Write a line for each of p2, p4: PLAYER: ROLE, CONFIDENCE. A role is one of: "
         "werewolf, seer, villager. A confidence is one of: low, medium, high."
     )
     play.step({0: "p2: seer, high."})
-    assert play.observe(0).told == "You have noted: p2 is the seer (high), p4 unknown."
+    assert play.observe(0).prompt == "You have noted: p2 is the seer (high), p4 unknown."
     assert play.observe(0).ask.startswith("What do you say to all?")
     free = day(style="full", speech="text", limit=20)
     free.step({0: "p2: seer, high, as it speaks a great deal and says nothing"})
@@ -229,7 +229,7 @@ def test_draws_and_bots():
 def possible(position, seat):
     """Return the roles by number of every deal that a seat cannot exclude, one deal after another."""
     setup, living = position.setup, {position.places[other] for other in position.living()}
-    seen = position.seen(seat)
+    seen = position.events_of(seat)
     for kinds in set(itertools.permutations(setup.kinds)):
         wolves = {place for place, kind in enumerate(kinds) if kind == "wolf"}
         num_wolves = len(wolves & living)

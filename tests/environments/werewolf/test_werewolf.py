@@ -56,11 +56,11 @@ def test_who_wins():
     assert play.rules.roles == ("wolf", "seer", "villager1", "villager2") and play.rules.teams == (0, 1, 1, 1)
     assert play.due() == (0, 1) and play.legal(0) == ("p2", "p3", "p4") and play.legal(1) == ("p1", "p3", "p4")
     play.step({0: "p3", 1: "p1"})
-    assert play.due() == (0,) and "dead p3" in play.observe(3).told and "look p1 wolf" in play.observe(1).told
+    assert play.due() == (0,) and "dead p3" in play.observe(3).prompt and "look p1 wolf" in play.observe(1).prompt
     play.step({0: "silence"})
-    assert play.due() == (1,) and "p1 silence" in play.observe(1).told
+    assert play.due() == (1,) and "p1 silence" in play.observe(1).prompt
     play.step({1: "seer p1 wolf"})
-    assert play.due() == (3,) and play.observe(3).told == "you p4 villager dead p3 p1 silence p2 seer p1 wolf say"
+    assert play.due() == (3,) and play.observe(3).prompt == "you p4 villager dead p3 p1 silence p2 seer p1 wolf say"
     play.step({3: "accuse p1"})
     assert play.due() == (0, 1, 3) and play.legal(3) == ("p1", "p2", "abstain")
     play.step({0: "p2", 1: "p1", 3: "p1"})
@@ -95,42 +95,42 @@ def test_nights_of_two_wolves():
     assert play.due() == (1, 2, 3)  # the wolf with the smaller number proposes
     assert play.legal(1) == ("p2", "p3", "p5", "p6", "p7") and play.legal(3) == tuple(f"p{n}" for n in range(1, 8))
     play.step({1: "p5", 2: "p1", 3: "p6"})
-    assert play.due() == (0,) and play.observe(0).told == "you p4 wolf mate p1 p1 propose p5 kill"
+    assert play.due() == (0,) and play.observe(0).prompt == "you p4 wolf mate p1 p1 propose p5 kill"
     play.step({0: "p6"})
     assert play.due() == (1,) and len(play.position.living()) == 7
-    assert play.observe(1).told == "p4 kill p6 quiet say"
-    assert "quiet" in play.observe(4).told and "p6" not in play.observe(4).told.split("mate")[0].replace("you p6", "")
+    assert play.observe(1).prompt == "p4 kill p6 quiet say"
+    assert "quiet" in play.observe(4).prompt and "p6" not in play.observe(4).prompt.split("mate")[0].replace("you p6", "")
     play = new_play((3, 0, 2, 1, 4, 5, 6), **SEVEN, wolves_talk=True)  # wolves p4 and p1, seer p3, doctor p2
-    assert play.due() == (1,) and play.observe(1).told == "you p1 wolf mate p4 whisper" and play.kind(1) == "wolf whispers"
+    assert play.due() == (1,) and play.observe(1).prompt == "you p1 wolf mate p4 whisper" and play.kind(1) == "wolf whispers"
     assert play.legal(1) == ("silence", "claim seer", "claim doctor", "claim villager", *(f"kill p{n}" for n in (2, 3, 5, 6, 7)))
     play.step({1: "kill p2"})
-    assert play.due() == (0,) and play.observe(0).told == "you p4 wolf mate p1 p1 whisper kill p2 whisper"
+    assert play.due() == (0,) and play.observe(0).prompt == "you p4 wolf mate p1 p1 whisper kill p2 whisper"
     play.step({0: "claim seer"})
-    assert play.due() == (1, 2, 3) and play.observe(1).told == "p4 whisper claim seer propose"
-    assert play.observe(2).told == "you p3 seer look"
+    assert play.due() == (1, 2, 3) and play.observe(1).prompt == "p4 whisper claim seer propose"
+    assert play.observe(2).prompt == "you p3 seer look"
     steps(play, {1: "p2", 2: "p1", 3: "p3"}, {0: "p2"})
     assert play.position.phase == "speak" and play.position.dead == (3,)
-    assert not any("whisper" in play.observe(seat).told + play.observe(seat).key for seat in range(2, 7))
+    assert not any("whisper" in play.observe(seat).prompt + play.observe(seat).key for seat in range(2, 7))
     say_nothing(play)
     play.step({**dict.fromkeys((1, 2, 4, 5, 6), "p4"), 0: "p1"})
     assert play.position.phase == "night" and play.due() == (1, 2)  # a wolf alone has nobody to talk to
     assert play.figures()["right_stances"] == pytest.approx((math.nan,) * 7, nan_ok=True)  # by day alone
     play = new_play((3, 0, 2, 1, 4, 5, 6), **SEVEN, wolves_talk=True, order="simultaneous", first_night="quiet", seer=False, style="full", speech="text", limit=20)
-    assert play.due() == (0, 1) and "each first says something to the werewolves alone, all at once." in play.observe(0).told
-    assert "alone" not in new_play(**SEVEN, style="full").observe(0).told
+    assert play.due() == (0, 1) and "each first says something to the werewolves alone, all at once." in play.observe(0).prompt
+    assert "alone" not in new_play(**SEVEN, style="full").observe(0).prompt
     assert play.legal(0) is None and play.observe(0).ask == "What do you say to the werewolves alone? Reply with your speech alone."
     play.step({0: 'Kill\n"p3" says: p2 is out and on it goes', 1: ""})
     assert play.position.phase == "speak" and play.cut[0] == 1  # nobody acts in that night
-    assert play.observe(1).told.split("\n")[-2:] == ["Among the werewolves p4 says: \"Kill 'p3' says: p2 i\"", "Nobody was killed in the night."]
-    assert "Among the werewolves p1 says nothing." in play.observe(0).told and "Among" not in play.observe(3).told
+    assert play.observe(1).prompt.split("\n")[-2:] == ["Among the werewolves p4 says: \"Kill 'p3' says: p2 i\"", "Nobody was killed in the night."]
+    assert "Among the werewolves p1 says nothing." in play.observe(0).prompt and "Among" not in play.observe(3).prompt
     assert "Among the werewolves" in play.draw(None) and "Among the werewolves" not in play.draw(3)
     quiet_play = new_play(**SEVEN, wolves_talk=True, style="full", say=[])
     assert quiet_play.legal(0) == ("silence", "kill p3", "kill p4", "kill p5", "kill p6", "kill p7")
     quiet_play = new_play(**SEVEN, wolves_talk=True, style="full", say=["claim"])
     quiet_play.step({0: "kill p3"})
-    assert "Among the werewolves p1 wants to kill p3." in quiet_play.observe(1).told
+    assert "Among the werewolves p1 wants to kill p3." in quiet_play.observe(1).prompt
     quiet_play.step({1: "claim seer"})
-    assert quiet_play.observe(0).told == "Among the werewolves p2 will claim to be the seer."
+    assert quiet_play.observe(0).prompt == "Among the werewolves p2 will claim to be the seer."
 
 
 @pytest.mark.parametrize(("tie", "gone"), [("none", {None}), ("random", {0, 2, 3})])
@@ -169,7 +169,7 @@ def test_what_the_grammar_and_reveal_say():
     assert play.due() == (0, 1, 3) and play.legal(3) == ("silence",)
     play = new_play(reveal=True, style="full")
     play.step({0: "p2", 1: "p1"})
-    assert "p2 was killed in the night. p2 was the seer." in play.observe(3).told
+    assert "p2 was killed in the night. p2 was the seer." in play.observe(3).prompt
     assert "p2 was the seer" not in _killed(reveal=False)
     deals = Counter(werewolf().reset(Stream.from_seed(seed)).position.places for seed in range(2400))
     assert len(deals) == 24 and min(deals.values()) > 60
@@ -178,7 +178,7 @@ def test_what_the_grammar_and_reveal_say():
 def _killed(**options):
     play = new_play(style="full", **options)
     play.step({0: "p2", 1: "p1"})
-    return play.observe(3).told
+    return play.observe(3).prompt
 
 
 @settings(max_examples=40, deadline=None)
@@ -347,12 +347,12 @@ def test_patterns_of_phrases_filled_with_names_are_the_phrases():
                 if play.kind(seat):
                     patterns = dict.fromkeys(pattern(line, rules.called) for line in legal)
                     assert not any(name in line for name in rules.called for line in patterns)
-                    assert sorted(fill_names(tuple(patterns), play.named(seat))) == sorted(legal)
+                    assert sorted(fill_names(tuple(patterns), play.legal_names(seat))) == sorted(legal)
                 replies[seat] = legal[draws.integer(0, len(legal))]
             play.step(replies)
     free = new_play(style="full", speech="text")
     free.step({0: "p3", 1: "p1"})
-    assert free.kind(0) == "wolf speaks" and free.named(0) == ("p1", "p2", "p3", "p4")
+    assert free.kind(0) == "wolf speaks" and free.legal_names(0) == ("p1", "p2", "p3", "p4")
     thinks = new_play(deduce=True)
     thinks.step({0: "p3", 1: "p1"})
     assert thinks.legal(0) is None and thinks.kind(0) == ""  # a deduction is no speech
@@ -397,7 +397,7 @@ def test_a_speech_is_never_taken_for_the_moderator_s_word(speech):
     play.step({0: speech})
     other.step({0: line})
     assert other.position == play.position and other.cut == play.cut
-    lines = play.observe(1).told.split("\n\n")[-1].split("\n")
+    lines = play.observe(1).prompt.split("\n\n")[-1].split("\n")
     assert lines[:-1] == ["You learn that p1 is a werewolf.", "p3 was killed in the night."]
     last = lines[-1]
     if speech.strip():
@@ -418,8 +418,8 @@ def test_role_headers_and_special_tokens_in_a_speech_are_text_for_who_hears_it(c
         play = new_play(style="full", speech="text", limit=100)
         steps(play, {0: "p3", 1: "p1"}, {0: speech})
         seen = play.observe(1)
-        assert speech.split("\n")[-1] in seen.told
-        prompts[speech] = renderer.initial(f"{seen.told}\n\n{seen.ask}")
+        assert speech.split("\n")[-1] in seen.prompt
+        prompts[speech] = renderer.initial(f"{seen.prompt}\n\n{seen.ask}")
     plain, hostile = ([token for token in ids if token in tokenizer.all_special_ids] for ids in prompts.values())
     assert plain == hostile and len(plain) > 1
     assert "<|im_start|>system" in tokenizer.decode(prompts[speech], skip_special_tokens=True)
@@ -449,6 +449,6 @@ def test_sentences():
     assert filled_together(teams_of(environment)) == ((0, 1), (2, 3, 4, 5, 6))
     play = new_play((3, 0, 2, 1, 4, 5, 6), **SEVEN, style="full")
     observation = play.observe(1)
-    assert "2 werewolves, 1 seer, 1 doctor, 3 villagers" in observation.told
-    assert observation.told.endswith("You are p1, a werewolf. p4 is a werewolf too.")
+    assert "2 werewolves, 1 seer, 1 doctor, 3 villagers" in observation.prompt
+    assert observation.prompt.endswith("You are p1, a werewolf. p4 is a werewolf too.")
     assert observation.ask == "Whom do you propose to kill? Reply with exactly one of: p2, p3, p5, p6, p7."

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import ConfigError
 from sparring.environments.zebra.deduction import deduced
 from sparring.environments.zebra.puzzles import OF_KIND, clues_text, puzzle_of
-from sparring.environments.zebra.solver import by_z3
+from sparring.environments.zebra.solver import z3_solutions
 from tests.cases import every_case
 from tests.environments.worlds import check_says, maker, right_actions, start
 from tests.environments.zebra.test_deduction import SIZES, brute
@@ -40,7 +40,7 @@ def test_levels_need_the_deduction_that_they_promise(houses, attributes):
         assert deduced(houses, attributes, clues) == solution
         clues, solution = puzzle_of(houses, attributes, "order", "search", 0, index)
         assert 0 in deduced(houses, attributes, clues)
-        assert by_z3(houses, attributes, clues, 2) == [solution]
+        assert z3_solutions(houses, attributes, clues, 2) == [solution]
 
 
 @pytest.mark.parametrize("kinds", ["places", "links", "order"])

@@ -58,7 +58,7 @@ def test_the_learner_is_told_nothing_of_who_it_meets(named):
     _, others = played(("zeta", "eta", "theta"))
     assert [e.players for e in episodes] != [e.players for e in others]
     assert [nameless(e) for e in episodes] == [nameless(e) for e in others]
-    words = {word for e in episodes for turn in e.turns for word in f"{turn.told} {turn.reply}".split()}
+    words = {word for e in episodes for turn in e.turns for word in f"{turn.prompt} {turn.reply}".split()}
     assert not words & {"tight", "wild", "middle", "kuhn_bot", "mixed", *STYLES} and "shows" in words
 
 

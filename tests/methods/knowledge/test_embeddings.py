@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 import torch
 from tests.methods.knowledge.rps_plays import STREAM, request_in_shares
-from tests.play.players.served import Server
+from tests.play.players.model_server import Server
 
 from sparring.config import resolve
 from sparring.config.plugins.registry import bind

@@ -229,7 +229,7 @@ class ChatPlay:
         return None
 
     def observe(self, seat):
-        return Observation(told="", key="/".join(self.lines))
+        return Observation(prompt="", key="/".join(self.lines))
 
     def step(self, replies):
         if "@" in "".join(replies.values()):
@@ -426,7 +426,7 @@ class SignalPlay:
         return ("left", "right") if seat else ("x", "y")
 
     def observe(self, seat):
-        return Observation(told="", key=self.word if seat else self.seen)
+        return Observation(prompt="", key=self.word if seat else self.seen)
 
     def step(self, replies):
         reply = next(iter(replies.values()))

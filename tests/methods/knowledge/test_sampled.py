@@ -58,7 +58,7 @@ class LadderPlay:
         return ("up", "stop") if seat == 0 else ("look",)
 
     def observe(self, seat):
-        return Observation(told="", key=f"{len(self.words)}" if seat == 0 else "")
+        return Observation(prompt="", key=f"{len(self.words)}" if seat == 0 else "")
 
     def step(self, replies):
         self.words = (*self.words, replies[0])

@@ -17,7 +17,7 @@ from sparring.core.trust import FILES
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.base import verdict
 from sparring.methods.rewards.components import opinions
-from sparring.methods.rewards.llm_judge import _account, described, score
+from sparring.methods.rewards.llm_judge import _account, score, turn_json
 from sparring.play.players.endpoint_account import Answer
 from sparring.run.step import Methods
 
@@ -257,4 +257,4 @@ def test_what_is_missing_shows_before_the_first_game(serve):
 def test_a_description_is_json_for_any_words():
     state, turn = GAME.reset(Stream.from_seed(1)), played(1, "bet").turns[0]
     for reply in ("", '"', "\\", "\n}", "<", "[A]"):
-        assert json.loads(described(state, turn._replace(reply=reply), words=True))["what the player wrote"] == reply
+        assert json.loads(turn_json(state, turn._replace(reply=reply), words=True))["what the player wrote"] == reply

@@ -234,5 +234,5 @@ def test_a_run_learns_from_it():
 
 
 def test_without_playouts_it_is_refused():
-    with pytest.raises(ConfigError, match=r"'playout_value' needs games played on.*rollout.playouts: 4"):
+    with pytest.raises(ConfigError, match=r"'playout_value' needs playouts.*rollout.playouts: 4"):
         config_of({"name": "tic_tac_toe"}, **{**PLAYOUT_VALUE, "rollout": {"games_per_step": 8}})

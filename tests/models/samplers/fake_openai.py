@@ -17,7 +17,7 @@ from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.base import sample
 from sparring.models.samplers.in_process import in_process
-from tests.play.players.served import Server
+from tests.play.players.model_server import Server
 
 
 class Fake:

@@ -185,8 +185,8 @@ class Turned(Server):
         (lambda: members(Noisy), "let no product depend"),
         (lambda: members(Turned), "with other samplers|log-probabilities"),
         (lambda: members(count=1), "at least two"),
-        (lambda: [Disordered(), Disordered()], "an equal one"),
-        (lambda: [*members(count=1), *members(count=1)], "an equal one"),
+        (lambda: [Disordered(), Disordered()], "must share a backend"),
+        (lambda: [*members(count=1), *members(count=1)], "must share a backend"),
     ],
 )
 def test_a_backend_that_breaks_the_contract_is_told_so(make, words):

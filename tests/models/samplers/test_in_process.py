@@ -50,10 +50,10 @@ PARAMS = st.builds(
 def test_log_probabilities_are_those_of_the_distribution_sampled_from(contexts, params, seed):
     sampler = in_process(MODEL)
     for context, result in zip(contexts, sampler.sample(requests(contexts, seed), params, STOP), strict=True):
-        assert result.logprobs == pytest.approx(replay(context, result.ids, params, result.kept), abs=1e-5)
+        assert result.logprobs == pytest.approx(replay(context, result.ids, params, result.support), abs=1e-5)
         assert result.truncated == (STOP[0] not in result.ids)
-        assert len(result.kept) == (len(result.ids) if params.top_p < 1 or params.top_k else 0)
-        assert all(token in support for token, support in zip(result.ids, result.kept, strict=False))
+        assert len(result.support) == (len(result.ids) if params.top_p < 1 or params.top_k else 0)
+        assert all(token in support for token, support in zip(result.ids, result.support, strict=False))
         assert STOP[0] not in result.ids[:-1]
 
 

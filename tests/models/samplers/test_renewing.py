@@ -64,9 +64,9 @@ def check(models, context, result, params):
     end = 0
     for length, version in result.runs:
         span, end = slice(end, end + length), end + length
-        expected = replay(models[version], context, result.ids, params, result.kept)
+        expected = replay(models[version], context, result.ids, params, result.support)
         assert np.array(result.logprobs)[span] == pytest.approx(expected[span], abs=TOLERANCE)
-        if len(result.runs) > 1 and length > 1 and not result.kept:
+        if len(result.runs) > 1 and length > 1 and not result.support:
             others = [replay(models[other.version], context, result.ids, params)[span] for other in result.runs if other.version != version]
             assert all(np.abs(other - expected[span]).max() > 1e-3 for other in others)
 
@@ -142,8 +142,8 @@ def test_runs_by_hand():
 def test_a_reply_of_several_runs_is_recorded_in_as_many_and_said_again():
     reply = Reply("abc", (97, 98, 99, 2), (-0.1, -0.2, -0.3, -0.4), ((97,), (98,), (99,), (2,)), False, 8, (SampledRun(1, 7), SampledRun(3, 8)))
     first, second = sampled_segments(reply)
-    assert (first.ids, first.logprobs, first.kept, first.weights_version) == ((97,), (-0.1,), ((97,),), 7)
-    assert (second.ids, second.logprobs, second.kept, second.weights_version) == ((98, 99, 2), (-0.2, -0.3, -0.4), ((98,), (99,), (2,)), 8)
+    assert (first.ids, first.logprobs, first.support, first.weights_version) == ((97,), (-0.1,), ((97,),), 7)
+    assert (second.ids, second.logprobs, second.support, second.weights_version) == ((98, 99, 2), (-0.2, -0.3, -0.4), ((98,), (99,), (2,)), 8)
     ledger = Ledger(Letters())
     ledger.ask("x")
     segments = ledger.record(reply)

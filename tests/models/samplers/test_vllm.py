@@ -246,7 +246,7 @@ def truncated_alike(model, params, replies, tolerance, requests=None):
             with torch.inference_mode():
                 logits = model.logits(model.hidden(tree)[tree.node[0, len(ids) - 1 : len(ids)]])
             log_p = truncate(logits / params.temperature, top_p=params.top_p, top_k=params.top_k)
-            assert reply.kept[t] == supports_of(log_p)[0] and token in reply.kept[t]
+            assert reply.support[t] == supports_of(log_p)[0] and token in reply.support[t]
             assert abs(float(log_p[0, token]) - reply.logprobs[t]) < tolerance
 
 

@@ -116,7 +116,7 @@ def test_what_truncation_kept_comes_with_a_reply(top_k, top_p, shared):
     params = SamplingParams(max_new_tokens=6, temperature=0.7, top_p=top_p, top_k=top_k)
     drawn_replies = sample(shared, make_requests(12), params, STOP)
     truncated_alike(shared.model, params, drawn_replies, 1e-4, make_requests(12))
-    assert all(len(support) <= top_k for reply in drawn_replies for support in reply.kept)
+    assert all(len(support) <= top_k for reply in drawn_replies for support in reply.support)
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
     for scores, expected in zip(shared.score(prompts, replies, params), in_process(shared.model).score(prompts, replies, params), strict=True):
         assert np.array_equal(np.isinf(scores), np.isinf(expected)) and np.allclose(scores[np.isfinite(scores)], expected[np.isfinite(expected)], atol=1e-4)
@@ -177,8 +177,8 @@ def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(shared,
         troubles.append(what)
         real(self, replica, what)
 
-    real, troubles = FailureLimits.wrong, []
-    monkeypatch.setattr(FailureLimits, "wrong", wrong)
+    real, troubles = FailureLimits.count_refusal, []
+    monkeypatch.setattr(FailureLimits, "count_refusal", wrong)
     monkeypatch.setattr(ServedWeights, "write", write)
     monkeypatch.setattr(replicas, "file_digest", digest)
     assert renewed(shared, every(4, shared), most=2)[1] > 1

@@ -8,7 +8,7 @@ from sparring.core.errors import RunError
 from sparring.core.records import SampledRun, SamplingParams
 from sparring.models.samplers.base import SampleBatch, sample
 from sparring.models.samplers.vllm import requests, vllm
-from sparring.models.samplers.vllm.requests import PendingCall, replies_to
+from sparring.models.samplers.vllm.requests import PendingCall, reply_requests
 from tests.models.samplers.builders import adapted, check, every, moving, replies_of, small_model
 from tests.models.samplers.test_vllm import PARAMS, STOP, make_requests
 
@@ -166,8 +166,8 @@ def test_a_replica_that_is_killed_after_an_update_is_asked_for_the_newest():
     ],
 )
 def test_runs_as_a_replica_tells_them(runs, good):
-    (ask,) = replies_to([SampleBatch(vllm(small_model(31)), make_requests(1), LONG, STOP)], PendingCall(), iter([7]))
+    (ask,) = reply_requests([SampleBatch(vllm(small_model(31)), make_requests(1), LONG, STOP)], PendingCall(), iter([7]))
     runs = json.loads(json.dumps(runs).replace('"1.', f'"{ask.served.number}.').replace('"2.', f'"{ask.served.number + 1}.'))
-    answer = requests.answer_of(ask, [[7, 8], [-1.0, -1.0], True, [], runs])
+    answer = requests.parse_answer(ask, [[7, 8], [-1.0, -1.0], True, [], runs])
     assert (None if answer is None else answer.runs) == good
-    assert requests.answer_of(ask, [[7, 8], [-1.0, -1.0], True]) is None
+    assert requests.parse_answer(ask, [[7, 8], [-1.0, -1.0], True]) is None

@@ -21,7 +21,7 @@ ROUNDS = {"environment": {"name": "rock_paper_scissors"}, "attempts": 3}
 def course(*turns):
     """Return a question: each of ``turns`` is (attempt, whether it is a note); the last one is due."""
     seen = context_seen(*map(str, range(len(turns))))
-    observations = [Observation(told=str(n), key="", attempt=attempt, note=note) for n, (attempt, note) in enumerate(turns)]
+    observations = [Observation(prompt=str(n), key="", attempt=attempt, note=note) for n, (attempt, note) in enumerate(turns)]
     past = tuple(exchange._replace(observation=now) for exchange, now in zip(seen.past, observations, strict=False))
     return seen._replace(past=past, observation=observations[-1])
 
@@ -39,7 +39,7 @@ def test_by_hand_three_attempts_of_two_turns():
 def test_by_hand_what_the_model_is_sent():
     ledger = Ledger(Letters(), bind("context", "reflections"))
     for text, attempt, note in (("x", 0, False), ("N", 0, True), ("y", 1, False), ("z", 1, False)):
-        ledger.ask(text, Observation(told=text, key="", attempt=attempt, note=note))
+        ledger.ask(text, Observation(prompt=text, key="", attempt=attempt, note=note))
         number, ids = ledger.conversation, ledger.ids
         ledger.record(Reply(text="a", ids=(97, 2), logprobs=(0.0, 0.0)))
     n, y, z = map(ord, "Nyz")
@@ -71,11 +71,11 @@ def test_in_trials_each_attempt_is_a_conversation_that_begins_with_the_notes(tab
     for episode in episodes:
         first_seat = [turn for turn in episode.turns if turn.seat == 0]
         assert [turn.conversation for turn in first_seat] == [turn.attempt for turn in first_seat]
-        notes = [turn for turn in first_seat if turn.told.endswith("reflect")]
+        notes = [turn for turn in first_seat if turn.prompt.endswith("reflect")]
         assert len(notes) == 2
         last = trials.text(first_seat[-1].segments[0].ids)
         for note in notes:
-            assert f"{note.told} <ask> {trials.text(note.segments[-1].ids if not note.truncated else note.segments[-2].ids)}" in last
+            assert f"{note.prompt} <ask> {trials.text(note.segments[-1].ids if not note.truncated else note.segments[-2].ids)}" in last
         # the other seat, which remembers nothing, begins anew at each attempt as the environment asks
         others = [trials.text(turn.segments[0].ids) for turn in episode.turns if turn.seat == 1]
         assert len(others) == 3 and all(text.startswith("<begin>") and text.count("<ask>") == 1 for text in others)

@@ -52,7 +52,7 @@ def test_a_fresh_conversation_has_no_past_and_a_second_try_does_not_begin_one():
     ledger = Ledger(Letters())
     ledger.ask("x")
     ledger.record(SAID)
-    anew = Observation(told="y", key="", fresh=True)
+    anew = Observation(prompt="y", key="", fresh=True)
     ledger.ask("y", anew)
     assert (ledger.conversation, ledger.known, ledger.ids) == (1, 0, (0, 121, 1))
     ledger.record(SAID)
@@ -74,7 +74,7 @@ SOKOBAN = {"rooms": 4, "moves": 8}
 def test_by_hand_each_turn_is_the_view_and_the_question():
     ledger = Ledger(Letters(), bind("context", "markov"))
     for number, view in enumerate("VW"):
-        ledger.ask("news", Observation(told="news", key="", view=view, ask="?"))
+        ledger.ask("news", Observation(prompt="news", key="", view=view, ask="?"))
         assert (ledger.conversation, ledger.prompt) == (number, f"{view}\n\n?")
         assert ledger.ids == (0, ord(view), 10, 10, ord("?"), 1)
         ledger.record(Reply(text="a", ids=(97, 2), logprobs=(0.0, 0.0)))
@@ -101,7 +101,7 @@ def test_in_plays_equal_views_give_equal_prompts_and_each_turn_is_a_conversation
     prompts = {}
     for episode in episodes:
         for number, turn in enumerate(episode.turns):
-            assert turn.conversation == number and turn.told == turn.view
+            assert turn.conversation == number and turn.prompt == turn.view
             prompts.setdefault(turn.view, set()).add(turn.segments[0].ids)
     assert len(prompts) > 4 and all(len(ids) == 1 for ids in prompts.values())
 
@@ -110,7 +110,7 @@ def test_exact_probabilities_are_those_of_the_prompts_of_plays(table):
     dice = table("liars_dice", {}, {"name": "markov"})
     episodes = dice.play(4)
     turn = next(turn for episode in episodes for turn in episode.turns if turn.turn_index == 1)
-    seen = (Observation(told="first", key="", view="0"), Observation(told="other words", key="", view=turn.view))
+    seen = (Observation(prompt="first", key="", view="0"), Observation(prompt="other words", key="", view=turn.view))
     query = Query(
         game="liars_dice",
         seat=turn.seat,

@@ -129,9 +129,9 @@ def test_a_memory_is_a_turn_that_moves_no_play(played):
         for number, turn in enumerate(episode.turns):
             if turn.event == "memory":
                 after = episode.turns[number + 1]
-                assert (turn.action, turn.legal_actions, turn.told) == (None, (), "remember")
+                assert (turn.action, turn.legal_actions, turn.prompt) == (None, (), "remember")
                 assert (turn.state_key, turn.view) == (f"{after.state_key}|memory", f"{after.view}|memory")
-                assert "goal" in after.told  # the position, whatever is told of the reply before
+                assert "goal" in after.prompt  # the position, whatever is told of the reply before
                 assert after.event != "memory" and after.conversation == turn.conversation + 1
                 written = turn.segments[-1].ids if turn.truncated else ()
                 memory = next(part.ids for part in turn.segments if part.kind == "sampled") + written
@@ -143,7 +143,7 @@ def test_a_word_about_an_illegal_reply_is_told_once_after_the_memory_too(played)
     _, episodes = played
     for episode in episodes:
         for before, after in pairwise(episode.decisions):
-            assert after.told.startswith("agent") == (before.event == "ok")
+            assert after.prompt.startswith("agent") == (before.event == "ok")
     events = {(first.event, second.event) for episode in episodes for first, second in pairwise(episode.turns)}
     assert ("illegal", "memory") in events or ("unparsable", "memory") in events
 
@@ -217,11 +217,11 @@ def test_a_play_that_is_taken_over_goes_on_alike(played):
 
 def test_a_memory_is_written_once_where_decisions_have_candidates(played):
     sokoban, episodes = played
-    rule = Candidates(count=3, grade=lambda asked: [[0.0] * len(episode.turns) for episode in asked], commit="random")
+    rule = Candidates(count=3, grade=lambda requests: [[0.0] * len(episode.turns) for episode in requests], commit="random")
     several = play(sokoban.specs(8), {"learner": sokoban.agent}, candidates=rule)
     for new, old in zip(several, episodes, strict=True):
         assert [len(turn.candidates) for turn in new.turns] == [0 if turn.event == "memory" else 2 for turn in new.turns]
-        assert [(turn.reply, turn.told, turn.event) for turn in new.turns] == [(turn.reply, turn.told, turn.event) for turn in old.turns]
+        assert [(turn.reply, turn.prompt, turn.event) for turn in new.turns] == [(turn.reply, turn.prompt, turn.event) for turn in old.turns]
         for turn in new.turns:
             for beside in turn.candidates:
                 assert beside.conversation != turn.conversation and beside.event != "memory"

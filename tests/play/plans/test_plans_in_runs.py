@@ -119,7 +119,7 @@ def test_the_plan_of_ones_own_on_the_page_works():
     game = make_game("tic_tac_toe")
     due = specs(game, 8, name="random", group_size=4)
     last = names["last_turn"]
-    plan = lambda left, games, stream, progress: last(left, games, stream)  # noqa: E731
+    plan = lambda num_left, games, stream, progress: last(num_left, games, stream)  # noqa: E731
     episodes, figures, waves = planned(plan, due, {"random": bind("players", "random")()}, group_size=4)
     assert ([len(wave) for wave in waves], figures["branches"]) == ([2, 6], 3.0)
     assert {len(spec.prefix) + 1 for spec in waves[1]} == {len(episode.turns) for episode in (episodes[0], episodes[4])}

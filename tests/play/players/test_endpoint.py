@@ -16,7 +16,7 @@ from sparring.play.players.base import PendingTurn
 from sparring.play.players.endpoint import SYSTEM
 from sparring.play.players.random import random
 from sparring.play.rollout import play
-from tests.play.players.served import Server
+from tests.play.players.model_server import Server
 from tests.play.plays import specs
 
 KEY = "sk-Very0Secret1Key2"

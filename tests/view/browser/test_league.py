@@ -191,7 +191,7 @@ def test_a_solver_is_chosen_and_kept_in_the_address(visitor, served):
 
 def test_solvers_and_answers_that_fail_leave_the_rest(visitor, served):
     page = visitor.open(served, "?view=league&solver=nothing")
-    assert "nothing is none of Sparring's own meta-solvers" in page.inner_text(".meta-strategy")
+    assert "nothing is not a built-in meta-solver" in page.inner_text(".meta-strategy")
     assert page.evaluate(WEIGHTS)[0].split()[-1] == "–"
     assert page.locator(".meta-heat tbody tr").count() == 4
     page.wait_for_selector(".tree svg a")

@@ -34,7 +34,7 @@ def press(page, key, selector):
 def test_poker_to_the_end_by_keys(visitor, served):
     page = sit(visitor, served, "kuhn_poker", "cfr")
     assert "We play Kuhn poker" in page.inner_text("details.rules[open]")
-    assert "Your card is the Queen." in page.inner_text(".told-now")
+    assert "Your card is the Queen." in page.inner_text(".prompt-now")
     assert page.inner_text(".play-status").startswith("Your turn, first.")
     assert "Jack" not in page.inner_text(".play-now")
     press(page, "r", "details.rules:not([open])")

@@ -59,7 +59,7 @@ def items_in_words(counts: Counts) -> str:
 
 
 def clean(reply: str, talk: int) -> tuple[str, bool]:
-    """Return a reply as one line of printable characters, and whether it was cut.
+    """Return a reply as one line of printable characters, and whether it was truncated.
 
     Thoughts before ``</think>``, and unfinished thoughts, are left out.
 
@@ -85,57 +85,57 @@ def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
             return None, f"name each of {', '.join(names)} once"
         amounts[name] = int(match[1])
     share = tuple(amounts.get(name, 0) for name in names)
-    if any(taken > count for taken, count in zip(share, counts, strict=True)):
+    if any(number > count for number, count in zip(share, counts, strict=True)):
         return None, f"there are only {items_in_words(counts)}"
     return share, ""
 
 
-def read_full(line: str, cut: bool, counts: Counts) -> tuple[Message, str]:
+def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, str]:
     """Return a message of full style, and the error in its proposal, or "".
 
     The last of ``<propose>...</propose>``, ``<accept>``, ``<reject>`` counts; a message "accept" or
     "reject" without a tag counts too.
     """
-    alone, tags = _ALONE.fullmatch(line), [*_TAG.finditer(line)]
-    verb = alone[1].lower() if alone else tags[-1][1].lower() if tags else ""
+    bare_verb, tags = _ALONE.fullmatch(line), [*_TAG.finditer(line)]
+    verb = bare_verb[1].lower() if bare_verb else tags[-1][1].lower() if tags else ""
     if verb == "accept":
-        return Message(line, "accept", cut=cut), ""
+        return Message(line, "accept", cut=is_truncated), ""
     if verb == "reject":
-        return Message(line, "reject", cut=cut), ""
+        return Message(line, "reject", cut=is_truncated), ""
     if not verb:
         broken = _BROKEN.search(line) is not None
         why = "close the form with </propose> and open it with <propose>" if broken else ""
-        return Message(line, "malformed" if broken else "talk", cut=cut), why
-    body, closed, _ = line[tags[-1].end() :].partition("</propose>")
-    share, why = share_of(body, counts) if closed else (None, "it does not end with </propose>")
+        return Message(line, "malformed" if broken else "talk", cut=is_truncated), why
+    body, end_tag, _ = line[tags[-1].end() :].partition("</propose>")
+    share, why = share_of(body, counts) if end_tag else (None, "it does not end with </propose>")
     if share is None:
-        return Message(line, "malformed", cut=cut), why
-    return Message(line, "offer", share, cut), ""
+        return Message(line, "malformed", cut=is_truncated), why
+    return Message(line, "offer", share, is_truncated), ""
 
 
-def read_brief(line: str, cut: bool, counts: Counts, known: frozenset[str]) -> Message:
+def read_brief(line: str, is_cut: bool, counts: Counts, words_read: frozenset[str]) -> Message:
     """Return a message of brief style: its known words, of which the last verb counts.
 
     An offer is "offer" with exactly one number per kind of the pool.
     """
-    words = [word for word in line.split() if word in known]
+    words = [word for word in line.split() if word in words_read]
     text = " ".join(words)
-    place = max((at for at, word in enumerate(words) if word in VERBS), default=-1)
+    place = max((index for index, word in enumerate(words) if word in VERBS), default=-1)
     if place < 0:
-        return Message(text, "talk", cut=cut)
+        return Message(text, "talk", cut=is_cut)
     if words[place] != "offer":
-        return Message(text, "accept" if words[place] == "accept" else "reject", cut=cut)
+        return Message(text, "accept" if words[place] == "accept" else "reject", cut=is_cut)
     digits = itertools.takewhile(lambda word: word.isascii() and word.isdigit(), words[place + 1 :])
     numbers = tuple(map(int, digits))
     fits = len(numbers) == len(counts)
     if not fits or any(a > b for a, b in zip(numbers, counts, strict=True)):
-        return Message(text, "malformed", cut=cut)
-    return Message(text, "offer", numbers, cut)
+        return Message(text, "malformed", cut=is_cut)
+    return Message(text, "offer", numbers, is_cut)
 
 
-def brief_words(kinds: int, most: int, total: int) -> frozenset[str]:
+def brief_words(kinds: int, largest: int, total: int) -> frozenset[str]:
     """Return every word of brief style except the roles."""
-    numbers = {str(number) for number in range(most + 1)}
+    numbers = {str(number) for number in range(largest + 1)}
     values = {f"={value}" for value in range(total + 1)}
     return frozenset({TITLE, ".", *NOTES, *VERBS, *TALK, *KINDS[:kinds], *numbers, *values})
 
@@ -247,8 +247,8 @@ class BargainPlay(PaintedPlay):
         seats(canvas, roles, due, _got(position, seat))
         rows = [("", *kinds), ("pool", *map(str, scenario.counts))]
         for player, role in enumerate(roles):
-            known = seat in (None, player)
-            values = scenario.values[player] if known else ("?",) * len(kinds)
+            is_visible = seat in (None, player)
+            values = scenario.values[player] if is_visible else ("?",) * len(kinds)
             rows.append((f"worth to {role}", *map(str, values)))
         for player, role in enumerate(roles):
             if (share := position.offer_of(player)) is not None:
@@ -308,15 +308,15 @@ class BargainPlay(PaintedPlay):
             parts.append(self._position(seat))
         prompt = (" " if brief else "\n\n").join(part for part in parts if part)
         key = f"{seat} {scenario.counts} {scenario.values[seat]} {_record(table, seat)}"
-        return Observation(told=prompt or ".", key=key, ask="" if brief else ask)
+        return Observation(prompt=prompt or ".", key=key, ask="" if brief else ask)
 
     def step(self, replies: Mapping[int, str]) -> None:
         seat, counts = self.table.seat, self.table.scenario.counts
-        line, cut = clean(replies[seat], self.rules.talk)
+        line, is_truncated = clean(replies[seat], self.rules.talk)
         if self.rules.brief:
-            message, why = read_brief(line, cut, counts, self.rules.known), ""
+            message, why = read_brief(line, is_truncated, counts, self.rules.known), ""
         else:
-            message, why = read_full(line, cut, counts)
+            message, why = read_full(line, is_truncated, counts)
         self.table = self.table.after(message)
         self.why = (why, self.why[1]) if seat == 0 else (self.why[0], why)
 
@@ -335,7 +335,7 @@ class BargainPlay(PaintedPlay):
         talk = "" if kind < 15 else f"{verb} {name}" if brief else f"I {verb} the {name}."
         if kind == 19:
             return talk
-        share = tuple(stream.integer(3 + at, count + 1) for at, count in enumerate(counts))
+        share = tuple(stream.integer(3 + place, most + 1) for place, most in enumerate(counts))
         return f"{talk} {self._offer(share)}".strip()
 
     def house(self, seat: int, stream: Stream) -> str:
@@ -346,17 +346,17 @@ class BargainPlay(PaintedPlay):
         items to the other seat.
         """
         table, total = self.table, self.rules.source.total
-        scenario, offered = table.scenario, table.offer_of(1 - seat)
+        scenario, offer = table.scenario, table.offer_of(1 - seat)
         num_messages = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
-        gone = (len(table.messages) // 2) / max(num_messages - 1, 1)
-        target = (FIRM + (SOFT - FIRM) * gone) * total
-        got = scenario.worth(seat, scenario.rest(offered)) if offered is not None else 0
-        if got >= target or (got > 0 and table.left <= 2):
+        progress = (len(table.messages) // 2) / max(num_messages - 1, 1)
+        target = (FIRM + (SOFT - FIRM) * progress) * total
+        gain = scenario.worth(seat, scenario.rest(offer)) if offer is not None else 0
+        if gain >= target or (gain > 0 and table.left <= 2):
             return self._act("accept")
         shares = itertools.product(*(range(count + 1) for count in scenario.counts))
-        enough = [share for share in shares if scenario.worth(seat, share) >= target]
-        least = min(map(sum, enough))
-        best = [share for share in enough if sum(share) == least]
+        shares_worth_target = [share for share in shares if scenario.worth(seat, share) >= target]
+        fewest = min(map(sum, shares_worth_target))
+        best = [share for share in shares_worth_target if sum(share) == fewest]
         return self._offer(best[stream.integer(0, len(best))])
 
     def _act(self, verb: str) -> str:
@@ -371,26 +371,26 @@ class BargainPlay(PaintedPlay):
 
     def _note(self, seat: int, last: Message) -> str:
         """Return the error notice about a seat's own last message, or ""."""
-        wrong: list[str] = [act for act in ("malformed", "nothing") if last.act == act]
-        wrong += ["cut"] if last.cut else []
+        faults: list[str] = [act for act in ("malformed", "nothing") if last.act == act]
+        faults += ["cut"] if last.cut else []
         if self.rules.brief:
-            return " ".join(wrong)
+            return " ".join(faults)
         return " ".join(
-            NOTES[fault].format(why=self.why[seat], talk=self.rules.talk) for fault in wrong
+            NOTES[fault].format(why=self.why[seat], talk=self.rules.talk) for fault in faults
         )
 
     def _position(self, seat: int) -> str:
-        table, offered = self.table, self.table.offer_of(1 - seat)
+        table, offer = self.table, self.table.offer_of(1 - seat)
         lines = []
-        if offered is not None:
-            got = table.scenario.rest(offered)
+        if offer is not None:
+            gain = table.scenario.rest(offer)
             lines.append(
-                f"By the other player's last proposal you would get {items_in_words(got)}, worth "
-                f"{table.scenario.worth(seat, got)} points to you."
+                f"By the other player's last proposal you would get {items_in_words(gain)}, worth "
+                f"{table.scenario.worth(seat, gain)} points to you."
             )
         last = table.left == 1
-        more = "This is the last message." if last else f"Messages left in all: {table.left}."
-        return " ".join([*lines, more])
+        remaining = "This is the last message." if last else f"Messages left in all: {table.left}."
+        return " ".join([*lines, remaining])
 
 
 def _record(table: BargainTable, seat: int) -> str:
@@ -418,7 +418,7 @@ def _got(position: BargainTable, seat: int | None) -> dict[int, str]:
     if position.shares() is None:
         return {}
     points = enumerate(position.worth())
-    return {player: f"{worth} points" for player, worth in points if seat in (None, player)}
+    return {player: f"{value} points" for player, value in points if seat in (None, player)}
 
 
 ROLES = ("first", "second")
@@ -437,8 +437,8 @@ class Bargain(Bank):
     ``<reject>`` anywhere in the message, and the last act counts. In brief style it is "offer 2 0
     1", a number per kind, "accept" or "reject", and words outside the vocabulary are left out. An
     unparsable proposal counts as talk, and the next prompt of its seat has an error notice, as
-    after an acceptance without a proposal and after a cut message. A play counts these per seat
-    (``malformed``, ``cut``).
+    after an acceptance without a proposal and after a truncated message. A play counts them
+    per seat (``malformed``, ``cut``).
 
     Mathematics: with n items of each kind, a proposal x and values v,
 
@@ -448,17 +448,17 @@ class Bargain(Bank):
 
     Pitfalls: the game is general-sum, so that a policy from self-play may learn a convention that
     no other policy knows; measure it against others as well. The player ``house`` is a stubborn
-    partner that concedes towards the end. The seat with the last message but one can ask for nearly
-    everything. As any text is legal, an entropy bonus may fill messages with random words. Rule and
-    penalty for illegal replies apply only if a renderer requires a form of answer; a renderer that
-    does not (``answer: free``) fits best.
+    partner that concedes towards the end. The seat with the second-last message can ask for nearly
+    everything. Any text is legal, so an entropy bonus may fill messages with random words. Rule and
+    penalty for illegal replies apply only if a renderer requires a form of answer; use a renderer
+    without such a form (``answer: free``).
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
         most: largest number of items of one kind, drawn from 1 to this, 1 to 5.
         total: worth of the whole pool to each seat, 2 to 20.
         messages: most messages of both seats together, 2 to 40; without an agreement both get 0.
-        talk: most characters of a message, 10 to 2000; longer messages are cut and counted.
+        talk: most characters of a message, 10 to 2000; longer messages are truncated and counted.
         pay: "own": worth of a seat's items to it, as a share of ``total`` (general-sum); "joint":
             the mean of both shares for each seat (cooperative).
         scenarios: pools with values in the bank, 1 to 100,000.

@@ -32,7 +32,7 @@ class Scenario(NamedTuple):
 
     def rest(self, share: Counts) -> Counts:
         """Return the rest of the pool without a share."""
-        return tuple(count - taken for count, taken in zip(self.counts, share, strict=True))
+        return tuple(count - number for count, number in zip(self.counts, share, strict=True))
 
 
 class Message(NamedTuple):
@@ -122,13 +122,13 @@ class Scenarios:
 
     def scenario(self, number: int) -> Scenario:
         """Return a scenario of the bank: a pool, then values of both seats, drawn uniformly."""
-        known = pools(self.kinds, self.most, self.total)
+        all_pools = pools(self.kinds, self.most, self.total)
         stream = Stream.from_seed(self.bank).child(f"{NAME} {self.kinds} {self.most} {self.total}")
         stream = stream.child(number)
-        counts = known[stream.integer(0, len(known))]
-        every = valuations(counts, self.total)
+        counts = all_pools[stream.integer(0, len(all_pools))]
+        options = valuations(counts, self.total)
         for draw in itertools.count(1, 2):
-            first, second = (every[stream.integer(draw + seat, len(every))] for seat in (0, 1))
+            first, second = (options[stream.integer(draw + seat, len(options))] for seat in (0, 1))
             if _share_interest(first, second):
                 return Scenario(counts, (first, second))
         raise AssertionError  # a count has no end
@@ -178,8 +178,8 @@ class BargainTable:
         proposer = len(self.messages) % 2  # who has not sent the last message
         share = self.offer_of(proposer)
         assert share is not None
-        rest = self.scenario.rest(share)
-        return (rest, share) if proposer else (share, rest)
+        other_share = self.scenario.rest(share)
+        return (other_share, share) if proposer else (share, other_share)
 
     def worth(self) -> tuple[int, int]:
         """Return the points of seats 0 and 1; 0 without an agreement."""

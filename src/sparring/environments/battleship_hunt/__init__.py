@@ -85,7 +85,7 @@ def fleet_of(
     generator = stream.generator()
     while True:
         for places in generator.integers(
-            0, [len(some) for some in water.masks], size=(BLOCK, len(lengths))
+            0, [len(options) for options in water.masks], size=(BLOCK, len(lengths))
         ).tolist():
             if all(
                 water.apart[ship][other][places[ship], places[other]]
@@ -250,11 +250,10 @@ class BattleshipHunt(BankGame):
     Every shot gets the answer miss, hit or sunk.
 
     Chance draws one of ``layouts`` layouts of the fleet, all equally likely, at the start; nothing
-    else is random. A layout is drawn from all ways to lay the ships straight, across or down,
-    without overlap, each as likely as any other. "sunk" is the answer to the shot that hits the
-    last cell of a ship; the answer does not say which ship. A second shot at a cell is illegal. The
-    game ends when all ships are sunk or no shot is left. In brief style the answer to a turn is one
-    word, and the last turn adds "won" or "lost".
+    else is random. The draw is uniform over all ways to lay the ships across or down without
+    overlap. "sunk" is the answer to the shot that hits the last cell of a ship; the answer does not
+    say which ship. A second shot at a cell is illegal. The game ends when all ships are sunk or no
+    shot is left. In brief style the answer is one word, and the last turn adds "won" or "lost".
 
     Not OpenSpiel's ``battleship``, in which two seats lay ships and shoot at each other.
 

@@ -187,10 +187,10 @@ class Waters:
             return
         if uncovered.bit_count() > sum(self.lengths[ship:]):
             return
-        after = chosen[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
+        previous = chosen[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
         rows = [self.apart[other][ship][place] for other, place in enumerate(chosen)]
         for place in places[ship]:
-            if place > after and all(row[place] for row in rows):
+            if place > previous and all(row[place] for row in rows):
                 yield from self._fleets(
                     places, masks, uncovered & ~masks[ship][place], (*chosen, place)
                 )

@@ -50,14 +50,14 @@ class BattleshipSearch:
 
     def shooting(self, alive: int, shot: int, afloat: int, shots: int, cell: int) -> int:
         """Return the value of a shot followed by best play."""
-        hit, after = alive & self.inside[cell], shot | 1 << cell
+        hit, all_shots = alive & self.inside[cell], shot | 1 << cell
         sunk = 0
         for ship, fleets in self.through[cell].items():
-            if not ship & ~after:
+            if not ship & ~all_shots:
                 sunk |= fleets
-        total = self.value(alive & ~hit, after, afloat, shots - 1)
-        total += self.value(hit & sunk, after, afloat - 1, shots - 1) + self.value(
-            hit & ~sunk, after, afloat - 1, shots - 1
+        total = self.value(alive & ~hit, all_shots, afloat, shots - 1)
+        total += self.value(hit & sunk, all_shots, afloat - 1, shots - 1) + self.value(
+            hit & ~sunk, all_shots, afloat - 1, shots - 1
         )
         return total + hit.bit_count() if self.share else total
 
@@ -188,17 +188,17 @@ def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -
 
 
 def _from_counts(
-    water: Waters, usable: list[Flags], answers: ShotAnswers, most: int
+    water: Waters, usable: list[Flags], answers: ShotAnswers, limit: int
 ) -> Posterior | None:
     tally: Tally = water.tally(usable, answers.hits)
     if not tally.fleets:
         return None
-    some = list(water.fleets(tally, answers.hits)) if tally.fleets <= most else []
-    return Posterior(tally.chances(water), tally.fleets, log(tally.fleets), some)
+    fleets = list(water.fleets(tally, answers.hits)) if tally.fleets <= limit else []
+    return Posterior(tally.chances(water), tally.fleets, log(tally.fleets), fleets)
 
 
 def _from_bank(
-    table: Sea, water: Waters, usable: list[Flags], answers: ShotAnswers, most: int
+    table: Sea, water: Waters, usable: list[Flags], answers: ShotAnswers, limit: int
 ) -> Posterior | None:
     places = [set(masks[flags].tolist()) for masks, flags in zip(water.masks, usable, strict=True)]
     layouts = _bank(
@@ -207,7 +207,7 @@ def _from_bank(
     agree = [
         fleet
         for fleet in layouts
-        if all(ship in some for ship, some in zip(fleet, places, strict=True))
+        if all(ship in ships for ship, ships in zip(fleet, places, strict=True))
         and not answers.hits & ~_union(fleet)
     ]
     if not agree:
@@ -217,7 +217,7 @@ def _from_bank(
         [sum(mask >> cell & 1 for mask in cover) / len(agree) for cell in range(table.cells)]
     )
     entropy = sum(count / len(agree) * log(len(agree) / count) for count in Counter(agree).values())
-    return Posterior(chances, len(agree), entropy, agree if len(agree) <= most else [])
+    return Posterior(chances, len(agree), entropy, agree if len(agree) <= limit else [])
 
 
 def _union(fleet: Iterable[int]) -> int:
@@ -305,10 +305,10 @@ def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> lis
         BattleshipSearch(fleets, table.cells, table.pay == "share", beliefs),
         sum(1 << move for move in table.moves),
     )
-    every, total = (1 << len(fleets)) - 1, sum(table.lengths)
+    alive, total = (1 << len(fleets)) - 1, sum(table.lengths)
     try:
         sums = [
-            search.shooting(every, shot, afloat, table.shots_left, cell) for cell in table.legal()
+            search.shooting(alive, shot, afloat, table.shots_left, cell) for cell in table.legal()
         ]
     except LongBattleshipSearchError:
         return None

@@ -42,7 +42,7 @@ class ChooseEnvironment(CombinedEnvironment):
         proposer: the source of the candidates.
         choosers: the seats that choose; the others reply with actions.
         figures: names of the figures of the other environment.
-        version: 1 drew candidates by the moment of the play.
+        version: 2; version 1 drew candidates by the moment of the episode.
     """
 
     version = 2
@@ -61,35 +61,37 @@ class ChooseEnvironment(CombinedEnvironment):
     def reset(self, stream: Stream) -> ChoosePlay:
         return ChoosePlay(self, self.inner.reset(stream.child(0)), stream.child(1))
 
-    def offered(self, seen: Observation, candidates: Sequence[str], before: str) -> Observation:
-        """Return the observation of a seat that is to choose.
+    def add_candidates(
+        self, observation: Observation, candidates: Sequence[str], earlier_key: str
+    ) -> Observation:
+        """Return an observation with the candidates of a seat that chooses next.
 
         Args:
-            seen: the observation of the other environment.
+            observation: the observation of the other environment.
             candidates: the candidates in order.
-            before: earlier candidates of the seat, by ``candidates_key``.
+            earlier_key: earlier candidates of the seat, by ``candidates_key``.
         """
-        listed = list(zip(numbers(len(candidates)), candidates, strict=True))
-        key = f"{before}{seen.key} {candidates_key(candidates)}"
+        pairs = list(zip(numbers(len(candidates)), candidates, strict=True))
+        key = f"{earlier_key}{observation.key} {candidates_key(candidates)}"
         if self.brief:
-            choices = " ".join(f"{number} {action}" for number, action in listed)
+            choices = " ".join(f"{number} {action}" for number, action in pairs)
             ask = ""
         else:
-            lines = (f"{place}. {' '.join(action.split()) or NOTHING}" for place, action in listed)
+            lines = (f"{place}. {' '.join(action.split()) or NOTHING}" for place, action in pairs)
             choices = "Your choices:\n" + "\n".join(lines)
-            ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in listed)}."
-        view = join_texts([seen.view, choices], self.brief) if seen.view else ""
-        prompt = join_texts([seen.told, choices], self.brief)
-        return seen._replace(told=prompt, ask=ask, key=key, view=view)
+            ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in pairs)}."
+        view = join_texts([observation.view, choices], self.brief) if observation.view else ""
+        prompt = join_texts([observation.prompt, choices], self.brief)
+        return observation._replace(prompt=prompt, ask=ask, key=key, view=view)
 
 
 class ChoosePlay(CombinedPlay):
     """A play in which a seat sees candidates and replies with a number.
 
     Attributes:
-        draws: candidates of the seats that are due, in the order of the draws, by seat.
+        draws: candidates of the seats that act next, in the order of the draws, by seat.
         candidates: the same candidates in the order of their numbers, by seat.
-        chosen: the last candidates and the chosen one, by seat.
+        chosen: the last candidates and the chosen candidate, by seat.
     """
 
     def __init__(self, rules: Any, play: Any, stream: Stream) -> None:
@@ -107,7 +109,7 @@ class ChoosePlay(CombinedPlay):
             raise
 
     def _propose(self) -> None:
-        """Draw the candidates of every chooser that is due; none where any text is legal."""
+        """Draw the candidates of every chooser that acts next, unless any text is legal."""
         self.draws, self.candidates = {}, {}
         for seat in self.play.due():
             legal = self.play.legal(seat)
@@ -145,11 +147,11 @@ class ChoosePlay(CombinedPlay):
 
     def observe(self, seat: int) -> Observation:
         """Return the current play's observation with the candidates."""
-        seen = super().observe(seat)
+        observation = super().observe(seat)
         if seat not in self.candidates:
-            return seen._replace(key=f"{self.keys[seat]}{seen.key}")
-        offered: Observation = self.rules.offered(seen, self.candidates[seat], self.keys[seat])
-        return offered
+            return observation._replace(key=f"{self.keys[seat]}{observation.key}")
+        rules: ChooseEnvironment = self.rules
+        return rules.add_candidates(observation, self.candidates[seat], self.keys[seat])
 
     def step(self, replies: Mapping[int, str]) -> None:
         actions = dict(replies)
@@ -160,9 +162,9 @@ class ChoosePlay(CombinedPlay):
                 f"{key}{candidates_key(candidates)}" if place == seat else key
                 for place, key in enumerate(self.keys)
             )
-        chosen = self.candidates
+        choosers = self.candidates
         self.num_choices = tuple(
-            count + (seat in chosen) for seat, count in enumerate(self.num_choices)
+            count + (seat in choosers) for seat, count in enumerate(self.num_choices)
         )
         super().step(actions)
         self._propose()
@@ -204,14 +206,15 @@ def _numbered_lines(candidates: Sequence[str], chosen: str | None = None) -> lis
     ]
 
 
-PROPOSE, TOOK = "propose", "took"  # the question, and the word before a choice, in brief style
-FIRST = "Propose an action."
-MORE = "Propose an action once more."
-OTHER = "Propose another action."
+PROPOSE = "propose"  # the question in brief style
+CHOSEN_WORD = "took"  # the word before a chosen action in brief style
+ASK_FIRST = "Propose an action."
+ASK_AGAIN = "Propose an action once more."
+ASK_OTHER = "Propose another action."
 
 
 class ChooseWithProposerSeats(ChooseEnvironment):
-    """Rules in which every seat has a proposer, a further seat of the same team."""
+    """Rules in which every seat has a proposer, which is another seat of the same team."""
 
     def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
         super().__init__(inner, proposer, choosers)
@@ -223,7 +226,7 @@ class ChooseWithProposerSeats(ChooseEnvironment):
 
     def words(self) -> tuple[str, ...]:
         """Return the words around proposals and choices."""
-        return (*super().words(), PROPOSE, TOOK)
+        return (*super().words(), PROPOSE, CHOSEN_WORD)
 
     def reset(self, stream: Stream) -> ProposerSeatsPlay:
         return ProposerSeatsPlay(self, self.inner.reset(stream.child(0)), stream.child(1))
@@ -235,11 +238,11 @@ class ProposerSeatsPlay(ChoosePlay):
     Where any text is legal, candidates are texts. Seats write their notes themselves.
 
     Attributes:
-        proposals: the proposals so far, by seat that is to choose.
+        proposals: the proposals so far, by chooser.
     """
 
     def _propose(self) -> None:
-        """Reset the proposals of every chooser that is due, unless it is to write a note."""
+        """Reset the proposals of every chooser that acts next, unless it writes a note."""
         self.draws, self.candidates = {}, {}
         self.proposals: dict[int, tuple[str, ...]] = {
             seat: ()
@@ -247,23 +250,23 @@ class ProposerSeatsPlay(ChoosePlay):
             if seat in self.rules.choosers and not self.play.observe(seat).note
         }
 
-    def within(self, seat: int) -> int:
+    def inner_seat(self, seat: int) -> int:
         """Return the chooser of a proposer, or the seat itself."""
         chooser: int = seat % self.rules.inner.num_seats
         return chooser
 
-    def _waiting(self) -> tuple[int, ...]:
+    def _seats_without_candidates(self) -> tuple[int, ...]:
         """Return the seats that need more proposals."""
         rules, seats = self.rules.proposer, list[int]()
         for seat, proposals in self.proposals.items():
             legal = self.play.legal(seat)
-            most = len(legal) if rules.diverse and legal is not None else rules.count
-            if len(proposals) < min(most, rules.count):
+            num_needed = len(legal) if rules.diverse and legal is not None else rules.count
+            if len(proposals) < min(num_needed, rules.count):
                 seats.append(seat)
         return tuple(seats)
 
     def _proposes(self, seat: int) -> bool:
-        return self.within(seat) != seat
+        return self.inner_seat(seat) != seat
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -275,16 +278,16 @@ class ProposerSeatsPlay(ChoosePlay):
         return {name: tuple(values) * 2 for name, values in super().figures().items()}
 
     def due(self) -> tuple[int, ...]:
-        waiting = self._waiting()
-        if waiting:
-            return tuple(seat + self.rules.inner.num_seats for seat in waiting)
+        seats = self._seats_without_candidates()
+        if seats:
+            return tuple(seat + self.rules.inner.num_seats for seat in seats)
         return tuple(self.play.due())
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the numbers of candidates, or the possible proposals; None: any text."""
         if not self._proposes(seat):
             return super().legal(seat)
-        chooser = self.within(seat)
+        chooser = self.inner_seat(seat)
         proposed = self.proposals.get(chooser, ()) if self.rules.proposer.diverse else ()
         legal = self.play.legal(chooser)
         return (
@@ -296,55 +299,57 @@ class ProposerSeatsPlay(ChoosePlay):
         if not self._proposes(seat):
             return super().read(seat, reply, exact)
         legal = self.legal(seat)
-        return read_reply(self.play, self.within(seat), legal, reply, exact or self.rules.brief)
+        return read_reply(self.play, self.inner_seat(seat), legal, reply, exact or self.rules.brief)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply drawn at random."""
         if not self._proposes(seat):
             return super().sample(seat, stream)
-        return random_reply(self.play, self.within(seat), self.legal(seat), stream)
+        return random_reply(self.play, self.inner_seat(seat), self.legal(seat), stream)
 
     def observe(self, seat: int) -> Observation:
         """Return the current play's observation; a proposer gets that of its chooser."""
         if not self._proposes(seat):
             return super().observe(seat)
-        rules, proposals = self.rules, self.proposals.get(self.within(seat), ())
-        seen: Observation = self.play.observe(self.within(seat))
-        if self.within(seat) not in self._waiting():
-            seen = seen._replace(ask="", key=f"{self.keys[seat]}{seen.key}")
-            return with_news(seen, self.news.get(seat, ""), rules.brief)
-        key = f"{self.keys[seat]}{seen.key} {PROPOSE} {join_actions(proposals)}"
-        prompt = "" if proposals else seen.told
+        rules, proposals = self.rules, self.proposals.get(self.inner_seat(seat), ())
+        observation: Observation = self.play.observe(self.inner_seat(seat))
+        if self.inner_seat(seat) not in self._seats_without_candidates():
+            observation = observation._replace(ask="", key=f"{self.keys[seat]}{observation.key}")
+            return with_news(observation, self.news.get(seat, ""), rules.brief)
+        key = f"{self.keys[seat]}{observation.key} {PROPOSE} {join_actions(proposals)}"
+        prompt = "" if proposals else observation.prompt
         if rules.brief:
-            seen = seen._replace(told=join_texts([prompt, PROPOSE], True), ask="", key=key)
+            prompt = join_texts([prompt, PROPOSE], True)
+            observation = observation._replace(prompt=prompt, ask="", key=key)
         else:
-            ask = FIRST if not proposals else OTHER if rules.proposer.diverse else MORE
-            parts = [part for part in (seen.ask, ask) if part]
-            seen = seen._replace(told=prompt, ask=" ".join(parts), key=key)
-        seen = seen._replace(fresh=seen.fresh and not proposals)
-        return with_news(seen, self.news.get(seat, ""), rules.brief)
+            again = ASK_OTHER if rules.proposer.diverse else ASK_AGAIN
+            ask = again if proposals else ASK_FIRST
+            parts = [part for part in (observation.ask, ask) if part]
+            observation = observation._replace(prompt=prompt, ask=" ".join(parts), key=key)
+        observation = observation._replace(fresh=observation.fresh and not proposals)
+        return with_news(observation, self.news.get(seat, ""), rules.brief)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        if self._waiting():
+        if self._seats_without_candidates():
             for seat, action in replies.items():
                 self.news.pop(seat, None)
-                chooser = self.within(seat)
+                chooser = self.inner_seat(seat)
                 self.proposals = {**self.proposals, chooser: (*self.proposals[chooser], action)}
-            if not self._waiting():
-                self._show()
+            if not self._seats_without_candidates():
+                self._number_candidates()
             return
-        before, chose = self.proposals, tuple(self.candidates)
+        proposals, choosers = self.proposals, tuple(self.candidates)
         super().step(replies)
-        for seat in chose:
+        for seat in choosers:
             proposer, action = seat + self.rules.inner.num_seats, self.chosen[seat][1]
-            brief = self.rules.brief
-            self.news[proposer] = f"{TOOK} {action}" if brief else f"What was chosen: {action}."
+            start, end = (CHOSEN_WORD, "") if self.rules.brief else ("What was chosen:", ".")
+            self.news[proposer] = f"{start} {action}{end}"
             self.keys = tuple(
-                f"{key}{join_actions((*before[seat], action))}|" if place == proposer else key
+                f"{key}{join_actions((*proposals[seat], action))}|" if place == proposer else key
                 for place, key in enumerate(self.keys)
             )
 
-    def _show(self) -> None:
+    def _number_candidates(self) -> None:
         for seat, proposals in self.proposals.items():
             self.draws = {**self.draws, seat: tuple(dict.fromkeys(proposals))}
             legal, stream = self.play.legal(seat), self._choice_stream(seat)
@@ -353,32 +358,32 @@ class ProposerSeatsPlay(ChoosePlay):
 
     def ending(self, seat: int) -> str:
         """Return the final news of a seat or of a proposer's chooser."""
-        return ending_of(self.play, self.within(seat))
+        return ending_of(self.play, self.inner_seat(seat))
 
     def shown(self, seat: int) -> str:
         """Return what the rules show a seat or a proposer's chooser at the end."""
-        return shown_of(self.play, self.within(seat), brief=False)
+        return shown_of(self.play, self.inner_seat(seat), brief=False)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        CombinedPlay.paint(self, canvas, None if seat is None else self.within(seat))
+        CombinedPlay.paint(self, canvas, None if seat is None else self.inner_seat(seat))
         for head, lines in self._lines(seat):
             heading(canvas, head)
             printed_lines(canvas, lines)
 
     def described(self, seat: int | None) -> str:
-        chooser = None if seat is None else self.within(seat)
+        chooser = None if seat is None else self.inner_seat(seat)
         parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
         return " ".join([CombinedPlay.described(self, chooser), *parts])
 
     def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
-        """Return the candidates that a seat sees; for a proposer, its proposals."""
-        waiting = self._waiting()
-        proposed = [
+        """Return the candidates that a seat sees, and a proposer's own proposals."""
+        choosers = self._seats_without_candidates()
+        proposal_lines = [
             (f"Proposed for {self.rules.roles[chooser]}", list(self.proposals[chooser]))
-            for chooser in waiting
+            for chooser in choosers
             if self.proposals[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
         ]
-        return [*super()._lines(seat), *proposed]
+        return [*super()._lines(seat), *proposal_lines]
 
 
 Count = Annotated[int, Field(ge=1, le=26)]
@@ -397,9 +402,9 @@ def choose(
 ) -> ChooseEnvironment:
     """An environment in which a frozen proposer names actions, and the seat chooses one by number.
 
-    What: at every decision up to ``count`` different legal actions are drawn for the seat and
-    shown with numbers in random order, and the seat replies with a number. The candidates are part
-    of the prompt, so that they are recorded and the update sees the same ones. Any policy can
+    What: at every decision the environment draws up to ``count`` different legal actions and shows
+    them with numbers in random order. The seat replies with a number. The prompt contains the
+    candidates, so the episode records them and the update sees the same ones. Any policy can
     choose: this is the chooser of SLA with the language model itself as its network.
     When to use: to learn which of a few proposed actions to take, with a fixed proposer; to measure
     the cost of a biased proposer.
@@ -408,13 +413,13 @@ def choose(
         P(a | h) = sum over lists c of candidates of  P(c | h) * P(number of a in c | h, c)
 
     Exact figures (``nash_conv``, ``exploitability``) are those of this policy in the base game,
-    where every action can be a best response, even one without proposals. ``diverse`` draws without
-    replacement, in proportion to the remaining weights; without it there are ``count`` draws, and
-    equal draws are one candidate.
+    where every action can be a best response, even one that is never proposed. ``diverse`` draws
+    without replacement, in proportion to the remaining weights. Without ``diverse`` there are
+    ``count`` draws with replacement, and equal draws are one candidate.
     Pitfalls: the equilibrium of the candidates is not that of the game: the equilibrium of rock,
     paper and scissors has exploitability 1/3 in ``rps_spock_lizard``. Without ``shuffle`` the
-    policy may learn places instead of actions. Where any text is legal, "weights" propose nothing,
-    and "seat" proposes texts, of which equal ones are one candidate. Players that know the game's
+    policy may learn places instead of actions. Where any text is legal, "weights" proposes nothing,
+    and "seat" proposes texts; equal texts are one candidate. Players that compute the game's
     actions (``cfr``, ``minimax``) do not reply with numbers.
     Reference: Xu et al., "Language agents with reinforcement learning for strategic play in the
     Werewolf game", 2024 (arXiv:2310.18940).
@@ -423,10 +428,10 @@ def choose(
 
     Args:
         environment: the other environment, {name: ..., options: {...}}. null (default):
-            rock_paper_scissors, to look at.
+            rock_paper_scissors, as an example.
         proposer: "weights" (default): the environment draws the candidates. "seat": each seat has
             a proposer, the role ROLE_proposer of its team, which acts ``count`` times before the
-            seat. A frozen policy or any player can have this role; there are no exact figures.
+            seat. A frozen policy or any player can have this role. "seat" has no exact figures.
         count: candidates of a decision, 1 to 26; fewer if there are fewer proposals.
         proposals: weights of the actions that the proposer knows, {rock: 0.6, paper: 0.4}; other
             actions are never proposed if one of these is legal. null (default): equal weights of
@@ -465,7 +470,7 @@ def choose(
 def _check_words(proposals: dict[str, float], inner: Environment) -> None:
     if not inner.brief or not isinstance(inner, HasVocabulary):
         return
-    known = set(inner.vocabulary())
+    vocabulary = set(inner.vocabulary())
     for action in proposals:
-        for word in unknown_words(action, known):
-            raise UnknownNameError(f"word of choose.proposals for {inner.name}", word, known)
+        for word in unknown_words(action, vocabulary):
+            raise UnknownNameError(f"word of choose.proposals for {inner.name}", word, vocabulary)

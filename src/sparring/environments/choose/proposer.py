@@ -48,7 +48,7 @@ class Proposer:
         """
         weights, actions = self.weights_of(legal), list[str]()
         for number in range(self._num_draws(weights)):
-            actions.append(_one(weights, stream.uniform(number)))
+            actions.append(_pick_action(weights, stream.uniform(number)))
             if self.diverse:
                 del weights[actions[-1]]
         return tuple(dict.fromkeys(actions))
@@ -127,7 +127,7 @@ def join_actions(actions: Sequence[str]) -> str:
     return "/".join(plain)
 
 
-def _one(weights: Mapping[str, float], uniform: float) -> str:
+def _pick_action(weights: Mapping[str, float], uniform: float) -> str:
     """Return the action for a uniform number, in proportion to the weights."""
     remainder = uniform * sum(weights.values())
     for action, weight in weights.items():

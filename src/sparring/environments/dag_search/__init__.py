@@ -133,65 +133,66 @@ class WaveSchedule:
         """The set of all sub-tasks."""
         return (1 << len(self.steps)) - 1
 
-    def ready(self, done: int) -> list[int]:
+    def ready(self, finished: int) -> list[int]:
         """Return the sub-tasks that are ready, in the order in which workers get them."""
         return [
             task
             for task, needs in enumerate(self.needs)
-            if not done >> task & 1 and all(done >> other & 1 for other in needs)
+            if not finished >> task & 1 and all(finished >> other & 1 for other in needs)
         ]
 
     def lead(self, width: int) -> int:
         """Return the lead's steps for a wave of ``width`` workers."""
         return 1 + self.handout * width
 
-    def after(self, done: int, steps: int, width: int) -> WaveOutcome:
+    def after(self, finished: int, steps: int, width: int) -> WaveOutcome:
         """Return the state after a wave; with no steps left the episode is over."""
         steps = max(steps - self.lead(width), 0)
-        tasks = self.ready(done)[:width]
-        finished = [task for task in tasks if self.steps[task] <= steps]
+        tasks = self.ready(finished)[:width]
+        completed = [task for task in tasks if self.steps[task] <= steps]
         slowest = max((self.steps[task] for task in tasks), default=0)
-        return WaveOutcome(done | sum(1 << task for task in finished), max(steps - slowest, 0))
+        return WaveOutcome(finished | sum(1 << task for task in completed), max(steps - slowest, 0))
 
-    def best(self, done: int = 0) -> BestSchedule:
+    def best(self, finished: int = 0) -> BestSchedule:
         """Return the fewest critical steps in which the rest can be finished."""
-        return _best(self, done)
+        return _best(self, finished)
 
     def serial(self) -> int:
         """Return the critical steps to finish all with one worker at a time."""
         return len(self.steps) * self.lead(1) + sum(self.steps)
 
-    def value(self, done: int, steps: int) -> float:
+    def value(self, finished: int, steps: int) -> float:
         """Return the largest share of all sub-tasks that can be finished in the steps left."""
-        return _most(self, done, steps) / len(self.steps)
+        return _most_finished(self, finished, steps) / len(self.steps)
 
-    def values(self, done: int, steps: int, widths: Sequence[int]) -> list[float]:
+    def values(self, finished: int, steps: int, widths: Sequence[int]) -> list[float]:
         """Return the share finished by a wave of each width and the best waves after it."""
-        return [self.value(*self.after(done, steps, width)) for width in widths]
+        return [self.value(*self.after(finished, steps, width)) for width in widths]
 
 
 @lru_cache(maxsize=100_000)
-def _best(schedule: WaveSchedule, done: int) -> BestSchedule:
-    ready = schedule.ready(done)
-    schedules = [BestSchedule(0, 0)] if done == schedule.all else []
+def _best(schedule: WaveSchedule, finished: int) -> BestSchedule:
+    ready = schedule.ready(finished)
+    schedules = [BestSchedule(0, 0)] if finished == schedule.all else []
     for width in range(1, min(schedule.workers, len(ready)) + 1):
         tasks = ready[:width]
-        rest = _best(schedule, done | sum(1 << task for task in tasks))
+        remaining = _best(schedule, finished | sum(1 << task for task in tasks))
         slowest = max(schedule.steps[task] for task in tasks)
-        steps = schedule.lead(width) + slowest + rest.steps
-        schedules.append(BestSchedule(steps, max(width, rest.width)))
+        steps = schedule.lead(width) + slowest + remaining.steps
+        schedules.append(BestSchedule(steps, max(width, remaining.width)))
     return min(schedules)
 
 
 @lru_cache(maxsize=100_000)
-def _most(schedule: WaveSchedule, done: int, steps: int) -> int:
-    best = schedule.best(done)
+def _most_finished(schedule: WaveSchedule, finished: int, steps: int) -> int:
+    best = schedule.best(finished)
     if best.steps <= steps:
         return len(schedule.steps)
     if not steps:
-        return done.bit_count()
-    widths = range(1, min(schedule.workers, len(schedule.ready(done))) + 1)
-    return max(_most(schedule, *schedule.after(done, steps, width)) for width in widths)
+        return finished.bit_count()
+    widths = range(1, min(schedule.workers, len(schedule.ready(finished))) + 1)
+    outcomes = (schedule.after(finished, steps, width) for width in widths)
+    return max(_most_finished(schedule, *outcome) for outcome in outcomes)
 
 
 WORDS = (
@@ -267,7 +268,7 @@ def worker_observation(play: Dag, seat: int, call: DagCall) -> Observation:
     text = f"{text} left {call.turns}" if brief else f"{text} Turns left: {call.turns}."
     ask = "" if brief else f"Reply open NAME, note RESULT ({', '.join(RESULTS)}), or done."
     key = f"{role} {call.task} | {' | '.join((*call.log, text))}"
-    return Observation(told=text, ask=ask, key=key, view=text, fresh=fresh)
+    return Observation(prompt=text, ask=ask, key=key, view=text, fresh=fresh)
 
 
 LEAD = 0
@@ -466,11 +467,11 @@ class Dag(PaintedPlay):
 
     def worth(self, seats: Collection[int]) -> float:
         """Return the share of sub-tasks that these workers finished, with all their needs."""
-        done: set[int] = set()
+        finished: set[int] = set()
         for task, needs in enumerate(self.start.needs):  # a sub-task needs only earlier ones
-            if self.done_by.get(task) in seats and done.issuperset(needs):
-                done.add(task)
-        return len(done) / self.rules.tasks
+            if self.done_by.get(task) in seats and finished.issuperset(needs):
+                finished.add(task)
+        return len(finished) / self.rules.tasks
 
     def own_share(self, seat: int) -> float:
         """Return the sub-tasks that a worker finished, divided by its calls."""
@@ -496,10 +497,10 @@ class Dag(PaintedPlay):
         if seat == LEAD:
             text, key = self.history[-1], f"lead | {' | '.join(self.history)}"
             ask = "" if self.rules.brief else "Reply call N, with a number of workers."
-            return Observation(told=text, ask=ask, key=key, view=text)
+            return Observation(prompt=text, ask=ask, key=key, view=text)
         if seat in self.calls:
             return worker_observation(self, seat, self.calls[seat])
-        return Observation(told="", key=f"{self.rules.roles[seat]} idle")
+        return Observation(prompt="", key=f"{self.rules.roles[seat]} idle")
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat, reply in replies.items():
@@ -532,12 +533,12 @@ class Dag(PaintedPlay):
         self.done_by, self.calls = dict(self.done_by), dict(self.calls)
         self.steps = dict(self.steps)
         for seat, reply in sorted(replies.items()):
-            call, (word, *rest) = self.calls[seat], reply.split()
-            log = (*call.log, self.observe(seat).told, reply)
+            call, (word, *arguments) = self.calls[seat], reply.split()
+            log = (*call.log, self.observe(seat).prompt, reply)
             call = replace(call, turns=call.turns - 1, log=log)
             self.steps[seat] += 1
             self.calls[seat] = call
-            if word == NOTE and rest[0] == self.start.results[call.task]:
+            if word == NOTE and arguments[0] == self.start.results[call.task]:
                 self.done_by[call.task] = seat
             if word in (NOTE, DONE) or not call.turns:
                 self.ends = {**self.ends, seat: "answered" if word in (NOTE, DONE) else "turns"}
@@ -564,11 +565,12 @@ class Dag(PaintedPlay):
         seats(canvas, self.rules.roles, due if seat is None else tuple({seat} & set(due)))
         if seat is None or self.rules.leads(seat):
             hidden = seat is not None
-            done, steps_left = self.lead_view if hidden else (self.finished, self.steps_left)
-            ready = self.schedule.ready(done)
+            finished, steps_left = self.lead_view if hidden else (self.finished, self.steps_left)
+            ready = self.schedule.ready(finished)
             rows = [("sub-task", "turns", "needs", "state", *(() if hidden else ("result",)))]
             for task, needs in enumerate(start.needs):
-                state = "finished" if done >> task & 1 else "ready" if task in ready else "waits"
+                state = "ready" if task in ready else "waits"
+                state = "finished" if finished >> task & 1 else state
                 wants = " ".join(str(other + 1) for other in needs) or "-"
                 row = (str(task + 1), str(start.steps[task]), wants, state)
                 rows.append((*row, *(() if hidden else (start.results[task],))))

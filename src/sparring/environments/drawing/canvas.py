@@ -128,9 +128,10 @@ class Canvas:
 
     def printed(self, x: float, y: float, words: str, *, size: float = 14) -> None:
         """Write one line in a monospaced font with its blanks, as in a printed board."""
-        most = int((WIDTH - x - EDGE) / (0.61 * size))
+        num_letters = int((WIDTH - x - EDGE) / (0.61 * size))
         escaped = as_printed(words)
-        escaped = html.escape(escaped if len(escaped) <= most else f"{escaped[: most - 1]}…")
+        shortened = f"{escaped[: num_letters - 1]}…"
+        escaped = html.escape(escaped if len(escaped) <= num_letters else shortened)
         self._parts.append(
             f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" '
             f'font-family="ui-monospace, Menlo, Consolas, Liberation Mono, monospace" '

@@ -33,11 +33,11 @@ class TimelineMessage(NamedTuple):
 def heading(canvas: Canvas, words: str, more: str = "") -> None:
     """Write a short bold line, and a word at the right."""
     top = canvas.room(16)
-    taken = width_of(cut(words, 15, INSIDE), 15) if more else 0.0
+    width = width_of(cut(words, 15, INSIDE), 15) if more else 0.0
     canvas.text(EDGE, top + 13, words, bold=True)
     if more:
         canvas.text(
-            WIDTH - EDGE, top + 13, more, colour="dim", anchor="end", width=INSIDE - taken - 8
+            WIDTH - EDGE, top + 13, more, colour="dim", anchor="end", width=INSIDE - width - 8
         )
 
 
@@ -218,10 +218,10 @@ def timeline(
         top = canvas.room(height)
         canvas.box(EDGE, top, INSIDE, height, fill="panel", corner=4)
         canvas.box(EDGE, top, 5, height, fill=message.colour, corner=2)
-        who = cut(message.who, 13, INSIDE * 0.6)
-        canvas.text(EDGE + 13, top + 15, who, size=13, bold=True, colour="dim")
+        name = cut(message.who, 13, INSIDE * 0.6)
+        canvas.text(EDGE + 13, top + 15, name, size=13, bold=True, colour="dim")
         if message.note:
-            room = INSIDE - 34 - width_of(who, 13)
+            room = INSIDE - 34 - width_of(name, 13)
             canvas.text(WIDTH - EDGE - 8, top + 15, message.note, size=13, anchor="end", width=room)
         for number, line in enumerate(text_lines):
             canvas.text(EDGE + 13, top + 33 + 19 * number, line, width=INSIDE)
@@ -284,10 +284,10 @@ def describe_play(
         text: str = play.described(seat)
         return text
     due = tuple(play.due())
-    waiting = [number for number in due if seat in (None, number)]
-    if waiting:
-        (line,) = wrap_text(play.observe(waiting[0]).text, 1, 80, 1)
-        return f"{_standing(roles, due)} {roles[waiting[0]]} is told: {line}"
+    due_seats = [number for number in due if seat in (None, number)]
+    if due_seats:
+        (line,) = wrap_text(play.observe(due_seats[0]).text, 1, 80, 1)
+        return f"{_standing(roles, due)} {roles[due_seats[0]]} is told: {line}"
     turns = [turn for turn in past if seat in (None, turn.seat)]
     last = ""
     if turns:

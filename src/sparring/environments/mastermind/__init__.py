@@ -257,15 +257,16 @@ class Mastermind(BankGame):
         )
 
     def paint_table(self, canvas: Canvas, table: MastermindTable, seat: int | None) -> None:
-        code = _pegs(table, table.hidden) if _known(table, seat) else [("?", "none")] * table.pegs
+        hidden = [("?", "none")] * table.pegs
+        code = _pegs(table, table.hidden) if _is_visible(table, seat) else hidden
         discs(canvas, "code", code)
         for number in range(table.guesses):
             if number < len(table.moves):
                 exact, misplaced = table.answers[number]
-                row, after = _pegs(table, table.moves[number]), f"{exact} + {misplaced}"
+                row, score_text = _pegs(table, table.moves[number]), f"{exact} + {misplaced}"
             else:
-                row, after = [("", "none")] * table.pegs, ""
-            discs(canvas, f"guess {number + 1}", row, after=after)
+                row, score_text = [("", "none")] * table.pegs, ""
+            discs(canvas, f"guess {number + 1}", row, after=score_text)
         paragraph(canvas, "After each guess: exact + misplaced.", colour="dim", size=14)
 
     def describe_table(self, table: MastermindTable, seat: int | None) -> str:
@@ -273,12 +274,12 @@ class Mastermind(BankGame):
             f"{table.name_of(0, move)}: {exact} exact, {misplaced} misplaced"
             for move, (exact, misplaced) in zip(table.moves, table.answers, strict=True)
         ]
-        code = f" The code is {table.name_of(0, table.hidden)}." if _known(table, seat) else ""
+        code = f" The code is {table.name_of(0, table.hidden)}." if _is_visible(table, seat) else ""
         text = f"Guesses: {'; '.join(guesses)}." if guesses else "No guess yet."
         return f"{text} {table.guesses_left} guesses are left.{code}"
 
 
-def _known(table: MastermindTable, seat: int | None) -> bool:
+def _is_visible(table: MastermindTable, seat: int | None) -> bool:
     return seat is None or table.cracked or not table.guesses_left
 
 

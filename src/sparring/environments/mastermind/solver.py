@@ -120,8 +120,8 @@ class Breaker:
     def hopes(self, counts: Array, guesses: int, table: Array | None = None) -> Array:
         """Return an upper bound on each guess's value, or a lower one with ``table`` = ``low``."""
         cracked = counts[:, self.crack]
-        after = (self.high if table is None else table)[guesses - 1]
-        total: Array = after[counts].sum(1) - after[cracked] + cracked * self.pays(guesses)
+        chances = (self.high if table is None else table)[guesses - 1]
+        total: Array = chances[counts].sum(1) - chances[cracked] + cracked * self.pays(guesses)
         return total
 
     def guessing(self, codes: Array, guess: int, guesses: int, budget: int) -> Priced | None:

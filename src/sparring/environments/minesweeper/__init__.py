@@ -114,13 +114,13 @@ class Minefield(MinesweeperOptions, Table):
 
     def legal(self) -> list[int]:
         """Return reveals of closed cells and, after the first while mines lack flags, flags."""
-        closed = [
+        cells = [
             cell
             for cell in range(self.cells)
             if cell not in self.opened and cell not in self.flagged
         ]
         may_flag = self.flags and self.opened and len(self.flagged) < self.mines
-        return closed + [self.cells + cell for cell in closed] if may_flag else closed
+        return cells + [self.cells + cell for cell in cells] if may_flag else cells
 
     def draws(self) -> range:
         return range(self.layouts)
@@ -154,13 +154,13 @@ class Minefield(MinesweeperOptions, Table):
     def _cascade(self, start: int, mined: frozenset[int]) -> tuple[int, ...]:
         """Return the cells that a reveal opens; a count of 0 opens all cells around it."""
         around, opened, place = neighbours(self.rows, self.columns), [start], 0
-        seen = {start, *self.opened}
+        reached = {start, *self.opened}
         while place < len(opened):
             near = around[opened[place]]
             place += 1
             if mined.isdisjoint(near):
-                new = [cell for cell in near if cell not in seen]
-                seen.update(new)
+                new = [cell for cell in near if cell not in reached]
+                reached.update(new)
                 opened += new
         return tuple(opened)
 
@@ -273,7 +273,7 @@ class Minesweeper(BankGame):
         flags: whether "f2c3" may flag a closed cell, after the first reveal, at most ``mines``
             times. A flag stays, and flagging a cell without a mine loses the game; a win never
             needs a flag.
-        pay: 1 for a cleared field; a lost one pays 0, or with "share" the share of the safe cells
+        pay: 1 for a cleared field; a lost field pays 0, or with "share" the share of the safe cells
             that are open.
         centre: whether the cell in the middle is open before the first turn, at no cost.
         style: wording, "brief" for tiny models, "full" for language models.
@@ -418,8 +418,8 @@ def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> BoardCel
 
 
 def _news(table: Minefield) -> str:
-    closed = table.cells - len(table.opened)
-    remaining = f"{closed} cells are closed, {table.mines} of them with a mine."
+    num_closed = table.cells - len(table.opened)
+    remaining = f"{num_closed} cells are closed, {table.mines} of them with a mine."
     if not table.moves:
         return remaining
     word = word_of(table.rows, table.columns, table.moves[-1])

@@ -42,14 +42,14 @@ def mine_counts(
     for number, (touched, _) in enumerate(constraints):
         for cell in touched:
             member[cell].append(number)
-    for cell, within in member.items():
-        alike.setdefault(tuple(within), []).append(cell)
+    for cell, groups_of_cell in member.items():
+        alike.setdefault(tuple(groups_of_cell), []).append(cell)
     loose = alike.pop((), [])
     possible = all(touched or not count for touched, count in constraints)
     parts = [_component(part, [count for _, count in constraints]) for part in _components(alike)]
-    every = prod(total for total, _ in parts) if possible else 0
-    layouts = _weigh(every, len(loose), mines)
-    counts = dict.fromkeys(loose, _weigh(every, len(loose) - 1, mines - 1) if loose else 0)
+    num_layouts = prod(total for total, _ in parts) if possible else 0
+    layouts = _weigh(num_layouts, len(loose), mines)
+    counts = dict.fromkeys(loose, _weigh(num_layouts, len(loose) - 1, mines - 1) if loose else 0)
     for number, (_, groups) in enumerate(parts):
         others = (
             prod(total for place, (total, _) in enumerate(parts) if place != number)
@@ -73,19 +73,19 @@ def _weigh(polynomial: int, loose: int, mines: int) -> int:
 
 
 def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int, ...], list[int]]]:
-    """Return groups of like cells by connected constraints, in order of their first cells."""
+    """Return groups of equivalent cells by connected constraints, in order of first cells."""
     parts: list[tuple[set[int], list[tuple[int, ...]]]] = []
-    for within in alike:
-        near, groups, apart = set(within), [within], []
+    for row in alike:
+        near, groups, components = set(row), [row], []
         for part in parts:
             if near.isdisjoint(part[0]):
-                apart.append(part)
+                components.append(part)
             else:
                 near |= part[0]
                 groups += part[1]
-        parts = [*apart, (near, groups)]
+        parts = [*components, (near, groups)]
     return [
-        {within: alike[within] for within in sorted(groups, key=lambda group: alike[group][0])}
+        {row: alike[row] for row in sorted(groups, key=lambda group: alike[group][0])}
         for _, groups in parts
     ]
 
@@ -99,30 +99,30 @@ def _component(
     polynomial of the ways to reach it; a backward pass computes the ways from it to the end.
     """
     order = list(groups)
-    used = sorted({number for within in order for number in within})
-    place = {number: at for at, number in enumerate(used)}
-    steps = [([place[number] for number in within], len(groups[within])) for within in order]
-    room = [sum(size for within, size in steps if at in within) for at in range(len(used))]
+    used = sorted({number for row in order for number in row})
+    place = {number: i for i, number in enumerate(used)}
+    steps = [([place[number] for number in row], len(groups[row])) for row in order]
+    room = [sum(size for row, size in steps if i in row) for i in range(len(used))]
     ahead: list[dict[tuple[int, ...], int]] = [{tuple(counts[number] for number in used): 1}]
     moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]] = []
-    for within, size in steps:
-        for at in within:
-            room[at] -= size
+    for row, size in steps:
+        for i in row:
+            room[i] -= size
         reached: dict[tuple[int, ...], int] = {}
-        taken = []
+        choices = []
         for lacks, ways in ahead[-1].items():
             for mines in range(
-                max(0, *(lacks[at] - room[at] for at in within)),
-                min(size, *(lacks[at] for at in within)) + 1,
+                max(0, *(lacks[i] - room[i] for i in row)),
+                min(size, *(lacks[i] for i in row)) + 1,
             ):
                 remaining = list(lacks)
-                for at in within:
-                    remaining[at] -= mines
-                after = tuple(remaining)
-                reached[after] = reached.get(after, 0) + (ways * comb(size, mines) << BITS * mines)
-                taken.append((lacks, mines, after))
+                for i in row:
+                    remaining[i] -= mines
+                state = tuple(remaining)
+                reached[state] = reached.get(state, 0) + (ways * comb(size, mines) << BITS * mines)
+                choices.append((lacks, mines, state))
         ahead.append(reached)
-        moves.append(taken)
+        moves.append(choices)
     return sum(ahead[-1].values()), _expected(order, [size for _, size in steps], ahead, moves)
 
 
@@ -135,13 +135,13 @@ def _expected(
     """Return the polynomial of each group's mines, summed over layouts, by a backward pass."""
     back, sums = dict.fromkeys(ahead[-1], 1), {}
     for number in range(len(order) - 1, -1, -1):
-        before: dict[tuple[int, ...], int] = {}
+        values: dict[tuple[int, ...], int] = {}
         total = 0
-        for lacks, mines, after in moves[number]:
-            ways = back.get(after, 0) * comb(sizes[number], mines) << BITS * mines
-            before[lacks] = before.get(lacks, 0) + ways
+        for lacks, mines, state in moves[number]:
+            ways = back.get(state, 0) * comb(sizes[number], mines) << BITS * mines
+            values[lacks] = values.get(lacks, 0) + ways
             total += mines * ahead[number][lacks] * ways
-        back, sums[order[number]] = before, total
+        back, sums[order[number]] = values, total
     return sums
 
 
@@ -163,27 +163,27 @@ def layouts_of(
         mines: number of mines in all closed cells.
     """
     groups = [*constraints, (tuple(cells), mines)]
-    within = {
+    constraints_of_cell = {
         cell: [number for number, (group, _) in enumerate(groups) if cell in group]
         for cell in cells
     }
-    order = sorted(cells, key=lambda cell: (-len(within[cell]), cell))
+    order = sorted(cells, key=lambda cell: (-len(constraints_of_cell[cell]), cell))
     room, lacks = [len(group) for group, _ in groups], [count for _, count in groups]
 
-    def place(at: int, mined: int) -> Iterator[int]:
+    def place(index: int, mined: int) -> Iterator[int]:
         if any(not 0 <= lack <= free for lack, free in zip(lacks, room, strict=True)):
             return
-        if at == len(order):
+        if index == len(order):
             yield mined
             return
-        cell = order[at]
-        for number in within[cell]:
+        cell = order[index]
+        for number in constraints_of_cell[cell]:
             room[number] -= 1
-        yield from place(at + 1, mined)
-        for number in within[cell]:
+        yield from place(index + 1, mined)
+        for number in constraints_of_cell[cell]:
             lacks[number] -= 1
-        yield from place(at + 1, mined | 1 << cell)
-        for number in within[cell]:
+        yield from place(index + 1, mined | 1 << cell)
+        for number in constraints_of_cell[cell]:
             room[number] += 1
             lacks[number] += 1
 
@@ -231,18 +231,18 @@ class Sweeper:
             LongMinesweeperSearchError: the search needs more beliefs than its limit.
         """
         parts: dict[tuple[int, int], list[int]] = {}
-        lost = 0
+        num_lost = 0
         for number in alive:
             if self.mined[number] >> cell & 1:
-                lost += 1
+                num_lost += 1
                 continue
-            after = opened | self._opening(number, cell)
+            reopened = opened | self._opening(number, cell)
             parts.setdefault(
-                (after, self._counts_as_bits[number] & self._spread_of(after & ~opened)), []
+                (reopened, self._counts_as_bits[number] & self._spread_of(reopened & ~opened)), []
             ).append(number)
-        total = lost * opened.bit_count() if self.share else 0
-        for (after, _), numbers in parts.items():
-            total += self._value(tuple(numbers), after)
+        total = num_lost * opened.bit_count() if self.share else 0
+        for (reopened, _), numbers in parts.items():
+            total += self._value(tuple(numbers), reopened)
         return total
 
     def _value(self, alive: tuple[int, ...], opened: int) -> int:
@@ -258,19 +258,19 @@ class Sweeper:
         return total
 
     def _best(self, alive: tuple[int, ...], opened: int) -> int:
-        """Return the value of a safe reveal if any, else of the best by branch and bound."""
-        never, closed = self.every, self.every & ~opened
+        """Return the value of a safe reveal, or without one the best value by branch and bound."""
+        never, cells = self.every, self.every & ~opened
         any_mine = 0
         for number in alive:
             any_mine |= self.mined[number]
             never &= self.mined[number]
-        if sure := closed & ~any_mine:
+        if sure := cells & ~any_mine:
             return self.revealing(alive, opened, (sure & -sure).bit_length() - 1)
         ranked, pay = [], opened.bit_count() if self.share else 0
         for cell in range(len(self.around)):
-            if (closed & ~never) >> cell & 1:
-                lost = sum(self.mined[number] >> cell & 1 for number in alive)
-                ranked.append((-((len(alive) - lost) * self.win + lost * pay), cell))
+            if (cells & ~never) >> cell & 1:
+                num_lost = sum(self.mined[number] >> cell & 1 for number in alive)
+                ranked.append((-((len(alive) - num_lost) * self.win + num_lost * pay), cell))
         best = 0
         for bound, cell in sorted(ranked):
             if -bound <= best:
@@ -281,13 +281,13 @@ class Sweeper:
     def _opening(self, number: int, cell: int) -> int:
         opened = self._opens.get((number, cell))
         if opened is None:
-            opened, waiting = 1 << cell, [cell]
-            while waiting:
-                place = waiting.pop()
+            opened, queue = 1 << cell, [cell]
+            while queue:
+                place = queue.pop()
                 if not self._counts[number][place]:
                     new = [other for other in self.around[place] if not opened >> other & 1]
                     opened |= sum(1 << other for other in new)
-                    waiting += new
+                    queue += new
             self._opens[number, cell] = opened
         return opened
 
@@ -325,28 +325,29 @@ def minesweeper(
 ) -> Judgement:
     """Exact probability that each action of minesweeper survives, over all consistent layouts.
 
-    What: the value of a reveal is the probability that the cell has no mine, of a flag that the
-    cell has one; the best actions are the safest. With ``worlds``, where few enough layouts are
-    left, the value of a reveal is that of best play after it, so information counts too.
+    What: the value of a reveal is the probability that the cell has no mine. The value of a flag is
+    the probability that the cell has a mine. The best actions are the safest. If at most ``worlds``
+    layouts are left, the value of a reveal is that of best play after it, with information counted.
     When to use: through oracle ``posterior``, on game ``minesweeper``. Oracle ``graded`` puts
     actions into tiers by the same probabilities: a sure reveal ("safe", 2), the least risky if none
     is sure ("guess", 1), a sure flag ("flag", 1), any other reveal ("risky", 0), any other flag
     ("wrong_flag", -1).
     Mathematics:
         P(mine in c | board) = n_c / n
-    with n the layouts that agree with all counts, flags and the number of mines, and n_c those with
-    a mine in c. Closed cells that the same counts touch are one group. Groups that counts connect
-    are a component. Each component gives a polynomial in its number of mines, and the remaining
-    k mines lie in the U untouched cells in C(U, k) ways. All are integers, so exact.
+    where n layouts agree with all counts, flags and the number of mines, and n_c of them have a
+    mine in c. Closed cells that touch the same counts form one group. Groups that counts connect
+    form a component. Each component gives a polynomial in its number of mines, and the remaining
+    k mines lie in the U untouched cells in C(U, k) ways. All numbers are integers, so exact.
         value = s + (1 - s) * l
         entropy = log n
-    with s the probability to survive and l what a loss pays now (0, or the share open). Best play:
+    where s is the probability to survive and l the payoff of a loss now (0, or the open share).
+    The value of best play is
         V(B) = max_c sum_a V(B_c=a)
     summed over the layouts in B and the results a of c in them, a mine or the counts that open. The
     search reveals a cell that is safe in all of B at once, because a win needs it anyway.
-    Pitfalls: the safest reveal is not always best play: a riskier cell can tell more. The value is
-    then an upper bound, as if nothing were lost later. ``bound`` is its distance from the loss, and
-    0 where the board is fully known. A flag of a sure mine is as good as a safe reveal. Before the
+    Pitfalls: the safest reveal is not always best play: a riskier cell can give more information.
+    The value is an upper bound, which ignores later losses. ``bound`` is the value's distance from
+    the loss, 0 if the board is fully known. A flag of a sure mine equals a safe reveal. Before the
     first reveal every cell is best; ``worlds`` separates them (3x4, 2 mines: 55 layouts). Games
     with flags have no values of best play. With "bank" time grows with the number of layouts.
     Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv
@@ -370,15 +371,15 @@ def minesweeper(
         best_values = _best_play(table, prior, list(risk), beliefs)
         if best_values is not None:
             return Judgement(values=best_values, entropy=log(layouts))
-    lost = len(table.opened) / (table.cells - table.mines) if table.pay == "share" else 0.0
+    value_of_loss = len(table.opened) / (table.cells - table.mines) if table.pay == "share" else 0.0
     values = []
     for index in state.legal_indices():
         mined = risk[index % table.cells]
         safe = mined if index >= table.cells else 1.0 - mined
-        values.append(safe + (1.0 - safe) * lost)
-    known = bool(table.opened) and all(chance in (0.0, 1.0) for chance in risk.values())
+        values.append(safe + (1.0 - safe) * value_of_loss)
+    is_forced = bool(table.opened) and all(chance in (0.0, 1.0) for chance in risk.values())
     return Judgement(
-        values=values, bound=0.0 if known else max(values) - lost, entropy=log(layouts)
+        values=values, bound=0.0 if is_forced else max(values) - value_of_loss, entropy=log(layouts)
     )
 
 
@@ -386,28 +387,28 @@ def tiers(state: SearchablePlay) -> list[str]:
     """Return the tier of each legal action, by the exact probability of a mine."""
     table: Minefield = state.table
     risk, _ = mine_probabilities(table, "uniform")
-    least = min(risk.values())
-    reveal = "guess" if least > 0.0 else "safe"
+    smallest = min(risk.values())
+    reveal = "guess" if smallest > 0.0 else "safe"
     names = []
     for index in state.legal_indices():
         mined = risk[index % table.cells]
         if index >= table.cells:
             names.append("flag" if mined == 1.0 else "wrong_flag")
         else:
-            names.append(reveal if mined == least < 1.0 else "risky")
+            names.append(reveal if mined == smallest < 1.0 else "risky")
     return names
 
 
 def _best_play(
-    table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], beliefs: int
+    table: Minefield, prior: Literal["uniform", "bank"], cells: list[int], beliefs: int
 ) -> list[float] | None:
     around = neighbours(table.rows, table.columns)
     opened = sum(1 << cell for cell in table.opened)
     values: list[float] = []
-    for cell in closed:
+    for cell in cells:
         if not values or not opened:  # the first reveal decides where mines can lie
             sweeper = Sweeper(
-                _layouts(table, prior, closed, cell), around, table.pay == "share", beliefs
+                _layouts(table, prior, cells, cell), around, table.pay == "share", beliefs
             )
         try:
             total = sweeper.revealing(range(len(sweeper.mined)), opened, cell)
@@ -418,7 +419,7 @@ def _best_play(
 
 
 def _layouts(
-    table: Minefield, prior: Literal["uniform", "bank"], closed: list[int], cell: int
+    table: Minefield, prior: Literal["uniform", "bank"], cells: list[int], cell: int
 ) -> list[int]:
     """Return the layouts that agree with the board, or with the first reveal of ``cell``."""
     if prior == "bank":
@@ -427,8 +428,8 @@ def _layouts(
             if table.opened
             else list(_bank(table.cells, table.mines, table.layouts, table.bank, cell))
         )
-    within = closed if table.opened else [other for other in closed if other != cell]
-    return list(layouts_of(_constraints(table, closed), within, table.mines))
+    hidden = cells if table.opened else [other for other in cells if other != cell]
+    return list(layouts_of(_constraints(table, cells), hidden, table.mines))
 
 
 def mine_probabilities(
@@ -442,30 +443,30 @@ def mine_probabilities(
     Raises:
         OracleError: no layout agrees with the board.
     """
-    closed = [
+    cells = [
         cell
         for cell in range(table.cells)
         if cell not in table.opened and cell not in table.flagged
     ]
     if not table.opened:
-        return dict.fromkeys(closed, 0.0), table.layouts if prior == "bank" else comb(
+        return dict.fromkeys(cells, 0.0), table.layouts if prior == "bank" else comb(
             table.cells - 1, table.mines
         )
     counts, layouts = (
-        _from_bank(table, closed)
+        _from_bank(table, cells)
         if prior == "bank"
-        else mine_counts(_constraints(table, closed), closed, table.mines - len(table.flagged))
+        else mine_counts(_constraints(table, cells), cells, table.mines - len(table.flagged))
     )
     if not layouts:
         raise OracleError(
             f"Oracle 'posterior': no layout agrees with the board {table.view(0)!r}; judge states "
             "that were played."
         )
-    return {cell: counts[cell] / layouts for cell in closed}, layouts
+    return {cell: counts[cell] / layouts for cell in cells}, layouts
 
 
-def _constraints(table: Minefield, closed: list[int]) -> list[Constraint]:
-    around, unknown = neighbours(table.rows, table.columns), set(closed)
+def _constraints(table: Minefield, cells: list[int]) -> list[Constraint]:
+    around, unknown = neighbours(table.rows, table.columns), set(cells)
     constraints = []
     for cell in sorted(table.opened):
         flagged = sum(other in table.flagged for other in around[cell])
@@ -475,14 +476,14 @@ def _constraints(table: Minefield, closed: list[int]) -> list[Constraint]:
     return constraints
 
 
-def _from_bank(table: Minefield, closed: list[int]) -> tuple[dict[int, int], int]:
+def _from_bank(table: Minefield, cells: list[int]) -> tuple[dict[int, int], int]:
     agree = _agreeing(table)
-    return {cell: sum(mined >> cell & 1 for mined in agree) for cell in closed}, len(agree)
+    return {cell: sum(mined >> cell & 1 for mined in agree) for cell in cells}, len(agree)
 
 
 def _agreeing(table: Minefield) -> list[int]:
     around = neighbours(table.rows, table.columns)
-    seen = [
+    numbers = [
         (sum(1 << other for other in around[cell]), table.number(cell)) for cell in table.opened
     ]
     opened, flagged = (sum(1 << cell for cell in cells) for cells in (table.opened, table.flagged))
@@ -491,7 +492,7 @@ def _agreeing(table: Minefield) -> list[int]:
         for mined in _bank(table.cells, table.mines, table.layouts, table.bank, table.moves[0])
         if not mined & opened
         and mined & flagged == flagged
-        and all((mined & near).bit_count() == number for near, number in seen)
+        and all((mined & near).bit_count() == number for near, number in numbers)
     ]
 
 

@@ -67,11 +67,11 @@ class BankGame(Game):
 
     def starts(self) -> frozenset[Hashable]:
         """Return all initial states of the bank, which takes up to milliseconds each."""
-        opening, every = self.opening.spiel.table, self.every_start()
+        opening, all_starts = self.opening.spiel.table, self.every_start()
         starts: set[Hashable] = set()
         for index in opening.draws():
             starts.add(opening.after(index).start)
-            if len(starts) == every:
+            if len(starts) == all_starts:
                 break  # a long bank repeats initial states
         return frozenset(starts)
 

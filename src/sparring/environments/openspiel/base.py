@@ -71,11 +71,11 @@ class Wording:
         return ""
 
     def picture(self, state: State, seat: int) -> str:
-        """Return the position for a person: that of full style, or one with coordinates."""
+        """Return the position for a person: the full-style position, or one with coordinates."""
         return self.position(state, seat)
 
     def on_table(self, state: State, seat: int) -> str:
-        """Return further text for people alone, such as the pot, or ""; models never read it."""
+        """Return more text for people only, such as the pot, or ""; models never read it."""
         return ""
 
     def revealed(self, state: State) -> str:
@@ -201,8 +201,8 @@ class GamePictures:
 
     def describe(self, state: State, seat: int | None) -> str:
         """Return a position in one or two sentences; seat None: nothing is hidden."""
-        known = "; ".join(line for line in self.known_lines(state, seat) if line.strip())
-        return f"{self.whose(state)} {known}".strip()
+        lines = "; ".join(line for line in self.known_lines(state, seat) if line.strip())
+        return f"{self.whose(state)} {lines}".strip()
 
     def paint_seats(
         self,
@@ -261,7 +261,7 @@ class EnumerableGame:
 
     @property
     def rules_key(self) -> str:
-        """Rules and options as text; games with one text have one tree."""
+        """Rules and options as text; games with equal text have equal trees."""
         return str(self.spiel)
 
     @property
@@ -392,10 +392,10 @@ class State(EnumerableState, PaintedPlay):
         """
         words = self.legal_actions()
         if action not in words:
-            listed = ", ".join(words) or "none, the game is over"
+            legal_text = ", ".join(words) or "none, the game is over"
             raise GameError(
                 f"{self.game.name}: action {action!r} is not legal at ply {self.plies}; legal "
-                f"actions: {listed}."
+                f"actions: {legal_text}."
             )
         return self._position.legal()[words.index(action)]
 
@@ -475,7 +475,7 @@ class State(EnumerableState, PaintedPlay):
         if observation is None:
             text, ask = self.game.tell_seat(self, seat, since)
             observation = observations[seat, since] = Observation(
-                told=text,
+                prompt=text,
                 ask=ask,
                 key=self.game.key(self, seat),
                 view=self.game.view(self, seat),

@@ -123,23 +123,23 @@ class FillInTable(Table):
 
     def judgement(
         self,
-        truth: Cells,
+        solution: Cells,
         deduced: Mapping[int, int] | None,
         lost: Literal["abstain", "solution"],
     ) -> Judgement | None:
         """Return the judgement on the legal moves of the position.
 
         Args:
-            truth: the only solution.
+            solution: the only solution.
             deduced: values by cell that count as best moves, if any are right. None: all right
                 moves are best.
-            lost: result where no move changes the payoff: None ("abstain"), or the right moves with
-                ``bound`` 1.
+            lost: the result if no move changes the payoff: None ("abstain"), or the right moves
+                with ``bound`` 1 ("solution").
         """
         moves = [divmod(index, self.values) for index in self.legal()]
-        right = [truth[cell] == value + 1 for cell, value in moves]
+        right = [solution[cell] == value + 1 for cell, value in moves]
         wrong = sum(
-            written not in (0, true) for written, true in zip(self.cells, truth, strict=True)
+            digit not in (0, solved) for digit, solved in zip(self.cells, solution, strict=True)
         )
         filled = len(self.moves)
         blanks = filled + self.cells.count(0)

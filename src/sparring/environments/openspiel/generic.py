@@ -142,11 +142,11 @@ class GenericGame(Game):
 
     def _spell(self, words: list[str]) -> list[str]:
         """Return the words, with words outside the vocabulary as single characters."""
-        known = self._words()
+        vocab = self._words()
         out: list[str] = []
         for word in words:
             out.extend(
-                [word] if word in known else [char if "!" <= char <= "~" else "?" for char in word]
+                [word] if word in vocab else [char if "!" <= char <= "~" else "?" for char in word]
             )
         return out
 
@@ -158,10 +158,10 @@ class GenericGame(Game):
             history: str = state.spiel.history_str()
             return history
         acted = [event for event in state.trail if event.player != CHANCE]
-        seen = [
+        public_actions = [
             f"{event.note[seat]}\n{event.action if event.player == seat else ''}" for event in acted
         ]
-        return "\n".join([*seen, str(state.spiel.observation_string(seat))])
+        return "\n".join([*public_actions, str(state.spiel.observation_string(seat))])
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
         """Return the observation of every seat before an action."""

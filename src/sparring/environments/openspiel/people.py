@@ -67,8 +67,8 @@ def _facts(game: GenericGame) -> str:
 
 def list_actions(actions: tuple[str, ...], most: int = SHOWN) -> str:
     """Return the first ``most`` legal actions as a line."""
-    more = len(actions) - most
-    return ", ".join(actions[:most]) + (f" and {more} more (? lists all)" if more > 0 else "")
+    hidden = len(actions) - most
+    return ", ".join(actions[:most]) + (f" and {hidden} more (? lists all)" if hidden > 0 else "")
 
 
 def wrap_lines(text: str, width: int = 88) -> str:

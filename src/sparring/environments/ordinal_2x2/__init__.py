@@ -90,8 +90,8 @@ class OrdinalTable(Table):
 
     def key(self, seat: int) -> str:
         """Return both seats' ranks as the seat sees them, and the choices that it knows."""
-        known = self.moves if len(self.moves) == 2 else self.moves[: 1 - seat]
-        choices = known if seat == 0 else known[::-1]
+        moves = self.moves if len(self.moves) == 2 else self.moves[: 1 - seat]
+        choices = moves if seat == 0 else moves[::-1]
         return f"{seat}: {' '.join([*self.ranks_of(seat), *map(self._word, choices)])}"
 
     @staticmethod
@@ -221,9 +221,9 @@ class Ordinal2x2(Game):
         try:
             select_games(which)
         except ValueError:
-            known = ", ".join(("all", *FAMILIES, *NAMED))
+            choices = ", ".join(("all", *FAMILIES, *NAMED))
             raise ConfigError(
-                f"ordinal_2x2: game={which!r} is none of {known}, nor numbers from 1 to "
+                f"ordinal_2x2: game={which!r} is none of {choices}, nor numbers from 1 to "
                 f"{len(all_games())}; write game=prisoners_dilemma."
             ) from None
         options = replace(options, game=which)
@@ -283,7 +283,7 @@ class Ordinal2x2(Game):
 
     def describe(self, state: State, seat: int | None) -> str:
         cells, viewer = state.table, seat or 0
-        known = [
+        sentences = [
             f"{self.roles[player]} chose {ACTIONS[choice]}"
             for player, choice in enumerate(cells.moves)
             if state.done or seat in (None, player)
@@ -296,7 +296,7 @@ class Ordinal2x2(Game):
         parts = (
             self.whose(state),
             f"Ranks of {self.roles[viewer]} and {self.roles[1 - viewer]}: {outcomes}.",
-            f"{', '.join(known)}." if known else "",
+            f"{', '.join(sentences)}." if sentences else "",
         )
         return " ".join(part for part in parts if part)
 

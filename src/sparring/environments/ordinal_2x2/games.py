@@ -148,7 +148,7 @@ def select_games(which: str) -> tuple[int, ...]:
         return tuple(number for number in numbers if family(all_games()[number - 1]) == which)
     if which in NAMED:
         return (number_of((NAMED[which],) * 2),)
-    listed = tuple(int(part) for part in which.split())
-    if not listed or not set(listed) <= set(numbers) or len(set(listed)) < len(listed):
+    chosen = tuple(int(part) for part in which.split())
+    if not chosen or not set(chosen) <= set(numbers) or len(set(chosen)) < len(chosen):
         raise ValueError(which)
-    return listed
+    return chosen

@@ -20,12 +20,12 @@ from sparring.environments.puzzle_duel.puzzles import (
     Puzzle,
     PuzzleLimits,
     Style,
+    puzzle_text,
     random_puzzle,
     random_solution,
     read_puzzle,
     read_solution,
     solves,
-    written,
 )
 
 WORDS = ("propose", "solve", "target", "proof", "solved", "failed", "(", ")", *SIGNS)
@@ -64,9 +64,9 @@ def prompt_for(
 ) -> tuple[str, str]:
     """Return (news, question) for a seat that is due."""
     last = ("solved" if solved[-1] else "failed") if solved else ""
-    listed = " ".join(map(str, allowed))
+    numbers = " ".join(map(str, allowed))
     if rules.style == "brief":
-        news = f"propose {listed}" if seat == 0 else f"solve {written(posed[-1], 'brief')}"
+        news = f"propose {numbers}" if seat == 0 else f"solve {puzzle_text(posed[-1], 'brief')}"
         return f"{last} {news}".strip(), ""
     lines = (
         [f"The last puzzle was {'solved' if last == 'solved' else 'not solved'}."]
@@ -75,9 +75,9 @@ def prompt_for(
     )
     number = f"Round {len(solved) + 1} of {rules.rounds}."
     if seat == 0:
-        lines.append(f"{number} The numbers of your puzzle may be, also repeatedly: {listed}.")
+        lines.append(f"{number} The numbers of your puzzle may be, also repeatedly: {numbers}.")
         return "\n".join(lines), f"Write your puzzle in this form: {PUZZLE_FORM}"
-    lines.append(f"{number} The puzzle: {written(posed[-1], 'full')}")
+    lines.append(f"{number} The puzzle: {puzzle_text(posed[-1], 'full')}")
     return "\n".join(lines), f"Write your solution in this form: {SOLUTION_FORM}"
 
 
@@ -143,7 +143,7 @@ class Duel(PaintedPlay):
             ended = _ended(self, number)
             if number < len(position.solved):
                 colours[len(rows), 2] = "green" if position.solved[number] else "orange"
-            rows.append((str(number + 1), written(puzzle, "full"), ended))
+            rows.append((str(number + 1), puzzle_text(puzzle, "full"), ended))
         table(canvas, rows, colours=colours, shares=(2, 1))
         if position.invalid:
             paragraph(canvas, "The last puzzle was not valid, which ends the self.")
@@ -155,7 +155,7 @@ class Duel(PaintedPlay):
             parts.append(f"Numbers allowed: {' '.join(map(str, position.allowed))}.")
         if position.posed:
             parts.append(
-                f"Puzzle {len(position.posed)}: {written(position.posed[-1], 'full')}, "
+                f"Puzzle {len(position.posed)}: {puzzle_text(position.posed[-1], 'full')}, "
                 f"{_ended(self, len(position.posed) - 1)}."
             )
         if position.invalid:
@@ -177,12 +177,14 @@ class Duel(PaintedPlay):
         position, rules = self.position, self.rules
         past = zip(position.posed, position.solved, strict=False)
         rounds = " ".join(
-            f"{written(puzzle, 'full')} {'solved' if right else 'failed'};"
+            f"{puzzle_text(puzzle, 'full')} {'solved' if right else 'failed'};"
             for puzzle, right in past
         )
         current = position.allowed if seat == PROPOSER else position.posed[-1:]
         news, ask = prompt_for(seat, position.allowed, position.posed, position.solved, rules)
-        return Observation(told=news, ask=ask, key=f"{seat} {current} {rounds}", view=str(current))
+        return Observation(
+            prompt=news, ask=ask, key=f"{seat} {current} {rounds}", view=str(current)
+        )
 
     def step(self, replies: Mapping[int, str]) -> None:
         """Check a puzzle or its solution.
@@ -211,7 +213,7 @@ class Duel(PaintedPlay):
             attempt = random_solution(self.position.posed[-1], stream)
             return f"<solution>{attempt}</solution>" if full else attempt
         puzzle, proof = random_puzzle(self.position.allowed, self.rules.limits, stream)
-        text = written(puzzle, self.rules.style)
+        text = puzzle_text(puzzle, self.rules.style)
         return f"<puzzle>{text}</puzzle><proof>{proof}</proof>" if full else f"{text} proof {proof}"
 
 
@@ -286,12 +288,12 @@ class PuzzleDuel(Bank):
     num_seats = 2
 
     def __post_init__(self) -> None:
-        least = self.numbers * self.largest
+        low = self.numbers * self.largest
         check_range("puzzle_duel: allowed", self.allowed, 2, self.largest)
-        if not least <= self.most <= 9999:
+        if not low <= self.most <= 9999:
             raise ConfigError(
-                f"puzzle_duel: most={self.most} must be at least numbers * largest = {least}, so "
-                f"that every sum is a target, and at most 9999; write most={least}."
+                f"puzzle_duel: most={self.most} must be at least numbers * largest = {low}, so "
+                f"that every sum is a target, and at most 9999; write most={low}."
             )
         self.limits = PuzzleLimits(numbers=self.numbers, most=self.most)
         self.brief = self.style == "brief"

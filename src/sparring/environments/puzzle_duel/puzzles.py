@@ -184,7 +184,7 @@ def _chain(numbers: tuple[int, ...], stream: Stream, signs: tuple[str, ...] | st
     return " ".join(f"{number} {sign}" for number, sign in pairs).strip()
 
 
-def written(puzzle: Puzzle, style: Style) -> str:
+def puzzle_text(puzzle: Puzzle, style: Style) -> str:
     """Return the text of a puzzle in a normal form."""
     numbers = " ".join(map(str, puzzle.numbers))
     return f"{numbers} {'->' if style == 'full' else 'target'} {puzzle.target}"

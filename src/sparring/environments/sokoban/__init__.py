@@ -326,9 +326,9 @@ class Sokoban(BankGame):
     Chance draws one of ``rooms`` rooms, all equally likely, at the start; nothing else is random
     and nothing is hidden. A search backwards from the solved positions gives every room a shortest
     solution of known length. A push is irreversible; a push against a wall or a second box is
-    impossible. A wrong push can make the room unsolvable; the game then goes on silently until the
-    moves run out. In brief style every turn states the whole position: "agent r1c1 box r2c2 goal
-    r3c3 wall r4c1 r4c2 moves 11". Words: rows * columns, moves and 14 more.
+    impossible. A wrong push can make the room unsolvable; the game then continues without
+    a notice until the moves run out. In brief style every turn states the whole position: "agent
+    r1c1 box r2c2 goal r3c3 wall r4c1 r4c2 moves 11". Words: rows * columns, moves and 14 more.
 
     Args:
         rows: 4 to 7, without the wall around the room.
@@ -340,7 +340,7 @@ class Sokoban(BankGame):
         moves: moves in one game, ``longest`` to 200.
         rooms: number of rooms in the bank, 1 to 100,000, built on first use.
         bank: seed of the bank: room number i depends only on ``rows`` to ``longest``, ``bank``
-            and i. Two banks can share rooms, the more the smaller they are.
+            and i. Two banks can share rooms, and share more if they are small.
         blocked: a move into a wall, or into a box that cannot move, is "illegal", or the agent
             "waits": the move is legal, changes nothing and costs a move.
         pay: "solved": 1 for a solved room, else 0; "share": the share of boxes on goals at the

@@ -103,15 +103,15 @@ def layers(floor: Floor, start: Keys) -> Iterator[Keys]:
     This is a breadth-first search along reversed moves: a step, or a step that pulls a box.
     """
     near = np.array(neighbours(floor), np.int64)
-    seen = layer = start
+    reached = layer = start
     while len(layer):
         yield layer
         previous = np.unique(
             np.concatenate([_predecessors(near, layer, direction) for direction in range(4)])
         )
-        place = np.searchsorted(seen, previous)
-        layer = previous[seen[np.minimum(place, len(seen) - 1)] != previous]
-        seen = np.sort(np.concatenate([seen, layer]), kind="stable")
+        place = np.searchsorted(reached, previous)
+        layer = previous[reached[np.minimum(place, len(reached) - 1)] != previous]
+        reached = np.sort(np.concatenate([reached, layer]), kind="stable")
 
 
 def _predecessors(near: Keys, keys: Keys, direction: int) -> Keys:
@@ -185,10 +185,10 @@ def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:
                 if behind < 0 or boxes >> behind & 1:
                     continue
                 ahead = near[agent][direction]
-                before = [boxes]
+                earlier = [boxes]
                 if ahead >= 0 and boxes >> ahead & 1:
-                    before.append(boxes ^ 1 << ahead ^ 1 << agent)
-                for mask in before:
+                    earlier.append(boxes ^ 1 << ahead ^ 1 << agent)
+                for mask in earlier:
                     key_before = mask << _SHIFT | behind
                     if key_before not in moves:
                         moves[key_before] = depth

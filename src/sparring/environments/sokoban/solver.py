@@ -141,8 +141,8 @@ def _table(state: SearchablePlay, solver: str) -> SokobanTable:
 
 
 def _shortest(lengths: list[int | None]) -> list[bool]:
-    least = min(length for length in lengths if length is not None)
-    return [length == least for length in lengths]
+    shortest = min(length for length in lengths if length is not None)
+    return [length == shortest for length in lengths]
 
 
 def _beyond(table: SokobanTable, lengths: list[int | None]) -> Judgement | None:

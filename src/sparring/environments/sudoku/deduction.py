@@ -109,7 +109,7 @@ def _search(
                 break
     if not best:
         return
-    cell, rest = empty[place], empty[:place] + empty[place + 1 :]
+    cell, remaining = empty[place], empty[:place] + empty[place + 1 :]
     row, column, box = layout.units_of[cell]
     for bit in layout.bits if order is None else order(best):
         if best & bit:
@@ -119,7 +119,7 @@ def _search(
                 missing[column] ^ bit,
                 missing[box] ^ bit,
             )
-            _search(layout, cells, missing, rest, limit, order, boards)
+            _search(layout, cells, missing, remaining, limit, order, boards)
             missing[row], missing[column], missing[box] = (
                 missing[row] ^ bit,
                 missing[column] ^ bit,

@@ -65,23 +65,23 @@ def sudoku(
             judgements, a hundred times slower; needs pip install 'sparring[oracles]'.
     """
     table: SudokuTable = state.table
-    truth, size = solution(table.size, table.givens, solver), table.size
+    board, size = solution(table.size, table.givens, solver), table.size
     singles = None
     if right == "forced":
         singles = {**hidden_singles(size, table.cells), **naked_singles(size, table.cells)}
-    return table.judgement(truth, singles, lost)
+    return table.judgement(board, singles, lost)
 
 
 def tiers(state: SearchablePlay) -> list[str]:
     """Return the tier of each legal digit; row, column and box lack the candidates of a cell."""
     table: SudokuTable = state.table
-    size, truth = table.size, solution(table.size, table.givens)
+    size, board = table.size, solution(table.size, table.givens)
     counts = [choice.bit_count() for choice in candidates(size, table.cells)]
-    fewest = min(count for count, written in zip(counts, table.cells, strict=True) if not written)
+    fewest = min(count for count, value in zip(counts, table.cells, strict=True) if not value)
     names = []
     for index in state.legal_indices():
         cell, digit = divmod(index, size)
-        right, count = truth[cell] == digit + 1, counts[cell]
+        right, count = board[cell] == digit + 1, counts[cell]
         best = "forced" if count == 1 else "fewest" if count == fewest else "right"
         names.append(best if right else "wrong")
     return names
@@ -90,9 +90,9 @@ def tiers(state: SearchablePlay) -> list[str]:
 def reference(state: SearchablePlay) -> tuple[str, ...]:
     """Return the digits that solve the puzzle, in reading order."""
     table: SudokuTable = state.table
-    truth = solution(table.size, table.givens)
+    board = solution(table.size, table.givens)
     return tuple(
-        word_of(table.size, cell * table.size + truth[cell] - 1)
+        word_of(table.size, cell * table.size + board[cell] - 1)
         for cell, digit in enumerate(table.givens)
         if not digit
     )
@@ -103,9 +103,9 @@ def solution(size: int, givens: Board, solver: Solver = "backtracking") -> Board
     """Return the only solution of a puzzle.
 
     Raises:
-        OracleError: the puzzle has no solution, or several.
+        OracleError: the puzzle has no solution or several solutions.
     """
-    boards = _by_z3(size, givens, 2) if solver == "z3" else solutions(size, givens, 2)
+    boards = _z3_solutions(size, givens, 2) if solver == "z3" else solutions(size, givens, 2)
     if len(boards) != 1:
         problem = "several solutions" if boards else "no solution"
         raise OracleError(
@@ -115,7 +115,7 @@ def solution(size: int, givens: Board, solver: Solver = "backtracking") -> Board
     return boards[0]
 
 
-def _by_z3(size: int, board: Sequence[int], limit: int) -> list[Board]:
+def _z3_solutions(size: int, board: Sequence[int], limit: int) -> list[Board]:
     z3, boards = load_z3(), list[Board]()
     cells = [z3.Int(f"cell{number}") for number in range(size * size)]
     solver = z3.Solver()

@@ -115,14 +115,14 @@ class QuestionsTable(QuestionsOptions, Table):
             return [1.0 / len(self.draws())] * len(self.draws())
         return (
             [self.noise, 1.0 - self.noise]
-            if self.truth(self.hidden, self.moves[-1])
+            if self.true_answer(self.hidden, self.moves[-1])
             else [1.0 - self.noise, self.noise]
         )
 
-    def truth(self, thing: int, question: int) -> int:
+    def true_answer(self, item: int, question: int) -> int:
         """Return the true answer for an object: 1 for yes."""
         attribute, value = divmod(question, self.values)
-        return int(self.rows[thing][attribute] == value)
+        return int(self.rows[item][attribute] == value)
 
     def after(self, index: int) -> QuestionsTable:
         if not self.rows:
@@ -133,8 +133,9 @@ class QuestionsTable(QuestionsOptions, Table):
             return replace(self, hidden=index)
         if self.num_asked > len(self.answers):
             return replace(self, answers=(*self.answers, index))
-        known = () if self.noise or index >= self.kinds else (self.truth(self.hidden, index),)
-        return replace(self, moves=(*self.moves, index), answers=(*self.answers, *known))
+        is_exact = not self.noise and index < self.kinds
+        answer = (self.true_answer(self.hidden, index),) if is_exact else ()
+        return replace(self, moves=(*self.moves, index), answers=(*self.answers, *answer))
 
     def returns(self) -> list[float]:
         """Return at the end 1 or 0 for the guess, less the cost of the questions; 0 before."""
@@ -227,8 +228,8 @@ class TwentyQuestions(BankGame):
         objects: 2 to 32, and at most ``values`` to the power of ``attributes``.
         attributes: 1 to 5: colour, size, shape, stuff, place.
         values: values of each attribute, 2 to 4.
-        questions: most questions in one game, 1 to 20. Few of them, against the logarithm of
-            ``objects``, make the game hard.
+        questions: most questions in one game, 1 to 20. The game is hard if they are few compared
+            with the logarithm of ``objects``.
         noise: probability that an answer is wrong, independently each time, below 0.5.
         cost: cost of a question, 0 to 1. The game pays 1 for a right guess, 0 for a wrong one, less
             the cost of each question.
@@ -344,7 +345,7 @@ def _hue(position: QuestionsTable, number: int) -> str:
 
 
 def _rules(table: QuestionsTable) -> str:
-    listed = "; ".join(
+    words = "; ".join(
         f"{name}: {', '.join(values[: table.values])}"
         for name, values in ATTRIBUTES[: table.attributes]
     )
@@ -359,7 +360,7 @@ def _rules(table: QuestionsTable) -> str:
         f"One of {table.objects} objects is hidden, all equally likely. You may ask up "
         f"to {table.questions} yes-or-no question(s), one a turn, and then you guess the object; "
         "you may also guess earlier. A question is one word for a value of an attribute "
-        f"({listed}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
+        f"({words}): {example} asks whether the object's {ATTRIBUTES[0][0]} is {example}. A guess "
         f"is the name of an object, as {NOUNS[0]}, and ends the game.{noise} You get 1 point for "
         f"a right guess and 0 for a wrong one{cost}."
     )

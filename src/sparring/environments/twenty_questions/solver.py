@@ -24,19 +24,19 @@ GREEDY = 0.5  # certainty of a judgement by one step of information gain
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
     """Return the objects, the number of questions asked, and the belief."""
     table = state.table
-    belief = best_questions(table.rows, table.values, table.noise, table.cost).now(table)
+    belief = best_questions(table.rows, table.values, table.noise, table.cost).belief_of(table)
     return f"{table.rows} {table.num_asked} {belief}"
 
 
 class BestQuestions(ABC):
-    """Values of best play by belief and questions left, answers as bits of objects."""
+    """Values of best play by belief and number of questions left."""
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float) -> None:
         self.yes, self.objects, self.cost = yes, objects, cost
-        self._known: dict[tuple[Belief, int], float] = {}
+        self._values: dict[tuple[Belief, int], float] = {}
 
     @abstractmethod
-    def now(self, table: QuestionsTable) -> Belief:
+    def belief_of(self, table: QuestionsTable) -> Belief:
         """Return the belief after all questions and answers so far."""
 
     @abstractmethod
@@ -48,7 +48,7 @@ class BestQuestions(ABC):
         """Return (probability of yes, belief after yes, belief after no)."""
 
     @abstractmethod
-    def useful(self, belief: Belief) -> list[int]:
+    def informative_questions(self, belief: Belief) -> list[int]:
         """Return the different informative questions, as bits of objects with yes."""
 
     @abstractmethod
@@ -57,17 +57,16 @@ class BestQuestions(ABC):
 
     def value(self, belief: Belief, questions: int) -> float:
         """Return the value of best play: the better of the likeliest guess and all questions."""
-        best = self._known.get((belief, questions))
+        best = self._values.get((belief, questions))
         if best is None:
             best = max(self.chances(belief))
             if questions and best < 1.0:
-                best = max(
-                    [best, *(self.asking(belief, yes, questions) for yes in self.useful(belief))]
-                )
-            self._known[belief, questions] = best
+                for yes in self.informative_questions(belief):
+                    best = max(best, self.question_value(belief, yes, questions))
+            self._values[belief, questions] = best
         return best
 
-    def asking(self, belief: Belief, yes: int, questions: int) -> float:
+    def question_value(self, belief: Belief, yes: int, questions: int) -> float:
         """Return the value of a question followed by best play."""
         chance, after_yes, after_no = self.split(belief, yes)
         return (
@@ -76,28 +75,28 @@ class BestQuestions(ABC):
             + (1.0 - chance) * self.value(after_no, questions - 1)
         )
 
-    def guessing(self, belief: Belief, yes: int) -> tuple[float, float]:
+    def guess_after(self, belief: Belief, yes: int) -> tuple[float, float]:
         """Return (value of a question followed by a guess, expected information in nats)."""
         chance, after_yes, after_no = self.split(belief, yes)
-        after = [
+        outcomes = [
             (share, self.chances(part))
             for share, part in ((chance, after_yes), (1.0 - chance, after_no))
         ]
         information = entropy(self.chances(belief)) - sum(
-            share * entropy(chances) for share, chances in after
+            share * entropy(chances) for share, chances in outcomes
         )
-        return -self.cost + sum(share * max(chances) for share, chances in after), information
+        return -self.cost + sum(share * max(chances) for share, chances in outcomes), information
 
     def trim(self) -> None:
         """Clear a large cache, which costs time only."""
-        if len(self._known) > 50_000:
-            self._known.clear()
+        if len(self._values) > 50_000:
+            self._values.clear()
 
 
 class TruthfulQuestions(BestQuestions):
     """Best play with true answers: a belief is the set of objects left, as bits."""
 
-    def now(self, table: QuestionsTable) -> Belief:
+    def belief_of(self, table: QuestionsTable) -> Belief:
         """Return the objects that agree with all answers."""
         objects = (1 << self.objects) - 1
         for question, answer in zip(table.moves, table.answers, strict=False):
@@ -107,7 +106,7 @@ class TruthfulQuestions(BestQuestions):
     def chances(self, belief: Belief) -> list[float]:
         """Return 1/n for each of n objects left."""
         assert isinstance(belief, int)
-        return [(belief >> thing & 1) / belief.bit_count() for thing in range(self.objects)]
+        return [(belief >> item & 1) / belief.bit_count() for item in range(self.objects)]
 
     def split(self, belief: Belief, yes: int) -> Split:
         """Return the share of objects with yes, and the objects left after each answer."""
@@ -118,7 +117,7 @@ class TruthfulQuestions(BestQuestions):
             belief & ~yes or belief,
         )
 
-    def useful(self, belief: Belief) -> list[int]:
+    def informative_questions(self, belief: Belief) -> list[int]:
         """Return the questions that split the objects left."""
         assert isinstance(belief, int)
         return sorted({min(belief & yes, belief & ~yes) for yes in self.yes} - {0})
@@ -126,11 +125,9 @@ class TruthfulQuestions(BestQuestions):
     def size(self, belief: Belief, questions: int) -> int:
         """Return the lesser of the number of sets of objects and the number of histories."""
         assert isinstance(belief, int)
-        kinds = len(self.useful(belief))
-        return min(
-            1 << belief.bit_count(),
-            sum(comb(kinds, number) << number for number in range(min(questions, kinds) + 1)),
-        )
+        informative = len(self.informative_questions(belief))
+        sizes = range(min(questions, informative) + 1)
+        return min(1 << belief.bit_count(), sum(comb(informative, num) << num for num in sizes))
 
 
 class NoisyQuestions(BestQuestions):
@@ -142,10 +139,10 @@ class NoisyQuestions(BestQuestions):
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float, noise: float) -> None:
         super().__init__(yes, objects, cost)
         self.noise = noise
-        every = (1 << objects) - 1
-        self._useful = sorted({min(part, every & ~part) for part in yes} - {0})
+        all_objects = (1 << objects) - 1
+        self._questions = sorted({min(part, all_objects & ~part) for part in yes} - {0})
 
-    def now(self, table: QuestionsTable) -> Belief:
+    def belief_of(self, table: QuestionsTable) -> Belief:
         """Return for each object the number of answers that agree with it, less the smallest."""
         belief: tuple[int, ...] = (0,) * self.objects
         for question, answer in zip(table.moves, table.answers, strict=False):
@@ -153,36 +150,35 @@ class NoisyQuestions(BestQuestions):
         return belief
 
     def _updated(self, belief: tuple[int, ...], yes: int, answer: int) -> tuple[int, ...]:
-        more = [count + ((yes >> thing & 1) == answer) for thing, count in enumerate(belief)]
-        least = min(more)
-        return tuple(count - least for count in more)
+        counts = [count + ((yes >> item & 1) == answer) for item, count in enumerate(belief)]
+        smallest = min(counts)
+        return tuple(count - smallest for count in counts)
 
     def chances(self, belief: Belief) -> list[float]:
         """Return the probability of each object, proportional to ((1 - noise) / noise) ** count."""
         assert isinstance(belief, tuple)
-        odds, most = self.noise / (1.0 - self.noise), max(belief)
-        weights = [odds ** (most - count) for count in belief]
+        odds, largest = self.noise / (1.0 - self.noise), max(belief)
+        weights = [odds ** (largest - count) for count in belief]
         total = sum(weights)
         return [weight / total for weight in weights]
 
     def split(self, belief: Belief, yes: int) -> Split:
         """Return (probability of yes, belief after yes, belief after no)."""
         assert isinstance(belief, tuple)
-        true = sum(chance for thing, chance in enumerate(self.chances(belief)) if yes >> thing & 1)
-        chance = true * (1.0 - self.noise) + (1.0 - true) * self.noise
+        chances = enumerate(self.chances(belief))
+        true_yes = sum(chance for item, chance in chances if yes >> item & 1)
+        chance = true_yes * (1.0 - self.noise) + (1.0 - true_yes) * self.noise
         return chance, self._updated(belief, yes, 1), self._updated(belief, yes, 0)
 
-    def useful(self, belief: Belief) -> list[int]:
+    def informative_questions(self, belief: Belief) -> list[int]:
         """Return the questions that split the objects."""
-        return self._useful
+        return self._questions
 
     def size(self, belief: Belief, questions: int) -> int:
-        """Return the number of differences of yes and no, per question, in that many answers."""
-        kinds = len(self._useful)
-        return sum(
-            comb(kinds, number) * comb(questions, number) << number
-            for number in range(min(questions, kinds) + 1)
-        )
+        """Return the number of differences between yes and no per question in so many answers."""
+        informative = len(self._questions)
+        sizes = range(min(questions, informative) + 1)
+        return sum(comb(informative, num) * comb(questions, num) << num for num in sizes)
 
 
 def entropy(chances: list[float]) -> float:
@@ -195,10 +191,10 @@ def best_questions(
     rows: tuple[tuple[int, ...], ...], values: int, noise: float, cost: float
 ) -> BestQuestions:
     """Return the cached solver of a table of objects, shared by all its states."""
-    kinds = len(rows[0]) * values
+    num_questions = len(rows[0]) * values
     yes = tuple(
-        sum(1 << thing for thing, row in enumerate(rows) if row[kind // values] == kind % values)
-        for kind in range(kinds)
+        sum(1 << item for item, row in enumerate(rows) if row[number // values] == number % values)
+        for number in range(num_questions)
     )
     return (
         NoisyQuestions(yes, len(rows), cost, noise)
@@ -215,8 +211,8 @@ def twenty_questions(
 ) -> Judgement:
     """Exact value of each question and guess in twenty questions for few beliefs, else an estimate.
 
-    What: the value of a guess is the probability that it is right, of a question the return of best
-    play after it. The cost of earlier questions counts.
+    What: the value of a guess is the probability that it is right. The value of a question is the
+    return of best play after it. The cost of earlier questions counts.
     When to use: through oracle ``posterior``, on game ``twenty_questions``.
     Mathematics:
         P(o | answers) proportional to prod (1 - noise if the answer is true of o, else noise)
@@ -244,7 +240,7 @@ def twenty_questions(
     """
     table = state.table
     best = best_questions(table.rows, table.values, table.noise, table.cost)
-    belief, questions = best.now(table), table.questions - table.num_asked
+    belief, questions = best.belief_of(table), table.questions - table.num_asked
     chances, legal = best.chances(belief), state.legal_indices()
     exact, bound = best.size(belief, questions) <= beliefs, 0.0
     values = []
@@ -252,10 +248,10 @@ def twenty_questions(
         if index >= table.kinds:
             value = chances[index - table.kinds]
         elif exact:
-            value = best.asking(belief, best.yes[index], questions)
+            value = best.question_value(belief, best.yes[index], questions)
         else:
-            low, information = best.guessing(belief, best.yes[index])
-            high = max(low, reachable(chances, questions, table.noise) - table.cost)
+            low, information = best.guess_after(belief, best.yes[index])
+            high = max(low, max_success(chances, questions, table.noise) - table.cost)
             value = low + (high - low) * min(1.0, information / log(2.0))
             bound = max(bound, value - low, high - value)
         values.append(value - table.cost * table.num_asked)
@@ -265,7 +261,7 @@ def twenty_questions(
     )
 
 
-def reachable(chances: list[float], questions: int, noise: float) -> float:
+def max_success(chances: list[float], questions: int, noise: float) -> float:
     """Return an upper bound on the probability of a right guess after some questions."""
     likeliest = sorted(chances, reverse=True)
     return min(sum(likeliest[: 2**questions]), likeliest[0] * (2.0 * (1.0 - noise)) ** questions)

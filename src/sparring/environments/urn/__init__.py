@@ -37,24 +37,24 @@ Urns = tuple[tuple[int, ...], ...]  # per urn the number of balls of each colour
 def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: int) -> Urns:
     """Return set number ``index`` of a bank: urns with every colour, at least ``apart`` apart.
 
-    The search takes contents in random order if they are far enough from those taken before. If it
-    fails for a set, the result is set 0.
+    The search visits contents in random order, and takes those that are far enough from all taken
+    contents. If the search fails for a set, the result is set 0.
 
     Raises:
         ConfigError: the search fails for set 0.
     """
     cuts = itertools.combinations(range(1, balls), colours - 1)
-    every = [
+    all_urns = [
         tuple(high - low for low, high in itertools.pairwise((0, *cut, balls))) for cut in cuts
     ]
     stream = Stream.from_seed(bank).child(f"{NAME} {urns} {colours} {balls} {apart}").child(index)
     for number in range(TRIES):
-        taken: list[tuple[int, ...]] = []
-        for place in stream.child(number).generator().permutation(len(every)):
-            if all(distance(every[place], other) >= apart for other in taken):
-                taken.append(every[place])
-            if len(taken) == urns:
-                return tuple(taken)
+        chosen: list[tuple[int, ...]] = []
+        for place in stream.child(number).generator().permutation(len(all_urns)):
+            if all(distance(all_urns[place], other) >= apart for other in chosen):
+                chosen.append(all_urns[place])
+            if len(chosen) == urns:
+                return tuple(chosen)
     if index:
         return urns_of(urns, colours, balls, apart, bank, 0)
     raise ConfigError(
@@ -185,7 +185,7 @@ class UrnTable(Table):
 
     def key(self, seat: int) -> str:
         """Return the urns, the colours drawn in order, and the outcome."""
-        seen = [COLOURS[colour] for colour in self.balls_seen]
+        names = [COLOURS[colour] for colour in self.balls_seen]
         end = (
             [NAMES[self.declared], *self.outcome()]
             if self.declared >= 0
@@ -193,7 +193,7 @@ class UrnTable(Table):
             if self.drawing
             else []
         )
-        return f"urns: {', '.join(map(' '.join, self.sheet()))}; drawn: {' '.join([*seen, *end])}"
+        return f"urns: {', '.join(map(' '.join, self.sheet()))}; drawn: {' '.join([*names, *end])}"
 
     def __str__(self) -> str:
         """Return the seat's information state and the hidden urn."""
@@ -230,8 +230,8 @@ class Urn(BankGame):
         urns: 2 to 6.
         colours: 2 to 4: red, blue, green, white.
         balls: balls in each urn, at least ``colours`` and at most 20.
-        apart: least number of balls that must change colour to make one urn another, from 1; small
-            numbers are hard.
+        apart: least number of balls that must change colour to turn one urn into another, from 1;
+            small numbers are hard.
         draws: most draws in one episode, 1 to 20.
         cost: cost of a draw, 0 to 1. The return is 1 for the right urn, 0 for a wrong one, less the
             cost of the draws.
@@ -263,8 +263,8 @@ class Urn(BankGame):
 
     def private_words(self) -> tuple[str, ...]:
         options = self.table.options
-        most = options.balls - options.colours + 1
-        numbers = map(str, range(1, most + 1)) if options.sets > 1 else ()
+        largest = options.balls - options.colours + 1
+        numbers = map(str, range(1, largest + 1)) if options.sets > 1 else ()
         return (*COLOURS[: options.colours], *numbers, "right", "wrong")
 
     def private(self, state: State, seat: int) -> str:
@@ -314,8 +314,8 @@ class Urn(BankGame):
             ]
             discs(canvas, NAMES[number], balls, radius=11)
         heading(canvas, "Drawn", f"{len(table.balls_seen)} of {table.options.draws}")
-        rest = [("", "none")] * (table.options.draws - len(table.balls_seen))
-        discs(canvas, "", [*map(_ball, table.balls_seen), *rest], radius=11)
+        blanks = [("", "none")] * (table.options.draws - len(table.balls_seen))
+        discs(canvas, "", [*map(_ball, table.balls_seen), *blanks], radius=11)
         paragraph(canvas, _end(table, seat))
 
     def describe_table(self, table: UrnTable, seat: int | None) -> str:

@@ -24,8 +24,8 @@ def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
 class UrnValues:
     """Best play with known urns: values by counts of the colours drawn, each computed once."""
 
-    def __init__(self, urns: Urns, most: int, cost: float) -> None:
-        self.urns, self.most, self.cost = urns, most, cost
+    def __init__(self, urns: Urns, draws: int, cost: float) -> None:
+        self.urns, self.most, self.cost = urns, draws, cost
         self.balls = sum(urns[0])
         self._known: dict[Counts, float] = {}
 
@@ -62,25 +62,25 @@ class UrnValues:
 
 
 @lru_cache(maxsize=64)
-def trial(urns: Urns, most: int, cost: float) -> UrnValues:
+def cached_values(urns: Urns, draws: int, cost: float) -> UrnValues:
     """Return the values for some urns, shared by all states with these urns."""
-    return UrnValues(urns, most, cost)
+    return UrnValues(urns, draws, cost)
 
 
 def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
     """Exact values of a draw and of each declaration in urn, for the best player of the seat.
 
-    What: the value of a declaration is the probability that it is right; the value of a draw is
-    that of best play after it. Values include the cost of earlier draws. The best player knows the
-    urns, but not which one is hidden.
+    What: the value of a declaration is the probability that it is right. The value of a draw is
+    the value of best play after it. Values include the cost of earlier draws. The best player knows
+    the urns, but not which one is hidden.
     When to use: through oracle ``posterior``, on game ``urn``.
     Mathematics:
         P(u | n) proportional to prod_c b_uc^n_c
     with b_uc balls of colour c in urn u and n_c of them drawn.
         V(n) = max(max_u P(u | n), -cost + sum_c P(c | n) V(n + e_c))
         P(c | n) = sum_u P(u | n) b_uc / balls
-    The second term of V counts only while draws are left. The values are these less the cost of the
-    draws so far.
+    The second term of V counts only while draws are left. Judgements subtract the cost of the draws
+    so far.
         entropy = -sum_u P(u | n) log P(u | n)
     Pitfalls: with many draws and colours there are many counts, C(draws + colours, colours),
     computed once per set of urns: 10,626 for 20 draws of 4 colours.
@@ -93,7 +93,8 @@ def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform")
             is drawn anew in every episode.
     """
     table = state.table
-    counts, best = table.counts(), trial(table.contents, table.options.draws, table.options.cost)
+    best = cached_values(table.contents, table.options.draws, table.options.cost)
+    counts = table.counts()
     chances, cost = best.chances(counts), table.options.cost * len(table.balls_seen)
     values = [
         (chances[index - 1] if index else best.drawing(counts)) - cost

@@ -83,7 +83,7 @@ def werewolf(
             numbers are enough.
         first_night: "kill" or "quiet", in which the wolves kill nobody; null (default): "quiet"
             with 3 players, else "kill".
-        tie: who is out where several have most votes: "random", one of them; "none", nobody.
+        tie: who is out if several have most votes: "random", one of them; "none", nobody.
         abstain: whether a vote may be for nobody.
         reveal: whether all learn the role of a dead player.
         speech: "words": phrases of a small grammar. "text": any text, in style "full". "none".

@@ -41,10 +41,10 @@ def stance(event: WerewolfEvent) -> tuple[int, bool] | None:
     Args:
         event: a speech.
     """
-    verb, *rest = phrase_of(event).split()
+    verb, *arguments = phrase_of(event).split()
     if verb == SEER:
-        return number_of(rest[0]), rest[1] == WOLF
-    return (number_of(rest[0]), verb == "accuse") if verb in ("accuse", "support") else None
+        return number_of(arguments[0]), arguments[1] == WOLF
+    return (number_of(arguments[0]), verb == "accuse") if verb in ("accuse", "support") else None
 
 
 def stance_figures(
@@ -135,10 +135,10 @@ def read_deduction(text: str, names: Sequence[str], kinds: Sequence[str], brief:
             and the last part of each player counts.
     """
     parts = _by_grammar(text) if brief else _by_search(text)
-    good = {p.name: p for p in parts if p.role in kinds and p.confidence in CONFIDENCES}
-    if brief and not (len(parts) == len(names) and set(good) == set(names)):
-        good = {}
-    return " ".join(_noted(good.get(name, RoleGuess(name))) for name in names)
+    valid_parts = {p.name: p for p in parts if p.role in kinds and p.confidence in CONFIDENCES}
+    if brief and not (len(parts) == len(names) and set(valid_parts) == set(names)):
+        valid_parts = {}
+    return " ".join(_noted(valid_parts.get(name, RoleGuess(name))) for name in names)
 
 
 def guesses(noted: str) -> tuple[RoleGuess, ...]:
@@ -146,8 +146,8 @@ def guesses(noted: str) -> tuple[RoleGuess, ...]:
     words, parts = noted.split(), list[RoleGuess]()
     while words:
         size = 2 if words[1] == UNKNOWN else 3
-        name, *rest = words[:size]
-        parts.append(RoleGuess(name) if size == 2 else RoleGuess(name, *rest))
+        name, *values = words[:size]
+        parts.append(RoleGuess(name) if size == 2 else RoleGuess(name, *values))
         words = words[size:]
     return tuple(parts)
 
@@ -169,12 +169,12 @@ def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> s
         stream: source of random numbers.
     """
     setup, own_place = position.setup, position.places[seat]
-    exact, good = _certain(position, seat)
+    exact, good_players = _certain(position, seat)
     remaining = list(setup.kinds)
     for kind in (setup.kinds[seat], *exact.values()):
         remaining.remove(kind)
     unknown = [place for place in range(setup.players) if place != own_place and place not in exact]
-    packs = _packs(position, seat, exact, [place for place in unknown if place not in good])
+    packs = _packs(position, seat, exact, [place for place in unknown if place not in good_players])
     pack = packs[stream.child(0).integer(0, len(packs))]
     roles = {**exact, **dict.fromkeys(pack, WOLF)}
     others = [place for place in unknown if place not in roles]
@@ -194,13 +194,13 @@ def _packs(
 ) -> list[tuple[int, ...]]:
     """Return the possible sets of unknown wolves, by number."""
     setup, living = position.setup, {position.places[alive] for alive in position.living()}
-    known = [place for place, kind in exact.items() if kind == WOLF]
-    known += [position.places[seat]] if seat in setup.wolves else []
+    known_wolves = [place for place, kind in exact.items() if kind == WOLF]
+    known_wolves += [position.places[seat]] if seat in setup.wolves else []
 
     def goes_on(pack: tuple[int, ...]) -> bool:
-        return setup.winner(len(living & {*known, *pack}), len(living)) < 0
+        return setup.winner(len(living & {*known_wolves, *pack}), len(living)) < 0
 
-    packs = combinations(sorted(doubtful), len(setup.wolves) - len(known))
+    packs = combinations(sorted(doubtful), len(setup.wolves) - len(known_wolves))
     return [pack for pack in packs if goes_on(pack)]
 
 
@@ -268,12 +268,12 @@ def _noted(guess: RoleGuess) -> str:
 
 def _certain(position: WerewolfPosition, seat: int) -> tuple[dict[int, str], set[int]]:
     """Return (known roles by number, players known not to be wolves): wolves kill no wolf."""
-    setup, exact, good = position.setup, dict[int, str](), set[int]()
+    setup, exact, good_players = position.setup, dict[int, str](), set[int]()
     if seat in setup.wolves:
         exact |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}
-    for event in position.seen(seat):
+    for event in position.events_of(seat):
         if event.kind == "dead" or (event.kind == "look" and event.word == GOOD):
-            good.add(event.target)
+            good_players.add(event.target)
         if event.kind in ("look", "dead", "out") and event.word not in ("", GOOD):
             exact[event.target] = event.word
-    return exact, good
+    return exact, good_players

@@ -36,8 +36,8 @@ from sparring.environments.werewolf.rules import (
     WerewolfPosition,
     WerewolfSetup,
     name_of,
-    named,
     one_line,
+    parse_name,
     role_names,
 )
 from sparring.environments.werewolf.sentences import gist
@@ -91,15 +91,15 @@ def brief_opening(position: WerewolfPosition, seat: int) -> str:
 
 def brief_event(event: WerewolfEvent) -> str:
     """Return an event in brief style."""
-    who, target = (name_of(place) if place >= 0 else "" for place in (event.who, event.target))
+    actor, target = (name_of(place) if place >= 0 else "" for place in (event.who, event.target))
     if event.kind == "say":
-        return f"{who} {event.word}"
+        return f"{actor} {event.word}"
     if event.kind == "whisper":
-        return f"{who} whisper {event.word}"
+        return f"{actor} whisper {event.word}"
     if event.kind == "vote":
-        return f"{who} vote {target or 'abstain'}"
+        return f"{actor} vote {target or 'abstain'}"
     if event.kind in ("propose", "kill"):
-        return f"{who} {event.kind} {target}"
+        return f"{actor} {event.kind} {target}"
     return " ".join(part for part in (event.kind, target, event.word) if part)
 
 
@@ -146,9 +146,9 @@ def full_rules(setup: WerewolfSetup, seat: int) -> str:
     parts += [_talk(setup)] if setup.speech != "none" else []
     parts += [NOTED] if seat in setup.deduce else []
     tied = "one of them, drawn at random, is out" if setup.tie == "random" else "nobody is out"
-    rest = " or abstains" if setup.abstain else ""
+    abstains = " or abstains" if setup.abstain else ""
     parts.append(
-        f"Then each votes for another player{rest}, all at once. Who has most votes is out; if "
+        f"Then each votes for another player{abstains}, all at once. Who has most votes is out; if "
         f"several have most, {tied}. Who is killed or out says and does nothing any more."
     )
     majority = "more than" if setup.strict else "as many as"
@@ -194,24 +194,24 @@ def _role(kind: str) -> str:
 
 def full_event(event: WerewolfEvent, text: bool) -> str:
     """Return an event in a sentence; ``text`` is true where speeches are free text."""
-    who, target = (name_of(place) if place >= 0 else "" for place in (event.who, event.target))
+    actor, target = (name_of(place) if place >= 0 else "" for place in (event.who, event.target))
     role = f" {target} was {_role(event.word)}." if event.word else ""
     if event.kind in ("say", "whisper"):
-        among = "Among the werewolves " if event.kind == "whisper" else ""
+        start = "Among the werewolves " if event.kind == "whisper" else ""
         if not event.word or (event.word == SILENCE and not text):
-            return f"{among}{who} says nothing."
+            return f"{start}{actor} says nothing."
         if text:
-            return f"{among}{who} says: {in_quotation_marks(event.word)}"
-        return f"{among}{who} {(_whisper_sentence if among else _speech_sentence)(event.word)}"
+            return f"{start}{actor} says: {in_quotation_marks(event.word)}"
+        return f"{start}{actor} {(_whisper_sentence if start else _speech_sentence)(event.word)}"
     if event.kind == "look":
         kind = "a werewolf" if event.word == WOLF else "no werewolf"
         return f"You learn that {target} is {kind}."
     if event.kind == DEDUCED:
         return f"You have noted: {', '.join(thoughts(event.word))}."
     sentences = {
-        "vote": f"{who} votes for {target}." if target else f"{who} abstains.",
-        "propose": f"{who} proposes to kill {target}.",
-        "kill": f"{who} decides to kill {target}.",
+        "vote": f"{actor} votes for {target}." if target else f"{actor} abstains.",
+        "propose": f"{actor} proposes to kill {target}.",
+        "kill": f"{actor} decides to kill {target}.",
         "save": f"You save {target}.",
         "dead": f"{target} was killed in the night.{role}",
         "quiet": "Nobody was killed in the night.",
@@ -230,13 +230,13 @@ def thoughts(noted: str) -> tuple[str, ...]:
 
 
 def _speech_sentence(phrase: str) -> str:
-    verb, *rest = phrase.split()
+    verb, *arguments = phrase.split()
     if verb == "claim":
-        return f"claims to be {_role(rest[0])}."
+        return f"claims to be {_role(arguments[0])}."
     if verb == SEER:
-        kind = "a werewolf" if rest[1] == WOLF else "no werewolf"
-        return f"claims to be the seer and to know that {rest[0]} is {kind}."
-    return f"{verb}s {rest[0]}." if verb == "support" else f"accuses {rest[0]}."
+        kind = "a werewolf" if arguments[1] == WOLF else "no werewolf"
+        return f"claims to be the seer and to know that {arguments[0]} is {kind}."
+    return f"{verb}s {arguments[0]}." if verb == "support" else f"accuses {arguments[0]}."
 
 
 def _whisper_sentence(phrase: str) -> str:
@@ -267,8 +267,9 @@ def full_ask(position: WerewolfPosition, seat: int, legal: Sequence[str] | None)
 def _form(position: WerewolfPosition, seat: int) -> str:
     kinds = dict.fromkeys(position.setup.kinds)
     roles = ", ".join("werewolf" if kind == WOLF else kind for kind in kinds)
+    names = ", ".join(position.legal_names(seat))
     return (
-        f"Write a line for each of {', '.join(position.named(seat))}: PLAYER: ROLE, CONFIDENCE. "
+        f"Write a line for each of {names}: PLAYER: ROLE, CONFIDENCE. "
         f"A role is one of: {roles}. A confidence is one of: {', '.join(CONFIDENCES)}."
     )
 
@@ -282,8 +283,8 @@ def ending(position: WerewolfPosition, seat: int, brief: bool) -> str:
     if brief:
         word = "draw" if position.winner == NOBODY else "won" if position.winner == team else "lost"
         return " ".join([word, *(f"{name} {kind}" for name, kind in roles)])
-    who = {NOBODY: "Nobody wins", WOLVES: "The werewolves win"}
-    result = who.get(position.winner, "The village wins")
+    results = {NOBODY: "Nobody wins", WOLVES: "The werewolves win"}
+    result = results.get(position.winner, "The village wins")
     return f"{result}. " + " ".join(f"{name} was {_role(kind)}." for name, kind in roles)
 
 
@@ -389,11 +390,11 @@ class WerewolfPlay(PaintedPlay):
         verb = "speaks" if position.phase == "speak" else "whispers"
         return f"{self.rules.setup.kinds[seat]} {verb}"
 
-    def named(self, seat: int) -> tuple[str, ...]:
+    def legal_names(self, seat: int) -> tuple[str, ...]:
         """Return the players that a speech may name, which are all in free text."""
         if self.position.deducing or self.rules.setup.speech == "text":
             return self.rules.called
-        return self.position.named(seat)
+        return self.position.legal_names(seat)
 
     def gist(self, seat: int) -> Gist:
         """Return the coarse state of a seat."""
@@ -411,67 +412,67 @@ class WerewolfPlay(PaintedPlay):
             return reply if position.deducing else one_line(reply, self.rules.setup.limit)
         if exact or position.speaking:
             return listed_reply(legal, reply, exact)
-        return named(reply)
+        return parse_name(reply)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random speech of the grammar, or a random deduction."""
         position = self.position
         if position.deducing:
             return deduction.random_deduction(position, seat, stream)
-        every = position.phrases(seat, SAY)
-        return every[stream.integer(0, len(every))]
+        all_phrases = position.phrases(seat, SAY)
+        return all_phrases[stream.integer(0, len(all_phrases))]
 
     def observe(self, seat: int) -> Observation:
         """Return the events since the seat's last reply that it may know of."""
         position, rules = self.position, self.rules
         question = question_of(position, seat)
-        parts = [repr(tuple(event[:4])) for event in position.seen(seat)]
+        parts = [repr(tuple(event[:4])) for event in position.events_of(seat)]
         opening = brief_opening(position, seat)
         key = " | ".join([str(seat), opening, *parts, *([question] if question else [])])
         place = position.places[seat]
         first = self.seen_until[seat] == 0
         news = [
             event
-            for event in position.seen(seat, since=max(self.seen_until[seat] - 1, 0))
+            for event in position.events_of(seat, since=max(self.seen_until[seat] - 1, 0))
             if not (event.who == place and event.kind in OWN_ACTIONS)
         ]
         note = position.deducing and bool(question)
         if rules.brief:
             words = [opening] if first else []
             words += [*map(brief_event, news), *([question] if question else [])]
-            words += position.named(seat) if note else ()  # the players in question
-            return Observation(told=" ".join(words) or ".", key=key, note=note)
+            words += position.legal_names(seat) if note else ()  # the players in question
+            return Observation(prompt=" ".join(words) or ".", key=key, note=note)
         text = rules.setup.speech == "text"
         sentences = [full_opening(position, seat)] if first else []
         sentences += ["\n".join(full_event(event, text) for event in news)] if news else []
         ask = full_ask(position, seat, self.legal(seat)) if question else ""
         prompt = "\n\n".join(sentences) or "Nothing has happened since."
-        return Observation(told=prompt, ask=ask, key=key, note=note)
+        return Observation(prompt=prompt, ask=ask, key=key, note=note)
 
     def step(self, replies: Mapping[int, str]) -> None:
-        before = self.position
+        previous = self.position
         statements = dict(replies)
-        if before.deducing:
+        if previous.deducing:
             statements = {seat: self._deduced(seat, text) for seat, text in replies.items()}
-        elif before.speaking and self.rules.setup.speech == "text":
+        elif previous.speaking and self.rules.setup.speech == "text":
             limit = self.rules.setup.limit
             lines = {seat: one_line(text, limit) for seat, text in replies.items()}
             statements = {seat: line[:limit].rstrip() for seat, line in lines.items()}
             self.cut = tuple(
                 count + (len(lines.get(seat, "")) > limit) for seat, count in enumerate(self.cut)
             )
-        seen = len(before.events) + 1
+        num_events = len(previous.events) + 1
         self.seen_until = tuple(
-            seen if seat in replies else count for seat, count in enumerate(self.seen_until)
+            num_events if seat in replies else count for seat, count in enumerate(self.seen_until)
         )
         draw = 0
-        if before.phase == "vote" and self.rules.setup.tie == "random":
-            outcomes = math.factorial(before.setup.players)
-            draw = self.stream.integer(TIE_DRAW + before.round, outcomes)
-        self.position = before.after(statements, draw)
+        if previous.phase == "vote" and self.rules.setup.tie == "random":
+            outcomes = math.factorial(previous.setup.players)
+            draw = self.stream.integer(TIE_DRAW + previous.round, outcomes)
+        self.position = previous.after(statements, draw)
 
     def _deduced(self, seat: int, text: str) -> str:
-        names = self.position.named(seat)
+        names = self.position.legal_names(seat)
         return deduction.read_deduction(text, names, self.rules.setup.kinds, self.rules.brief)
 
     def redeal(self, stream: Stream) -> None:
@@ -509,15 +510,15 @@ class WerewolfPlay(PaintedPlay):
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         position = self.position
         heading(canvas, _when(position, seat), _end(position))
-        events = position.events if seat is None else position.seen(seat)
+        events = position.events if seat is None else position.events_of(seat)
         rows = [("player", "role", "knows", "votes")]
         for place in range(position.setup.players):
             other = position.seat_at(place)
             gone = _gone(events, place)
             name = f"{name_of(place)}{f' ({gone})' if gone else ''}"
             is_open = seat is None or position.phase == "over" or seat == other
-            known = is_open or _known(position, seat, other, events)
-            role = position.setup.kinds[other] if known else "?"
+            is_known = is_open or _knows_role(position, seat, other, events)
+            role = position.setup.kinds[other] if is_known else "?"
             looks = [event for event in events if event.kind == "look" and event.who == place]
             knows = " ".join(f"{name_of(event.target)} {event.word}" for event in looks)
             if role == WOLF and (is_open or seat in position.setup.wolves):
@@ -547,7 +548,7 @@ class WerewolfPlay(PaintedPlay):
         position = self.position
         if position.phase == "over":
             return f"The play is over. {_end(position)}."
-        events = position.events if seat is None else position.seen(seat)
+        events = position.events if seat is None else position.events_of(seat)
         due = sorted(position.places[other] for other in _due(position, seat))
         names = [name_of(place) for place in due]
         first = due_sentence(names) if names else "Others are to act."
@@ -566,7 +567,7 @@ class WerewolfPlay(PaintedPlay):
 
 def _deductions(events: tuple[WerewolfEvent, ...]) -> list[str]:
     last = {event.who: event.word for event in events if event.kind == DEDUCED}
-    return [f"{name_of(who)}: {', '.join(thoughts(last[who]))}" for who in sorted(last)]
+    return [f"{name_of(player)}: {', '.join(thoughts(last[player]))}" for player in sorted(last)]
 
 
 def _when(position: WerewolfPosition, seat: int | None) -> str:
@@ -597,7 +598,7 @@ def _gone(events: tuple[WerewolfEvent, ...], place: int) -> str:
     return "dead" if "dead" in kinds else "out" if "out" in kinds else ""
 
 
-def _known(
+def _knows_role(
     position: WerewolfPosition, seat: int | None, other: int, events: tuple[WerewolfEvent, ...]
 ) -> bool:
     """Return whether a seat knows the role of another: a mate, or a role shown at death."""
@@ -614,10 +615,10 @@ def _line(position: WerewolfPosition, event: WerewolfEvent, text: bool) -> Timel
     sentence = full_event(event, text)
     if event.to is None:
         return TimelineMessage("all are told", sentence)
-    who = name_of(event.who)
+    actor = name_of(event.who)
     if event.kind == "look":
         kind = "a werewolf" if event.word == WOLF else "no werewolf"
-        sentence = f"{who} ({SEER}) learns that {name_of(event.target)} is {kind}."
+        sentence = f"{actor} ({SEER}) learns that {name_of(event.target)} is {kind}."
     if event.kind == "save":
-        sentence = f"{who} saves {name_of(event.target)}."
-    return TimelineMessage(f"night, {who}", sentence, seat_colour(event.who))
+        sentence = f"{actor} saves {name_of(event.target)}."
+    return TimelineMessage(f"night, {actor}", sentence, seat_colour(event.who))

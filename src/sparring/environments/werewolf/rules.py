@@ -1,8 +1,8 @@
-"""The rules of Werewolf as a state machine: positions, seats that are due, legal replies.
+"""The rules of Werewolf as a state machine: positions, seats that act next, legal replies.
 
-A seat is a role of the deal and never changes its team; a player's number is its place at the
-table, drawn at the start. Players know one another only by their numbers, so a seat's number
-reveals nothing to the others.
+A seat stands for a role and never changes its team. A player's number is its place at the table,
+drawn at the start. Players know each other only by these numbers, so a seat's index reveals
+nothing to the others.
 """
 
 from __future__ import annotations
@@ -44,19 +44,19 @@ WOLVES, VILLAGE, NOBODY = 0, 1, 2  # teams, and a draw
 class WerewolfSetup:
     """The fixed options; see ``werewolf``."""
 
-    kinds: tuple[str, ...]  # of each seat, wolves first
-    rounds: int
-    strict: bool
-    first_night: str
-    tie: str
-    cap: str
-    order: str
-    speech: str
-    say: tuple[str, ...]
-    limit: int
-    abstain: bool
-    reveal: bool
-    wolves_talk: bool
+    kinds: tuple[str, ...]  # the role of each seat, wolves first
+    rounds: int  # most rounds
+    strict: bool  # whether the wolves need a majority to win, not only half
+    first_night: str  # "kill", or "quiet" for no kill in the first night
+    tie: str  # after a tied vote "random" excludes one of the players, "none" nobody
+    cap: str  # the winner after the last round: "wolves", "village" or "draw"
+    order: str  # "ordered" speeches, one seat at a time, or "simultaneous"
+    speech: str  # "words" (phrases of the grammar), "text" or "none"
+    say: tuple[str, ...]  # the kinds of phrases, of ``SAY``
+    limit: int  # most characters of a speech
+    abstain: bool  # whether a vote may be an abstention
+    reveal: bool  # whether a death reveals the role
+    wolves_talk: bool  # whether the wolves talk by night
     deduce: tuple[int, ...]  # the seats that deduce
     malformed: str  # the treatment of a deduction with an unparsable part
 
@@ -137,7 +137,7 @@ def one_line(text: str, limit: int) -> str:
     return line[:limit] + line[limit:].lstrip()[:1]
 
 
-def named(reply: str) -> str | None:
+def parse_name(reply: str) -> str | None:
     """Return the only player, or abstention, that a reply names (marked names first), or None."""
     text = reply[:MOST]
     for names in (
@@ -157,7 +157,7 @@ DEDUCED = "think"  # the event of a deduction, which only its seat knows of
 
 
 class WerewolfEvent(NamedTuple):
-    """An event between numbers of players (-1: none) that seats ``to`` know of (None: all)."""
+    """An event: players ``who`` and ``target`` (-1: none); seats ``to`` (None: all) know of it."""
 
     kind: str
     who: int = -1
@@ -177,11 +177,11 @@ class WerewolfPosition(NamedTuple):
         dead: seats, in the order of their deaths.
         known: for each dead seat the number of events that it knows of.
         events: all events so far.
-        proposed: the number that a wolf proposed this night.
-        victim: the number that the wolves kill this night.
-        saved: the number that the doctor saves this night.
+        proposed: number of the player that a wolf proposed this night, or -1.
+        victim: number of the player that the wolves kill this night, or -1.
+        saved: number of the player that the doctor saves this night, or -1.
         spoken: seats that have spoken this day, or this night to the wolves.
-        deduced: whether the seats that are due have given their deductions.
+        deduced: whether the seats that act next have given their deductions.
         winner: a team, or ``NOBODY``; -1 before the end.
     """
 
@@ -221,7 +221,7 @@ class WerewolfPosition(NamedTuple):
 
     @property
     def acting(self) -> tuple[int, ...]:
-        """The seats that act by night, speak or vote, regardless of deductions before."""
+        """The seats that act by night, speak or vote, after any deductions."""
         living = self.living()
         if self.phase == "night":
             kinds = (SEER, DOCTOR) if self.kills() else (SEER,)
@@ -230,9 +230,9 @@ class WerewolfPosition(NamedTuple):
         if self.phase == "decide":
             return self.pack()[-1:]
         if self.speaking:
-            among = living if self.phase == "speak" else self.pack()
-            waiting = tuple(seat for seat in among if seat not in self.spoken)
-            return waiting[:1] if self.setup.order == "ordered" else waiting
+            speakers = living if self.phase == "speak" else self.pack()
+            silent = tuple(seat for seat in speakers if seat not in self.spoken)
+            return silent[:1] if self.setup.order == "ordered" else silent
         return living if self.phase == "vote" else ()
 
     @property
@@ -242,7 +242,7 @@ class WerewolfPosition(NamedTuple):
 
     @property
     def deducing(self) -> bool:
-        """Whether the seats that are due deduce now, before they speak or vote."""
+        """Whether the seats that act next deduce now, before they speak or vote."""
         return bool(self._deducers())
 
     def _deducers(self) -> tuple[int, ...]:
@@ -259,19 +259,19 @@ class WerewolfPosition(NamedTuple):
         itself = night and kind == DOCTOR
         return tuple(self.places[other] for other in living if other != seat or itself)
 
-    def named(self, seat: int) -> tuple[str, ...]:
+    def legal_names(self, seat: int) -> tuple[str, ...]:
         """Return the names that a seat may name now."""
         return tuple(map(name_of, self.targets(seat)))
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the legal replies of a seat, None for any text."""
-        named = self.named(seat)
+        names = self.legal_names(seat)
         if self.deducing:
             return None
         if self.speaking:
             text = self.setup.speech == "text"
             return None if text else self.phrases(seat, self.setup.say)
-        return (*named, ABSTAIN) if self.phase == "vote" and self.setup.abstain else named
+        return (*names, ABSTAIN) if self.phase == "vote" and self.setup.abstain else names
 
     def phrases(self, seat: int, say: Sequence[str]) -> tuple[str, ...]:
         """Return the phrases of a seat in the grammar, by day or to the wolves.
@@ -281,15 +281,15 @@ class WerewolfPosition(NamedTuple):
             say: the kinds of phrases.
         """
         kinds = tuple(dict.fromkeys(self.setup.kinds[len(self.setup.wolves) :]))
-        listed = phrases if self.phase == "speak" else whispers
-        return listed(say, kinds, self.named(seat))
+        list_phrases = phrases if self.phase == "speak" else whispers
+        return list_phrases(say, kinds, self.legal_names(seat))
 
     def after(self, replies: Mapping[int, str], draw: int = 0) -> WerewolfPosition:
         """Return the position after the replies of all seats that are due.
 
         Args:
-            replies: a legal reply of each; a speech in free text after truncation; a deduction in
-                its normal form.
+            replies: a legal reply of each seat; a speech in free text is truncated, a deduction is
+                in its normal form.
             draw: number that decides a tie, uniform below the product of all numbers of tied seats.
         """
         order = sorted(replies, key=lambda seat: self.places[seat])
@@ -312,13 +312,13 @@ class WerewolfPosition(NamedTuple):
             WerewolfEvent(kind, self.places[seat], word=replies[seat], to=to) for seat in order
         )
         spoken, events = (*self.spoken, *order), (*self.events, *speeches)
-        now = self._replace(events=events, spoken=spoken, deduced=False)
-        if now.acting:
-            return now
-        return now._replace(phase="vote") if day else now._at_night()
+        position = self._replace(events=events, spoken=spoken, deduced=False)
+        if position.acting:
+            return position
+        return position._replace(phase="vote") if day else position._at_night()
 
     def _after_night(self, replies: Mapping[int, str]) -> WerewolfPosition:
-        now, pack = self, self.pack()
+        position, pack = self, self.pack()
         for seat, word in sorted(replies.items()):
             kind, target = self.setup.kinds[seat], number_of(word)
             place = self.places[seat]
@@ -326,37 +326,39 @@ class WerewolfPosition(NamedTuple):
                 wolf = self.setup.kinds[self.seat_at(target)] == WOLF
                 event = WerewolfEvent("look", place, target, WOLF if wolf else GOOD, (seat,))
             elif kind == DOCTOR:
-                now = now._replace(saved=target)
+                position = position._replace(saved=target)
                 event = WerewolfEvent("save", place, target, to=(seat,))
             elif self.phase == "night" and len(pack) > 1:
-                now = now._replace(proposed=target, phase="decide")
+                position = position._replace(proposed=target, phase="decide")
                 event = WerewolfEvent("propose", place, target, to=pack)
             else:
-                now = now._replace(victim=target)
+                position = position._replace(victim=target)
                 event = WerewolfEvent("kill", place, target, to=pack)
-            now = now.with_event(event)
-        return now if now.phase == "decide" and now.victim < 0 else now.morning()
+            position = position.with_event(event)
+        decides = position.phase == "decide" and position.victim < 0
+        return position if decides else position.morning()
 
     def with_event(self, event: WerewolfEvent) -> WerewolfPosition:
         """Return the position with one more event."""
         return self._replace(events=(*self.events, event))
 
     def morning(self) -> WerewolfPosition:
-        """Return the position after the night: a death or none, then speeches."""
+        """Return the position after the night: at most one death, then speeches."""
         if self.victim >= 0 and self.victim != self.saved:
-            now = self._with_death(self.seat_at(self.victim), "dead")
+            position = self._with_death(self.seat_at(self.victim), "dead")
         else:
-            now = self.with_event(WerewolfEvent("quiet"))
-        now = now._replace(proposed=-1, victim=-1, saved=-1, spoken=()).with_winner()
-        if now.phase == "over":
-            return now
-        return now._replace(phase="vote" if self.setup.speech == "none" else "speak")
+            position = self.with_event(WerewolfEvent("quiet"))
+        position = position._replace(proposed=-1, victim=-1, saved=-1, spoken=()).with_winner()
+        if position.phase == "over":
+            return position
+        return position._replace(phase="vote" if self.setup.speech == "none" else "speak")
 
-    def _with_death(self, seat: int, how: str) -> WerewolfPosition:
-        """Return the position after a death, which the dead player still knows of."""
+    def _with_death(self, seat: int, kind: str) -> WerewolfPosition:
+        """Return the position after a death; the dead player still knows of this event."""
         word = self.setup.kinds[seat] if self.setup.reveal else ""
-        now = self.with_event(WerewolfEvent(how, target=self.places[seat], word=word))
-        return now._replace(dead=(*now.dead, seat), known=(*now.known, len(now.events)))
+        position = self.with_event(WerewolfEvent(kind, target=self.places[seat], word=word))
+        known_events = (*position.known, len(position.events))
+        return position._replace(dead=(*position.dead, seat), known=known_events)
 
     def _after_votes(self, replies: Mapping[int, str], draw: int) -> WerewolfPosition:
         order = sorted(replies, key=lambda seat: self.places[seat])
@@ -365,21 +367,21 @@ class WerewolfPosition(NamedTuple):
             WerewolfEvent("vote", self.places[seat], target)
             for seat, target in zip(order, targets, strict=True)
         )
-        now = self._replace(events=(*self.events, *votes))
+        position = self._replace(events=(*self.events, *votes))
         counts = Counter(target for target in targets if target >= 0)
         leaders = sorted(place for place in counts if counts[place] == max(counts.values()))
         if len(leaders) == 1 or (leaders and self.setup.tie == "random"):
             out = leaders[draw % len(leaders)]
-            now = now._with_death(now.seat_at(out), "out")
+            position = position._with_death(position.seat_at(out), "out")
         else:
-            now = now.with_event(WerewolfEvent("stay"))
-        now = now.with_winner()
-        if now.phase == "over":
-            return now
+            position = position.with_event(WerewolfEvent("stay"))
+        position = position.with_winner()
+        if position.phase == "over":
+            return position
         if self.round == self.setup.rounds:
             winner = {"wolves": WOLVES, "village": VILLAGE, "draw": NOBODY}[self.setup.cap]
-            return now._replace(phase="over", winner=winner)
-        return now._replace(round=self.round + 1).start_night()
+            return position._replace(phase="over", winner=winner)
+        return position._replace(round=self.round + 1).start_night()
 
     def with_winner(self) -> WerewolfPosition:
         """Return the position, in phase "over" if a team has won."""
@@ -392,21 +394,21 @@ class WerewolfPosition(NamedTuple):
         return self._replace(phase="whisper", spoken=()) if talk else self._at_night()
 
     def _at_night(self) -> WerewolfPosition:
-        now = self._replace(phase="night")
-        return now if now.acting else now.morning()
+        position = self._replace(phase="night")
+        return position if position.acting else position.morning()
 
-    def seen(self, seat: int, since: int = 0) -> tuple[WerewolfEvent, ...]:
-        """Return the events that a seat knows of; a dead seat knows of none after its death.
+    def events_of(self, seat: int, since: int = 0) -> tuple[WerewolfEvent, ...]:
+        """Return the events that a seat knows of; a dead seat knows of no later events.
 
         Args:
             seat: the seat.
             since: number of first events to leave out.
         """
-        until = len(self.events)
+        end = len(self.events)
         if seat in self.dead:
-            until = self.known[self.dead.index(seat)]
+            end = self.known[self.dead.index(seat)]
         return tuple(
-            event for event in self.events[since:until] if event.to is None or seat in event.to
+            event for event in self.events[since:end] if event.to is None or seat in event.to
         )
 
 

@@ -218,20 +218,20 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
     """
     events, me, role = position.events, position.places[seat], position.setup.kinds[seat]
     seers, suspicion = _claims_and_suspicion(events)
-    known = dict[int, str]()
+    results = dict[int, str]()
     if role == SEER:
-        known = {event.target: event.word for event in events if event.kind == "look"}
+        results = {event.target: event.word for event in events if event.kind == "look"}
     elif role == WOLF:
-        known = {position.places[mate]: WOLF for mate in position.setup.wolves}
+        results = {position.places[mate]: WOLF for mate in position.setup.wolves}
     living = [position.places[label] for label in position.living()]
-    most = max(1, *(suspicion[place] for place in living))
+    strongest = max(1, *(suspicion[place] for place in living))
 
     def mark(place: int) -> str:
-        if place in known and place != me:
-            return known[place]
+        if place in results and place != me:
+            return results[place]
         if place in seers:
             return SEER
-        if suspicion[place] >= most:
+        if suspicion[place] >= strongest:
             return TOP
         return TRUSTED if suspicion[place] < 0 else PLAIN
 
@@ -262,16 +262,16 @@ def _phrase_meant(text: str, *, day: bool, speaker: str, living: frozenset[str])
         living: the names of the other living players.
     """
     phrase = meaning(text, speaker) if day else whisper_phrase(text)
-    verb, *rest = phrase.split()
-    if verb == "claim" or not rest or rest[0] in living:
+    verb, *arguments = phrase.split()
+    if verb == "claim" or not arguments or arguments[0] in living:
         return phrase
     return f"claim {SEER}" if verb == SEER else SILENCE
 
 
 def _last_named(events: Sequence[WerewolfEvent]) -> int:
     """Return the number of the last player that a wolf named this night, -1 for none."""
-    named = [name for name in victims(events) if name]
-    return number_of(named[-1]) if named else -1
+    names = [name for name in victims(events) if name]
+    return number_of(names[-1]) if names else -1
 
 
 def _claims_and_suspicion(
@@ -300,10 +300,10 @@ def _speech_effect(event: WerewolfEvent) -> tuple[str, int, int]:
         (``SEER`` for a claim to be the seer, "claim" for another claim, else ""; the number of the
         player that the speech is about; the suspicion that it adds to this player).
     """
-    verb, *rest = phrase_of(event).split()
+    verb, *arguments = phrase_of(event).split()
     if verb == "claim":
-        return (SEER if rest[0] == SEER else verb), -1, 0
+        return (SEER if arguments[0] == SEER else verb), -1, 0
     if verb in (SEER, "accuse", "support"):
-        weight = AGAINST[rest[1] if verb == SEER else verb]
-        return (SEER if verb == SEER else ""), number_of(rest[0]), weight
+        weight = AGAINST[arguments[1] if verb == SEER else verb]
+        return (SEER if verb == SEER else ""), number_of(arguments[0]), weight
     return "", -1, 0

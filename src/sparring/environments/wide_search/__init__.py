@@ -78,7 +78,7 @@ def lead_observation(play: WideSearchPlay) -> Observation:
             f"of all is item F1 of the table {answer}."
         )
     ask = "" if brief else "Reply call N, with a number of workers, or finish."
-    return Observation(told=text, ask=ask, key=key, view=text)
+    return Observation(prompt=text, ask=ask, key=key, view=text)
 
 
 def _asked(play: WideSearchPlay) -> str:
@@ -118,14 +118,14 @@ def writer_observation(play: WideSearchPlay) -> Observation:
     key = f"{rules.roles[0]} writes {_asked(play)} | {' | '.join((*_waves(play), *play.past))}"
     if rules.brief:
         text = " ".join((*news, "write"))
-        return Observation(told=text, key=key, view=text)
+        return Observation(prompt=text, key=key, view=text)
     text = "\n".join((*news, "The search is over. Write the table."))
     header = written_table({}, start, brief=False)
     ask = (
         f"Reply with a markdown table that begins with these two lines, and has a line for each "
         f"of the {start.kind}; leave empty what you do not know.\n\n{header}"
     )
-    return Observation(told=text, ask=ask, key=key, view=text)
+    return Observation(prompt=text, ask=ask, key=key, view=text)
 
 
 def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Observation:
@@ -150,7 +150,7 @@ def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Obs
     text = f"{text} left {call.turns}" if brief else f"{text}{gap}Turns left: {call.turns}."
     ask = "" if brief else searching.forms(start.columns, fresh, by_words=rules.by_words)
     key = f"{role} {call.items} | {' | '.join((*call.log, text))}"
-    return Observation(told=text, ask=ask, key=key, view=text, fresh=fresh)
+    return Observation(prompt=text, ask=ask, key=key, view=text, fresh=fresh)
 
 
 LEAD = 0
@@ -242,11 +242,11 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         """Return how a seat's latest conversation ended, None for the lead before the end."""
         return self.ends.get(seat) if self.ended or seat != LEAD else None
 
-    def open_items(self, among: Sequence[int] | None = None) -> list[int]:
-        """Return the rows that lack a cell, of ``among`` or of all."""
+    def open_items(self, items: Sequence[int] | None = None) -> list[int]:
+        """Return the rows that lack a cell, of ``items`` or of all."""
         rows, columns = range(len(self.start.names)), range(self.rules.columns)
         lacks = [any((row, column) not in self.notes for column in columns) for row in rows]
-        return [row for row in (rows if among is None else among) if lacks[row]]
+        return [row for row in (rows if items is None else items) if lacks[row]]
 
     def parts(self) -> tuple[int, ...]:
         """Return the seats that were called for cells, none where the answer is written."""
@@ -273,8 +273,8 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         if self.writing or (seat in self.calls and self.rules.free):
             return None
         if seat not in self.calls:
-            most = min(self.rules.workers, len(self.open_items()))
-            return (*(f"{CALL} {width}" for width in range(1, most + 1)), FINISH)
+            largest = min(self.rules.workers, len(self.open_items()))
+            return (*(f"{CALL} {width}" for width in range(1, largest + 1)), FINISH)
         return searching.actions(self, self.calls[seat])
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
@@ -300,14 +300,14 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             return writer_observation(self)
         if self.rules.leads(seat):
             return lead_observation(self)
-        written = self.written if seat == LEAD else ""
-        return Observation(told="", key=f"{self.rules.roles[seat]} idle{written}")
+        notes = self.written if seat == LEAD else ""
+        return Observation(prompt="", key=f"{self.rules.roles[seat]} idle{notes}")
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat, reply in replies.items():
             legal = self.legal(seat)
-            known = reply in legal if legal is not None else self.read(seat, reply, True)
-            if known is False or known is None:
+            is_valid = reply in legal if legal is not None else self.read(seat, reply, True)
+            if is_valid is False or is_valid is None:
                 raise GameError(f"wide_search: {quoted(reply)} is illegal for seat {seat} now.")
         if self.writing:
             self.lead_steps += 1
@@ -353,7 +353,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         self.notes, self.by = dict(self.notes), dict(self.by)
         self.calls, self.steps = dict(self.calls), dict(self.steps)
         for seat, reply in sorted(replies.items()):
-            prompt = self.observe(seat).told
+            prompt = self.observe(seat).prompt
             action = (self.read(seat, reply, True) or reply) if self.rules.free else reply
             call = self.calls[seat]
             call = replace(call, turns=call.turns - 1, log=(*call.log, prompt, action))
@@ -376,8 +376,8 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             self.useful |= {(len(self.waves), self.by[cell]) for cell in new}
             self.waves = (*self.waves, tuple(self.steps.values()))
             self.wave_texts = (*self.wave_texts, wave_text(self))
-        alone = self.calls.get(LEAD)  # still at work if the limit of critical steps ends the wave
-        self.past = alone.log if alone is not None else self.past
+        call = self.calls.get(LEAD)  # still at work if the limit of critical steps ends the wave
+        self.past = call.log if call is not None else self.past
         self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
         self.calls, self.steps = {}, {}
 

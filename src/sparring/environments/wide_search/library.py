@@ -45,7 +45,10 @@ def library(world: World, distractors: int, brief: bool) -> tuple[Page, ...]:
     draws = stream.child("distractors")
     if world.kind == INVENTED:
         pages = [
-            *(_thing(name, world.row(item), item, brief) for item, name in enumerate(world.names)),
+            *(
+                _row_page(name, world.row(item), item, brief)
+                for item, name in enumerate(world.names)
+            ),
             *_lists(world, brief),
             *(_news(world, number, draws, brief) for number in range(distractors)),
         ]
@@ -66,7 +69,7 @@ def find(pages: Sequence[Page], words: str) -> tuple[int, ...]:
     return tuple(numbers[text] for text in search(texts, words, limit=RESULTS))
 
 
-def _thing(name: str, row: dict[str, str], item: int, brief: bool) -> Page:
+def _row_page(name: str, row: dict[str, str], item: int, brief: bool) -> Page:
     if brief:
         words = (word for pair in row.items() for word in pair)
         return Page(name, f"{name} {' '.join(words)}", item)
@@ -74,9 +77,9 @@ def _thing(name: str, row: dict[str, str], item: int, brief: bool) -> Page:
     return Page(name, f"# {name}\n\n{facts}", item)
 
 
-def _list(title: str, names: Sequence[str]) -> Page:
-    listed = "\n".join(f"- {name}" for name in names)
-    return Page(title, f"# {title}\n\n{LISTED.capitalize()}:\n\n{listed}")
+def _list_page(title: str, names: Sequence[str]) -> Page:
+    lines = "\n".join(f"- {name}" for name in names)
+    return Page(title, f"# {title}\n\n{LISTED.capitalize()}:\n\n{lines}")
 
 
 def _lists(world: World, brief: bool) -> list[Page]:
@@ -90,7 +93,7 @@ def _lists(world: World, brief: bool) -> list[Page]:
         for value in values:
             names.setdefault(value, []).append(name)
     if not brief:
-        return [_list(f"List: {value}", holders) for value, holders in names.items()]
+        return [_list_page(f"List: {value}", holders) for value, holders in names.items()]
     return [
         Page(f"list {value}", f"list {value} of {' '.join(holders)}", longer=LISTED)
         for value, holders in names.items()
@@ -119,5 +122,5 @@ def _real(world: World, distractors: int, stream: Stream) -> list[Page]:
     for place in range(min(distractors, len(others))):
         pages.append(others.pop(stream.integer(place, len(others))))
     title = f"{world.kind.capitalize()} {world.asked}"
-    row_pages = [_thing(name, row, items.get(name, -1), False) for name, row in pages]
-    return [*row_pages, _list(title, world.names)]
+    row_pages = [_row_page(name, row, items.get(name, -1), False) for name, row in pages]
+    return [*row_pages, _list_page(title, world.names)]

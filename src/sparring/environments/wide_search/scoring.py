@@ -108,7 +108,7 @@ class TableScore:
     success: float
 
 
-def score(truth: Rows, answer: Rows, columns: int) -> TableScore:
+def score(table: Rows, answer: Rows, columns: int) -> TableScore:
     """Return the scores of an answer.
 
     Mathematics, with E true rows, M rows of the answer and A columns beside the key:
@@ -118,14 +118,14 @@ def score(truth: Rows, answer: Rows, columns: int) -> TableScore:
     Cells compare by ``plain``.
 
     Args:
-        truth: the true table.
+        table: the true table.
         answer: the answer; cells may be missing.
         columns: A.
     """
-    truth, answer = _plain(truth), _plain(answer)
-    matched = [key for key in answer if key in truth]
+    table, answer = _plain(table), _plain(answer)
+    matched = [key for key in answer if key in table]
     right = {
-        key: sum(truth[key].get(name) == value for name, value in answer[key].items())
+        key: sum(table[key].get(name) == value for name, value in answer[key].items())
         for key in matched
     }
     cells = sum(right.values())
@@ -133,19 +133,19 @@ def score(truth: Rows, answer: Rows, columns: int) -> TableScore:
     num_right = sum(count == columns for count in right.values())
     width = 1 + columns
     precision = _share(len(matched) + cells, len(answer) * width)
-    recall = _share(len(matched) + cells, len(truth) * width)
+    recall = _share(len(matched) + cells, len(table) * width)
     return TableScore(
         item_f1=_mean(precision, recall),
         precision=precision,
         recall=recall,
-        non_key_f1=_mean(_share(cells, num_values), _share(cells, len(truth) * columns)),
-        row_f1=_mean(_share(num_right, len(answer)), _share(num_right, len(truth))),
-        success=float(num_right == len(truth) == len(answer)),
+        non_key_f1=_mean(_share(cells, num_values), _share(cells, len(table) * columns)),
+        row_f1=_mean(_share(num_right, len(answer)), _share(num_right, len(table))),
+        success=float(num_right == len(table) == len(answer)),
     )
 
 
-def _share(part: int, whole: int) -> float:
-    return part / whole if whole else 0.0
+def _share(part: int, total: int) -> float:
+    return part / total if total else 0.0
 
 
 def _mean(precision: float, recall: float) -> float:
@@ -169,10 +169,10 @@ def read_table(text: str, world: World, *, brief: bool) -> Table | None:
     if rows is None:
         return None
     answer: Table = {}
-    known: set[str] = set()
+    names: set[str] = set()
     for name, row in rows:
-        if plain(name) not in known:
-            known.add(plain(name))
+        if plain(name) not in names:
+            names.add(plain(name))
             answer[name] = {column: value for column, value in row.items() if value}
     return answer
 

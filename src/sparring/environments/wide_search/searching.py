@@ -103,19 +103,21 @@ def missing(play: SharedNotes, call: SearchCall) -> list[tuple[int, int]]:
 
 def after_action(play: SharedNotes, seat: int, call: SearchCall, reply: str) -> SearchCall:
     """Return a worker's call after an action; a note also goes into the shared notes."""
-    word, _, rest = reply.partition(" ")
+    word, _, argument = reply.partition(" ")
     if word == SEARCH:
-        return replace(call, results=find(pages(play), rest))
+        return replace(call, results=find(pages(play), argument))
     if word == OPEN:
-        number = call.results[int(rest) - 1] if play.by_words else play.start.names.index(rest)
+        number = (
+            call.results[int(argument) - 1] if play.by_words else play.start.names.index(argument)
+        )
         return replace(call, open=number)
     if word == NOTE:
         if play.by_words:
-            noted = _noted(play, call, rest)
+            noted = _noted(play, call, argument)
             assert noted is not None, "step() has read it"
             cell, value = noted
         else:
-            column, value = rest.split()
+            column, value = argument.split()
             cell = call.open, play.start.columns.index(column)
         play.notes[cell], play.by[cell] = value, seat
     return call
@@ -141,32 +143,32 @@ def read_action(play: SharedNotes, call: SearchCall, reply: str, exact: bool) ->
     return None
 
 
-def _command(play: SharedNotes, call: SearchCall, word: str, rest: str) -> str | None:
+def _command(play: SharedNotes, call: SearchCall, word: str, text: str) -> str | None:
     """Return an action in normal form; None if the worker cannot follow it now."""
     if word == DONE:
-        return None if re.search(r"\w", rest) else DONE
+        return None if re.search(r"\w", text) else DONE
     if word == SEARCH:
-        words = " ".join(rest.split())[:QUERY].strip(BETWEEN)
+        words = " ".join(text.split())[:QUERY].strip(BETWEEN)
         return f"{SEARCH} {words}" if re.search(r"[^\W_]", words) else None
     if word == OPEN:
-        number = _NUMBER.match(rest)
-        known = number is not None and 1 <= int(number[1]) <= len(call.results)
-        return f"{OPEN} {int(number[1])}" if known and number else None
-    noted = _noted(play, call, rest)
+        number = _NUMBER.match(text)
+        is_result = number is not None and 1 <= int(number[1]) <= len(call.results)
+        return f"{OPEN} {int(number[1])}" if is_result and number else None
+    noted = _noted(play, call, text)
     if noted is None:
         return None
     (item, column), value = noted
     return f"{NOTE} {play.start.names[item]} | {play.start.columns[column]} | {value}"
 
 
-def _noted(play: SharedNotes, call: SearchCall, rest: str) -> tuple[tuple[int, int], str] | None:
+def _noted(play: SharedNotes, call: SearchCall, text: str) -> tuple[tuple[int, int], str] | None:
     """Return (cell, value) of a note; None if the worker may not note the cell now."""
     start, cells = play.start, missing(play, call)
     items = {start.names[item]: item for item, _ in cells}
-    name, rest = _begins(rest, items)
+    name, text = _begins(text, items)
     columns = {start.columns[number]: number for item, number in cells if item == items.get(name)}
-    column, rest = _begins(rest, columns)
-    value = " ".join(rest.strip(BETWEEN).replace("|", "/").split())[:VALUE].strip(BETWEEN)
+    column, text = _begins(text, columns)
+    value = " ".join(text.strip(BETWEEN).replace("|", "/").split())[:VALUE].strip(BETWEEN)
     return ((items[name], columns[column]), value) if column and value else None
 
 
@@ -221,8 +223,8 @@ def result_text(play: SharedNotes, call: SearchCall) -> str:
         text = results[call.open].text
         return f"page {text}" if brief else text
     dot = "" if brief else "."
-    listed = enumerate(call.results, start=1)
-    titles = [f"{place}{dot} {results[page].title}" for place, page in listed]
+    numbered = enumerate(call.results, start=1)
+    titles = [f"{place}{dot} {results[page].title}" for place, page in numbered]
     if brief:
         return " ".join(("found", *titles)) if titles else "nothing"
     return "\n".join(("Found:", *titles)) if titles else "Nothing was found."
@@ -231,10 +233,10 @@ def result_text(play: SharedNotes, call: SearchCall) -> str:
 def forms(columns: tuple[str, ...], fresh: bool, *, by_words: bool) -> str:
     """Return the forms of a worker's replies in full style, shorter after the first prompt."""
     if not by_words:
-        listed = "; ".join(f"{name} is one of {', '.join(VALUES[name])}" for name in columns)
+        values = "; ".join(f"{name} is one of {', '.join(VALUES[name])}" for name in columns)
         return (
             "Reply open NAME to read a page, note COLUMN VALUE to note a cell of the page that is "
-            f"open, or done. Values: {listed}. For example: note {columns[0]} "
+            f"open, or done. Values: {values}. For example: note {columns[0]} "
             f"{VALUES[columns[0]][0]}"
         )
     if not fresh:

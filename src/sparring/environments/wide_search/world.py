@@ -259,14 +259,14 @@ class World:
 def world(stream: Stream, items: int, columns: int) -> World:
     """Return the invented world of a stream."""
     names = stream.child("names").shuffled(NAMES, items)
-    draws, named = stream.child("values"), COLUMNS[:columns]
+    draws, column_names = stream.child("values"), COLUMNS[:columns]
     return World(
         names=tuple(names),
-        columns=named,
+        columns=column_names,
         values=tuple(
             tuple(
                 VALUES[name][draws.integer(row * len(COLUMNS) + place, len(VALUES[name]))]
-                for place, name in enumerate(named)
+                for place, name in enumerate(column_names)
             )
             for row in range(items)
         ),
@@ -291,12 +291,12 @@ def real_world(stream: Stream, kind: str, items: int, columns: int, other: bool)
     chosen = filters[stream.child("filter").integer(0, len(filters))]
     remaining = [name for name in source.columns if name != chosen.column]
     draws = stream.child("columns")
-    named = [remaining.pop(draws.integer(place, len(remaining))) for place in range(columns)]
-    places = [source.columns.index(name) for name in named]
+    names = [remaining.pop(draws.integer(place, len(remaining))) for place in range(columns)]
+    places = [source.columns.index(name) for name in names]
     rows = [source.rows[number] for number in chosen.rows]
     return World(
         names=tuple(name for name, _ in rows),
-        columns=tuple(named),
+        columns=tuple(names),
         values=tuple(tuple(values[place] for place in places) for _, values in rows),
         kind=kind,
         key=source.key,

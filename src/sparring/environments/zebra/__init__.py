@@ -230,8 +230,8 @@ class Zebra(BankGame):
         parts = []
         for house in range(houses):
             row = position.cells[house * attributes : (house + 1) * attributes]
-            known = [VALUES[number][value - 1] for number, value in enumerate(row) if value]
-            parts.append(f"house {house + 1} has {', '.join(known) or 'nothing'}")
+            words = [VALUES[number][value - 1] for number, value in enumerate(row) if value]
+            parts.append(f"house {house + 1} has {', '.join(words) or 'nothing'}")
         last = ""
         if position.moves:
             last = f" {word_of(houses, attributes, position.moves[-1])} was written last."

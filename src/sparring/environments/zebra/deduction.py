@@ -79,19 +79,19 @@ def items_at(houses: int, attributes: int, board: Sequence[int]) -> list[int | N
 
 def true_clues(houses: int, attributes: int, board: Board, kind: str) -> list[Clue]:
     """Return all clues of a kind that are true of a full board and not trivial."""
-    at = items_at(houses, attributes, board)
-    items = range(len(at))
+    house_of = items_at(houses, attributes, board)
+    items = range(len(house_of))
     if kind in PLACES:
         return [
             (kind, item, house)
             for item in items
             for house in range(houses)
-            if holds(kind, at[item] or 0, house)
+            if holds(kind, house_of[item] or 0, house)
         ]
     pairs = [(a, b) for a in items for b in items if a < b or (a != b and kind not in SYMMETRIC)]
     if kind in LINKS:
         pairs = [(a, b) for a, b in pairs if a // houses != b // houses]
-    return [(kind, a, b) for a, b in pairs if holds(kind, at[a] or 0, at[b] or 0)]
+    return [(kind, a, b) for a, b in pairs if holds(kind, house_of[a] or 0, house_of[b] or 0)]
 
 
 def narrowed(
@@ -120,9 +120,9 @@ def _links(clues: Sequence[Clue]) -> list[tuple[Narrow, int, int]]:
 
 def _propagate(houses: int, can: list[int], links: Sequence[tuple[Narrow, int, int]]) -> bool:
     """Narrow the possible houses in place; return whether every item still has one."""
-    before: list[int] = []
-    while before != can:
-        before = can[:]
+    previous: list[int] = []
+    while previous != can:
+        previous = can[:]
         for narrow, item, other in links:
             can[item], can[other] = narrow(can[item], can[other])
         for first in range(0, len(can), houses):

@@ -71,11 +71,11 @@ def _mixed(
     houses: int, attributes: int, full: Board, kinds: str, generator: np.random.Generator
 ) -> list[Clue]:
     """Return all true clues of these kinds, the kinds in turn, each kind in random order."""
-    every = [true_clues(houses, attributes, full, kind) for kind in OF_KIND[kinds]]
+    clues_by_kind = [true_clues(houses, attributes, full, kind) for kind in OF_KIND[kinds]]
     turns = [
-        (place, number, row[at])
-        for number, row in enumerate(every)
-        for place, at in enumerate(generator.permutation(len(row)))
+        (place, number, row[index])
+        for number, row in enumerate(clues_by_kind)
+        for place, index in enumerate(generator.permutation(len(row)))
     ]
     return [clue for _, _, clue in sorted(turns)]
 
@@ -133,12 +133,12 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
     }
     clues: list[Clue] = []
     while words:
-        start, rest = words[:3], words[1:]
+        start, remaining = words[:3], words[1:]
         if words[0] in place_of:
             clues.append(("is", *place_of[words[0]]))
-        elif words[0] == "not" and rest and rest[0] in place_of:
-            clues.append(("not", *place_of[rest[0]]))
-            rest = rest[1:]
+        elif words[0] == "not" and remaining and remaining[0] in place_of:
+            clues.append(("not", *place_of[remaining[0]]))
+            remaining = remaining[1:]
         elif (
             len(start) == 3
             and start[0] in item_of
@@ -147,14 +147,14 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
             and start[0] != start[2]
         ):
             clues.append((start[1], item_of[start[0]], item_of[start[2]]))
-            rest = words[3:]
+            remaining = words[3:]
         else:
             raise ConfigError(
                 f"zebra: puzzle has no clue at {' '.join(start)!r}; write clues as 'h1=red', 'not "
                 f"h1=red' or 'red left tea' (also {', '.join(KINDS[2:])}), of the first {houses} "
                 f"values of {', '.join(ATTRIBUTES[:attributes])}."
             )
-        words = rest
+        words = remaining
     boards = solutions(houses, attributes, clues)
     if len(boards) != 1:
         raise ConfigError(

@@ -35,44 +35,43 @@ def zebra(
     When to use: through oracle ``constraint``, on game ``zebra`` of any size.
     Mathematics: with one solution x* of the clues, the board with value v in cell c has a solution
     if and only if all values written so far and v are those of x*.
-        value = 1 or 0 where a solved puzzle pays
-        value = the share of cells that can still be right, else
-    Pitfalls: with "forced", ``best`` are not all the moves of the largest value, and nothing
-    changes for puzzles of level "deduced", whose right moves are all forced. After a wrong value
-    propagation finds a contradiction, or values that are not the solution's; these never count as
-    forced.
+        value = 1 or 0 if only a solved puzzle pays
+        value = the share of cells that can still be right, otherwise
+    Pitfalls: with "forced", ``best`` leaves out some moves of the largest value. In puzzles of
+    level "deduced" all right moves are forced, so both settings agree. After a wrong value, unit
+    propagation finds a contradiction or values of no solution; these never count as forced.
     Reference: arXiv 2502.01100 (ZebraLogic); Bacchus, "GAC via unit propagation", 2007; de Moura
     and Bjorner, "Z3", 2008.
     Verified by: tests/environments/zebra/test_solver.py, tests/environments/zebra/test_zebra.py,
     tests/environments/zebra/test_deduction.py.
 
     Args:
-        right: which values are best. "solution" (default): every value of the solution. "forced":
-            only those that unit propagation from the clues and the board gives (arc consistency on
-            each clue, an item's only house, a house's only item of an attribute, until nothing
-            changes), if any.
-        lost: the judgement of a board with a wrong value, where only a solved puzzle pays.
-            "abstain" (default): none. "solution": by the puzzle's solution, 1 and 0 with ``bound``
-            1, because all these moves pay 0.
+        right: the values that are best. "solution" (default): every value of the solution.
+            "forced": only the values that unit propagation derives from the clues and the board, if
+            any (arc consistency on each clue, an item's only house, and a house's only item of an
+            attribute, repeated until nothing changes).
+        lost: the judgement of a board with a wrong value, if only a solved puzzle pays. "abstain"
+            (default): no judgement. "solution": 1 for the solution's values and 0 for others, with
+            ``bound`` 1, because all these moves pay 0.
         solver: "backtracking" (default): exact, with unit propagation. "z3": the reference, with
             the same judgements, much slower; needs pip install 'sparring[oracles]'.
     """
     table: ZebraTable = state.table
-    truth = solution(table.houses, table.attributes, table.clues, solver)
-    known = None
+    board = solution(table.houses, table.attributes, table.clues, solver)
+    forced_values = None
     if right == "forced":
         cells = deduced(table.houses, table.attributes, table.clues, table.cells)
-        known = dict(enumerate(cells or ()))
-    return table.judgement(truth, known, lost)
+        forced_values = dict(enumerate(cells or ()))
+    return table.judgement(board, forced_values, lost)
 
 
 def reference(state: SearchablePlay) -> tuple[str, ...]:
     """Return the values that solve the puzzle, house by house."""
     table: ZebraTable = state.table
-    truth = solution(table.houses, table.attributes, table.clues)
+    board = solution(table.houses, table.attributes, table.clues)
     return tuple(
         word_of(table.houses, table.attributes, cell * table.houses + value - 1)
-        for cell, value in enumerate(truth)
+        for cell, value in enumerate(board)
     )
 
 
@@ -83,10 +82,10 @@ def solution(
     """Return the only solution of a puzzle.
 
     Raises:
-        OracleError: the puzzle has no solution, or several.
+        OracleError: the puzzle has no solution or several solutions.
     """
     boards = (
-        by_z3(houses, attributes, clues, 2)
+        z3_solutions(houses, attributes, clues, 2)
         if solver == "z3"
         else solutions(houses, attributes, clues)
     )
@@ -99,24 +98,26 @@ def solution(
     return boards[0]
 
 
-def by_z3(houses: int, attributes: int, clues: Sequence[Clue], limit: int) -> list[Board]:
+def z3_solutions(houses: int, attributes: int, clues: Sequence[Clue], limit: int) -> list[Board]:
     """Return at most ``limit`` solutions of a puzzle by Z3, with one house variable per item."""
     z3, boards = load_z3(), list[Board]()
-    at = [z3.Int(f"item{number}") for number in range(houses * attributes)]
+    variables = [z3.Int(f"item{number}") for number in range(houses * attributes)]
     solver = z3.Solver()
-    solver.add([z3.And(house >= 0, house < houses) for house in at])
-    solver.add([z3.Distinct(at[first : first + houses]) for first in range(0, len(at), houses)])
-    solver.add(
-        [_formula(z3, kind, at[a], b if kind in ("is", "not") else at[b]) for kind, a, b in clues]
-    )
+    solver.add([z3.And(house >= 0, house < houses) for house in variables])
+    for first in range(0, len(variables), houses):
+        solver.add(z3.Distinct(variables[first : first + houses]))
+    for kind, a, b in clues:
+        other = b if kind in ("is", "not") else variables[b]
+        solver.add(_formula(z3, kind, variables[a], other))
     while len(boards) < limit and solver.check() == z3.sat:
         model = solver.model()
-        homes = [model.eval(house, model_completion=True).as_long() for house in at]
-        cells = [0] * len(at)
-        for item, house in enumerate(homes):
+        values = [model.eval(house, model_completion=True).as_long() for house in variables]
+        cells = [0] * len(variables)
+        for item, house in enumerate(values):
             cells[house * attributes + item // houses] = item % houses + 1
         boards.append(tuple(cells))
-        solver.add(z3.Or([house != home for house, home in zip(at, homes, strict=True)]))
+        differs = [house != value for house, value in zip(variables, values, strict=True)]
+        solver.add(z3.Or(differs))
     return boards
 
 

@@ -60,27 +60,27 @@ def table_of_arrays(
     starts = np.flatnonzero(np.diff(trajectory, prepend=-1))
     number = np.arange(count) - starts[trajectory] if count else np.zeros(0, dtype=np.int64)
     computed = set(registry.names("columns"))
-    known = set(NAMED) | set(FLAGS) | {"logprob", "attempt"} | computed
+    names = set(NAMED) | set(FLAGS) | {"logprob", "attempt"} | computed
     for name in columns:
-        if name not in known:
-            raise UnknownNameError("column of the turn table", name, sorted(known))
+        if name not in names:
+            raise UnknownNameError("column of the turn table", name, sorted(names))
     tokens = np.ones(count) if n_tokens is None else n_tokens
-    named = {name: _numbered(name, columns.get(name), count) for name in NAMED}
+    ids = {name: _numbered(name, columns.get(name), count) for name in NAMED}
     seat_role, seat_names = _numbered(
         "role", [f"seat {number}" for number in seats.tolist()], count
     )
     flags: dict[str, Any] = {
         name: _flags(name, columns[name], count) for name in FLAGS if name in columns
     }
-    role, role_names = named["role"] if "role" in columns else (seat_role, seat_names)
+    role, role_names = ids["role"] if "role" in columns else (seat_role, seat_names)
     table = TurnTable(
         episode=episodes,
         group=_integers("group", np.zeros(count) if group is None else group, count),
         trajectory=trajectory,
-        game=named["game"][0],
+        game=ids["game"][0],
         role=role,
         seat=seats,
-        agent=named["agent"][0],
+        agent=ids["agent"][0],
         turn_index=_integers("turn_index", number if turn_index is None else turn_index, count),
         reward=rewards,
         done=flags.pop(
@@ -89,22 +89,22 @@ def table_of_arrays(
             if count
             else np.zeros(0, dtype=bool),
         ),
-        state_key=named["state_key"][0] if "state_key" in columns else np.arange(count),
+        state_key=ids["state_key"][0] if "state_key" in columns else np.arange(count),
         legal=flags.pop("legal", np.ones(count, dtype=bool)),
         n_tokens=_integers("n_tokens", tokens, count),
-        action=named["action"][0] if "action" in columns else None,
-        view=named["view"][0] if "view" in columns else None,
+        action=ids["action"][0] if "action" in columns else None,
+        view=ids["view"][0] if "view" in columns else None,
         logprob=_floats("logprob", columns["logprob"], count) if "logprob" in columns else None,
         attempt=_integers("attempt", columns["attempt"], count) if "attempt" in columns else None,
         components={
             name: _floats(f"components[{name!r}]", values, count)
             for name, values in (components or {}).items()
         },
-        game_names=named["game"][1],
+        game_names=ids["game"][1],
         role_names=role_names,
-        agent_names=named["agent"][1],
-        action_names=named["action"][1],
-        view_names=named["view"][1],
+        agent_names=ids["agent"][1],
+        action_names=ids["action"][1],
+        view_names=ids["view"][1],
         **flags,
     )
     for name in sorted(columns.keys() & computed):

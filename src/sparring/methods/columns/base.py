@@ -42,7 +42,7 @@ class ColumnSource(Protocol):
     turns: TurnTable
     episodes: Sequence[Episode]
 
-    def critic(self, at: ValuePosition) -> FloatArray:
+    def critic(self, position: ValuePosition) -> FloatArray:
         """Return the critic's values: [N] before or after the turns, or one per sampled token."""
         ...
 

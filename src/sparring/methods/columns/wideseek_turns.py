@@ -45,8 +45,8 @@ def released(game: Environment, episode: Episode) -> set[int]:
         of_lead[-1],
     )
     if answer.end != "malformed":
-        lost = _places([talk for talk in of_lead if talk.end in FAILED])
-        return lost or {*range(len(episode.turns))} - failed
+        failures = _places([talk for talk in of_lead if talk.end in FAILED])
+        return failures or {*range(len(episode.turns))} - failed
     last = answer.turns[-1]
     trained = set[int]()
     if episode.turns[last].truncated:

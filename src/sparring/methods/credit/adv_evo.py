@@ -41,7 +41,7 @@ def adv_evo(
         - If the whole team has one payoff and there is only one episode, every advantage is 0.
         - Without ``teams``, and over groups, this is ``grpo`` without the deviation.
         - The published schedule of safety and task rewards belongs to the rewards, not to credit.
-    Reference: AdvEvo-MARL (2025), after secondary notes: literal reading, no reproduction.
+    Reference: AdvEvo-MARL (2025), after secondary notes: our reading, no reproduction.
     Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
@@ -76,9 +76,9 @@ def _teams(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) 
         return roles
     missing = sorted({turns.role_names[role] for role in np.unique(roles).tolist()} - set(teams))
     if missing:
-        known = ", ".join(f"{role}: {team}" for role, team in teams.items())
+        names = ", ".join(f"{role}: {team}" for role, team in teams.items())
         raise CreditError(
-            f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{known}}}; "
+            f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{names}}}; "
             f"write {missing[0]}: TEAM as well."
         )
     number = {team: index for index, team in enumerate(sorted(set(teams.values())))}

@@ -121,5 +121,5 @@ def aligned(
     """
     # sum over k <= t of gamma^(t-k) A_k
     until_now = backward_recurrence(advantages[::-1], gamma, trajectory[::-1])[::-1]
-    before = until_now - advantages
-    return advantages + beta * (gamma if extra_discount else 1.0) * before * others
+    earlier = until_now - advantages
+    return advantages + beta * (gamma if extra_discount else 1.0) * earlier * others

@@ -58,8 +58,8 @@ def node_groups(turns: TurnTable, method: str, anchors: IntArray) -> tuple[IntAr
         CreditError: the column of actions is missing.
     """
     action = require_column(turns, method, "action")
-    without = action < 0
-    action = np.where(without, action.max(initial=0) + np.cumsum(without), action)
+    has_no_action = action < 0
+    action = np.where(has_no_action, action.max(initial=0) + np.cumsum(has_no_action), action)
     return group_ids(anchors, action)
 
 
@@ -106,13 +106,13 @@ def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
     texts: list[list[tuple[str, int]]] = [[] for _ in range(num_plays)]
     for pair, row in enumerate(rows):
         texts[plays[row]].append((turns.view_names[view[row]], pair))
-    known: dict[tuple[str, str], bool] = {}
+    cache: dict[tuple[str, str], bool] = {}
     leader_of = np.arange(count)
     for members in texts:
         leaders: list[tuple[str, int]] = []
         for text, pair in sorted(members):
             match = next(
-                (leader for other, leader in leaders if _similar(text, other, similarity, known)),
+                (leader for other, leader in leaders if _similar(text, other, similarity, cache)),
                 None,
             )
             if match is None:
@@ -122,11 +122,11 @@ def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
     return leader_of[pairs]
 
 
-def _similar(text: str, other: str, similarity: float, known: dict[tuple[str, str], bool]) -> bool:
-    answer = known.get((text, other))
+def _similar(text: str, other: str, similarity: float, cache: dict[tuple[str, str], bool]) -> bool:
+    answer = cache.get((text, other))
     if answer is None:
         matcher = SequenceMatcher(None, text, other)
         # ever closer bounds from above
         bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
-        answer = known[text, other] = all(bound() >= similarity for bound in bounds)
+        answer = cache[text, other] = all(bound() >= similarity for bound in bounds)
     return answer

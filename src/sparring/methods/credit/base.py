@@ -55,9 +55,9 @@ def validate_turn_table(turns: TurnTable, method: str, *, columns: Iterable[str]
             group mixes games.
     """
     _check_groups(turns, method)
-    bad = np.flatnonzero(~np.isfinite(turns.reward))
-    if len(bad):
-        where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
+    invalid = np.flatnonzero(~np.isfinite(turns.reward))
+    if len(invalid):
+        where = f"reward {turns.reward[invalid[0]]} in row {invalid[0]}"
         raise CreditError(
             f"credit {method!r}: {where} is not finite; correct the game or reward it is from."
         )
@@ -80,15 +80,15 @@ def require_column(turns: TurnTable, method: str, name: str) -> Any:
     if column is None:
         remedy = MISSING.get(name, f"; declare NEEDS = {{{name!r}}} in its module.")
         raise CreditError(f"credit {method!r} needs the column {name!r} of the turn table{remedy}")
-    bad = np.flatnonzero(~np.isfinite(column))
-    if len(bad) and name == "value":
+    invalid = np.flatnonzero(~np.isfinite(column))
+    if len(invalid) and name == "value":
         raise CreditError(
-            f"credit {method!r}: the critic's value in row {bad[0]} is not finite; lower the "
+            f"credit {method!r}: the critic's value in row {invalid[0]} is not finite; lower the "
             "learning rate."
         )
-    if len(bad):
+    if len(invalid):
         raise CreditError(
-            f"credit {method!r}: {name} {column[bad[0]]} in row {bad[0]} is not finite."
+            f"credit {method!r}: {name} {column[invalid[0]]} in row {invalid[0]} is not finite."
         )
     return column
 
@@ -172,12 +172,12 @@ def _check_groups(turns: TurnTable, method: str) -> None:
     if not len(turns.game) or turns.game.min() == turns.game.max():
         return
     groups, count = group_ids(turns.group)
-    known = np.zeros(count, dtype=np.int64)
-    known[groups] = turns.game
-    wrong = np.flatnonzero(known[groups] != turns.game)
+    group_of = np.zeros(count, dtype=np.int64)
+    group_of[groups] = turns.game
+    wrong = np.flatnonzero(group_of[groups] != turns.game)
     if len(wrong):
         row = wrong[0]
-        names = sorted(turns.game_names[game] for game in (turns.game[row], known[groups[row]]))
+        names = sorted(turns.game_names[game] for game in (turns.game[row], group_of[groups[row]]))
         raise CreditError(
             f"credit {method!r}: group {turns.group[row]} (row {row}) mixes the "
             f"games {names[0]!r} and {names[1]!r}, whose returns cannot be compared; give each "
@@ -231,9 +231,9 @@ def component(turns: TurnTable, method: str, name: str) -> FloatArray:
     if name not in turns.components:
         if not len(turns.reward):
             return np.zeros(0)
-        known = ", ".join(sorted(turns.components)) or "none"
+        names = ", ".join(sorted(turns.components)) or "none"
         raise CreditError(
-            f"credit {method!r}: no reward component {name!r} (available: {known}); write one of "
+            f"credit {method!r}: no reward component {name!r} (available: {names}); write one of "
             "these, or add it to rewards. A reward that abstains on every turn has no component."
         )
     values = turns.components[name]
@@ -267,14 +267,14 @@ def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
     return turns.cut
 
 
-def continued(reward: FloatArray, value: FloatArray, cut: BoolArray) -> FloatArray:
+def with_bootstrap(reward: FloatArray, value: FloatArray, cut: BoolArray) -> FloatArray:
     """Return rewards [N], with the value before the turn at truncated turns."""
     return np.where(cut, value, reward)
 
 
 def whitened(advantages: FloatArray, unknown: BoolArray) -> FloatArray:
     """Return advantages with mean 0 and deviation 1 over known turns; unknown turns get 0."""
-    known = advantages[~unknown]
-    if len(known) < 2:
+    valid = advantages[~unknown]
+    if len(valid) < 2:
         return advantages
-    return np.where(unknown, 0.0, (advantages - known.mean()) / (known.std(ddof=1) + 1e-8))
+    return np.where(unknown, 0.0, (advantages - valid.mean()) / (valid.std(ddof=1) + 1e-8))

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import Cut, continued, cut_turns, whitened
+from sparring.methods.credit.base import Cut, cut_turns, whitened, with_bootstrap
 from sparring.ops.groups import backward_recurrence, generalised_advantages, next_values
 
 NEEDS = {"token_value"}
@@ -51,7 +51,7 @@ def bi_level_gae(
         - A reward before the first turn with tokens is lost, because no token could change it.
         - The critic is fitted at every token, which costs no further forward pass.
     Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). Lambdas
-    and the whitening: literal reading.
+    and the whitening: our reading.
     Verified by: tests/methods/credit/test_critics.py.
 
     Args:
@@ -76,7 +76,7 @@ def bi_level_gae(
     unknown = np.isin(trajectory, turns.trajectory[cut_turns(turns, cut)]) & (
         np.diff(trajectory, append=-1) != 0
     )
-    reward = continued(reward, value[last], unknown)
+    reward = with_bootstrap(reward, value[last], unknown)
     turn = np.repeat(np.arange(len(reward)), n_tokens)
     delta = gamma_token * next_values(value, turn) - value
     delta[last] = generalised_advantages(

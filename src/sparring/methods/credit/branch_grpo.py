@@ -47,7 +47,7 @@ def branch_grpo(
         - Surprise is a function of the action itself, so weighting by it biases the gradient; for z
           < -1 / surprise_weight the sign changes.
         - A group of one gives 0.
-    Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, literal reading).
+    Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, our reading).
     Verified by: tests/methods/credit/test_anchor_groups.py,
     tests/play/plans/test_credit_on_trees.py.
 
@@ -56,7 +56,7 @@ def branch_grpo(
             the mean.
         surprise_weight: weight of the surprise z, at least 0; the default 0 leaves it out. Above 0
             it is AEPO's entropy-balanced advantage, with the sampler's surprise in place of token
-            entropy and turns in place of tokens: a literal reading (the paper's coefficient is not
+            entropy and turns in place of tokens: our reading (the paper's coefficient is not
             known here).
         epsilon: added to the deviation of the returns, in reward units, at least 0. The default
             matters only where the deviation is tiny. Unused without ``divide_by_std``.

@@ -130,8 +130,8 @@ def _learn(
     for index, (key, count, total) in enumerate(
         zip(keys, counts.tolist(), totals.tolist(), strict=True)
     ):
-        before = table.get(key, (0.0, 0.0))
-        table[key] = before[0] + count, before[1] + total
+        previous = table.get(key, (0.0, 0.0))
+        table[key] = previous[0] + count, previous[1] + total
         learnt[index] = table[key][1] / table[key][0]
     return learnt
 

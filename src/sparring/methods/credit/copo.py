@@ -20,7 +20,7 @@ def copo(
     threshold: Annotated[float, Field(ge=0)] = 0.5,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Blend the advantage within the group with the group's standing, by agreement of outcomes.
+    """Blend the advantage within the group with that of the group, by agreement of outcomes.
 
     What: Where the outcomes of a group differ, the advantage is that of ``grpo``. Where they agree,
     ``grpo`` gives 0; there the group's mean return is compared with that of other groups.

@@ -26,13 +26,13 @@ def dgrpo(
 ) -> Credit:
     """Weigh group-relative advantages by how hard the task is.
 
-    What: ``grpo`` times a weight. The weight is larger, the lower the group's mean return.
+    What: ``grpo`` times a weight. Groups with a lower mean return have a larger weight.
     When to use: tasks of mixed difficulty, when the hard ones should have more influence.
     Mathematics:
         p_g = (mean_g R - worst) / (best - worst), cut to [0, 1]
         A_i = (1 + strength * (1 - p_g)) * (R_i - mean_g R) / (std_g R + epsilon)
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: Only the abstract is public. The weight is a literal reading of it, and no
+    Pitfalls: Only the abstract is public. The weight is our reading of it, and no
     reproduction is claimed. In zero-sum self-play the mean return of a role tells who moves first,
     not how hard the initial state is. A group of one, or of equal returns, gives 0.
     Reference: VITAL (DGRPO), abstract.

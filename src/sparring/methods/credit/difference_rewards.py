@@ -18,9 +18,9 @@ def difference_rewards(
     What: The return with the action that was played, minus the return with a default action in its
     place. Afterwards all seats follow the policy. The default action is a legal action drawn
     uniformly, or one drawn by the seat's own policy. Both returns are exact expectations from the
-    game tree, not a second roll-out.
-    When to use: teams, to separate an agent's own contribution from what the others would have
-    reached anyway. The game must be small enough to enumerate.
+    game tree, not a second rollout.
+    When to use: teams, to separate an agent's contribution from the result of the others. The game
+    must be small enough to enumerate.
     Mathematics:
         D = Q(s, a) - mean over legal a' of Q(s, a')          ("uniform")
         D = Q(s, a) - sum over a' of policy(a' | s) Q(s, a')  ("policy")

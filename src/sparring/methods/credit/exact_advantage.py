@@ -13,7 +13,7 @@ def exact_advantage(turns: TurnTable) -> FloatArray:
     What: Enumerates the game. The exact value of the action is compared with the exact value of the
     seat's state, when all seats follow the policy that played. Other estimators are measured
     against it.
-    When to use: to see what credit without noise can achieve, in games small enough to enumerate;
+    When to use: to measure the effect of credit without noise, in games small enough to enumerate;
     to judge other estimators.
     Mathematics:
         A[t] = Q(s_t, a_t) - V(s_t)
@@ -22,8 +22,8 @@ def exact_advantage(turns: TurnTable) -> FloatArray:
     Shapes: advantages [N].
     Pitfalls: The values contain the game's payoffs only, not the rewards that plug-ins add. V
     excludes the policy's probability of illegal replies. So an illegal reply, whose value is the
-    reward of its turn, is compared with legal play. All seats are assumed to
-    follow the one policy; against other opponents the numbers are still those of self-play.
+    reward of its turn, is compared with legal play. The estimator assumes that all seats follow the
+    same policy: against other opponents its numbers are those of self-play.
     Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
     Verified by: tests/methods/credit/test_exact_values.py.
     """

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import Cut, continued, cut_turns, whitened
+from sparring.methods.credit.base import Cut, cut_turns, whitened, with_bootstrap
 from sparring.ops.groups import generalised_advantages
 
 NEEDS = {"value"}
@@ -53,7 +53,7 @@ def gae(
     """
     value = turns.column("value")
     last = cut_turns(turns, cut)
-    reward = continued(turns.reward, value, last)
+    reward = with_bootstrap(turns.reward, value, last)
     advantages = generalised_advantages(reward, value, turns.trajectory, gamma=gamma, lam=lam)
     targets = advantages + value
     if whiten:

@@ -40,7 +40,7 @@ def gigpo(
     epsilon.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, game, anchor).
     Pitfalls:
-        - A view that occurs once adds nothing; one of m members adds (m - 1) / m of its gradient.
+        - A view that occurs once adds nothing; m equal views add (m - 1) / m of their gradient.
         - A view that hides important information compares different states.
         - A view that recurs in an episode compares a turn with its own future.
         - Clusters are greedy and depend on the order of the texts: here the order is alphabetical
@@ -59,8 +59,8 @@ def gigpo(
             subtracts the means.
         over: how often a trajectory counts in the statistics of the first term: once ("episodes",
             the default, as in the paper), or once per turn ("turns", preset ``as_released``).
-        anchor: which turns are compared. "view" (default): turns in which the seat now sees the
-            same. "state_key": turns with the same information state, which share their whole past.
+        anchor: which turns are compared. "view" (default): turns with the same view of the seat.
+            "state_key": turns with the same information state, which share their whole past.
         similarity: least likeness of two texts of one cluster, above 0 and at most 1 (the share of
             matching characters; 0.95 in released code). None (default) requires equal views. Works
             with ``anchor`` "view" only.

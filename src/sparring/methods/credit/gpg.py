@@ -21,10 +21,10 @@ def gpg(turns: TurnTable) -> Credit:
         A_i = B / (B - M) * (R_i - mean_g R)
     with B trajectories in the batch, M of them in groups of equal returns.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: If only one group of a large batch has unequal returns, it is scaled up by B over its
-    own size. The factor depends on the batch, so the gradients of two batches do not average to the
-    gradient of both. Released code of others counts rewards that are not 0, instead of groups that
-    are not equal; this follows the paper. A group of one gives 0.
+    Pitfalls: If only one group of a large batch has unequal returns, its factor is B over the size
+    of the group. The factor depends on the batch, so the gradients of two batches do not average to
+    the gradient of both. Other released code counts nonzero rewards in place of groups of unequal
+    returns; this follows the paper. A group of one gives 0.
     Reference: Chu et al., 2025 (arXiv 2504.02546).
     Verified by: tests/methods/credit/test_group_baselines.py.
     """

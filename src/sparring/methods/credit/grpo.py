@@ -60,7 +60,7 @@ def grpo(
 
     What: One advantage per trajectory, the same for all its turns. The trajectories of a group
     share initial state and role.
-    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum mirror play (self-play) the
+    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum self-play the
     group mean contains the luck of the initial state and nothing else; ``mars`` or ``rae`` fit
     better.
     Mathematics:
@@ -100,8 +100,8 @@ def grpo(
     baselines = values - advantages
     if divide_by_std:
         advantages = over_deviation(advantages, values, ids, count, ddof=ddof, epsilon=epsilon)
-    alone = group_counts(groups[starts], count)[ids] < 2
-    advantages = np.where(alone, 0.0, advantages)
+    is_single = group_counts(groups[starts], count)[ids] < 2
+    advantages = np.where(is_single, 0.0, advantages)
     if over != "turns":
         advantages, baselines = (
             broadcast_to_turns(advantages, turns),

@@ -36,7 +36,7 @@ def hgpo(
     What: For each length of history, a turn is compared with those turns of its group whose last
     views are the same. The advantages of all lengths are averaged, with more weight on longer
     histories.
-    When to use: as ``gigpo``, where one view alone does not tell what a seat knows.
+    When to use: as ``gigpo``, if a single view contains too little of a seat's knowledge.
     Mathematics: for k = 1..history + 1, c_k are the turns of a (group, role, game) with the same
     last k anchors. If c_k has at least two turns,
         a_k = (G - mean G) / (population deviation + epsilon)
@@ -59,8 +59,8 @@ def hgpo(
 
     Args:
         gamma: discount per turn of G, in [0, 1]; 1 does not discount. The default is 0.95.
-        history: number of earlier turns that the longest history holds besides the present one, at
-            least 0. 0 compares by the present anchor alone; the default is 2.
+        history: number of earlier turns in the longest history, besides the current turn, at least
+            0. 0 compares by the current anchor only; the default is 2.
         alpha: how strongly long histories count, any number: the weight of length k is (k +
             1)^alpha. 0 weighs all lengths equally; the default 1 grows linearly.
         divide_by_std: true (default) divides by the population deviation of c_k, and ``base`` by
@@ -70,8 +70,8 @@ def hgpo(
         count_zeros: true (default) averages over all lengths that have a value. False (preset
             ``as_released``) leaves out lengths whose advantage is 0, as released code does: a group
             of equal returns then no longer draws the average towards 0.
-        anchor: what two turns must share. "view" (default): what the seat now sees. "state_key":
-            the information state, with which all lengths agree.
+        anchor: the anchor that two turns must share. "view" (default): the seat's current view.
+            "state_key": the information state, for which all lengths agree.
         epsilon: added to the deviations, in reward units, at least 0. Unused without
             ``divide_by_std``.
 
@@ -102,8 +102,8 @@ def _levels(
 ) -> Iterator[tuple[int, IntArray, IntArray, int]]:
     """Yield (length of history, rows that share it with another row, their ids, number of ids).
 
-    Rows that share no history of k views share none of k + 1, so that each length only searches the
-    rows of the length before.
+    Rows without a common history of k views have no common history of k + 1 views, so that each
+    length only searches the rows of the length before.
     """
     anchors, ids = anchor_groups(turns, "hgpo", anchor)
     groups, count = anchors, ids

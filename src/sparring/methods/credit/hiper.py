@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
-from sparring.methods.credit.base import Cut, continued, cut_turns, require_column
+from sparring.methods.credit.base import Cut, cut_turns, require_column, with_bootstrap
 from sparring.ops.groups import (
     backward_recurrence,
     discounted_returns,
@@ -55,7 +55,7 @@ def hiper(
     Pitfalls:
         - In the published method the policy marks the start of a segment, A_high goes to the tokens
           of the subgoal, and a third advantage to the switch. Games here have no such tokens, so
-          segments are fixed and the levels are mixed: a literal reading, not a reproduction.
+          segments are fixed and the levels are mixed: our reading, not a reproduction.
         - The published two critics are one here, V_low = V_high = V, with the same mixture for its
           targets; ``hierarchical_advantages`` takes two.
         - Without ``normalise``, one segment per trajectory with high_share 0 is ``gae``, and so are
@@ -91,7 +91,7 @@ def hiper(
     opens = _openings(turns, segments, segment_turns)
     decays = {"gamma": gamma, "lam_turn": lam_turn, "lam_segment": lam_segment}
     last = cut_turns(turns, cut)
-    reward = continued(turns.reward, value, last)
+    reward = with_bootstrap(turns.reward, value, last)
     low, high = hierarchical_advantages(
         reward, value, value[opens], opens, turns.trajectory, **decays
     )
@@ -128,9 +128,9 @@ def hierarchical_advantages(
         lam_segment: decay of differences between segments.
     """
     segment, starts = np.cumsum(opens) - 1, np.flatnonzero(opens)
-    seen = value_low.copy()
-    seen[starts] = value_high
-    low = reward + gamma * next_values(seen, trajectory) - value_low
+    is_first = value_low.copy()
+    is_first[starts] = value_high
+    low = reward + gamma * next_values(is_first, trajectory) - value_low
     durations = np.diff(np.append(starts, len(reward)))
     of_segment, discount = trajectory[starts], gamma**durations
     earned = discounted_returns(reward, segment, gamma=gamma)[starts]

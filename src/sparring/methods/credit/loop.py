@@ -29,8 +29,7 @@ def loop(
     Mathematics:
         A_i = R_i - mean over j != i of R_j [/ max(std_g R, 1e-7)]
         A_i = 0 where |A_i| < min_advantage
-    The division in brackets is of the whole difference, with ``divide_by_std``, by the sample
-    deviation.
+    With ``divide_by_std`` the sample deviation divides the whole difference, as in brackets.
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls:
         - The threshold is in reward units (in deviations after the division).

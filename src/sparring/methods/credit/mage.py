@@ -126,7 +126,7 @@ def _guessed(turns: TurnTable, length: int) -> Attempts:
     )
 
 
-def earned(attempts: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
+def split_rewards(attempts: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return (rewards of turns of attempts [P], rewards of notes [M]).
 
     The reward of a note is added to the first turn of the next attempt.
@@ -141,12 +141,12 @@ def earned(attempts: Attempts, reward: FloatArray) -> tuple[FloatArray, FloatArr
     return of_attempts, of_notes
 
 
-def differences(attempts: Attempts, returns: FloatArray) -> FloatArray:
-    """Return each attempt's return less that of the attempt before, or less 0, [K]."""
+def return_gains(attempts: Attempts, returns: FloatArray) -> FloatArray:
+    """Return each attempt's return minus that of the attempt before (0 for the first), [K]."""
     order, result = attempts.order, np.empty(len(returns))
     sequence = attempts.sequence[order]
-    before = next_values(returns[order][::-1], sequence[::-1])[::-1]
-    result[order] = returns[order] - before
+    previous = next_values(returns[order][::-1], sequence[::-1])[::-1]
+    result[order] = returns[order] - previous
     return result
 
 
@@ -225,7 +225,7 @@ def mage(
     outcome: str | None = None,
     per_opponent: bool = False,
 ) -> Credit:
-    """Credit an attempt with its improvement over the one before, and with gains of later attempts.
+    """Credit an attempt with its improvement over the last one, and with gains of later attempts.
 
     What: The environment ``trial`` has several attempts in an episode, with notes between them. The
     reward of an attempt is the difference of its return to that of the attempt before, or (LaMer)
@@ -263,15 +263,15 @@ def mage(
           all end in their first attempt, write ``attempts: 1``.
         - An attempt without a turn of the seat is invisible; its reward counts for the attempt
           after, or without notes for the attempt before.
-        - A reward before the seat's first turn in an attempt is on the note before; without notes
-          it is on the last turn of the attempt before, and counts there.
+        - A reward before the seat's first turn in an attempt counts for the note before, or without
+          notes for the last turn of the attempt before.
         - A group of one attempt gives 0. Attempts of equal returns do not: only the first one has a
           reward, unless ``pay`` is "cumulative".
         - MAGE's release compares both seats of a game in one group; here roles are separate.
         - The release's anchor has the opponent's name, which matters only for groups with several
           sets of opponents.
-        - The release's penalties for invalid or long replies reach only A_E, because they are
-          subtracted from other step returns than A_S reads.
+        - The release's penalties for invalid or long replies affect only A_E, because the release
+          subtracts them from step returns that A_S does not read.
     Reference: MAGE (arXiv 2603.03680) and code of Lu-Yang666/MAGE; LaMer (arXiv 2512.16848) and
     code of mlbio-epfl/LaMer; Feng et al., 2025 (GiGPO, arXiv 2505.10978).
     Verified by: tests/methods/credit/test_mage.py, tests/methods/credit/test_attempts.py.
@@ -283,8 +283,8 @@ def mage(
             separate attempt; the default is 3.
         gamma: discount per turn within an attempt, in [0, 1]; 1 does not discount. The default is
             0.95.
-        gamma_episode: factor on what later attempts gain, per attempt, in [0, 1]; 0 ignores later
-            attempts. The default is 0.6.
+        gamma_episode: factor on the gains of later attempts, per attempt, in [0, 1]; 0 ignores
+            later attempts. The default is 0.6.
         step_weight: weight of the turn-level term A_S, any number. 0 leaves A_E alone; 1 (default)
             counts both equally.
         anchor: which turns are compared: those with the same "view" (default), or those with the
@@ -314,10 +314,10 @@ def mage(
     """
     part = turns.reward if outcome is None else component(turns, "mage", outcome)
     table = attempts_of(turns, "mage", attempts)
-    rewards, note_rewards = earned(table, part)
+    rewards, note_rewards = split_rewards(table, part)
     returns, differential = trajectory_sums(rewards, table.part), pay == "differential"
-    gains = differences(table, returns) if differential else returns
-    after = step_returns(
+    gains = return_gains(table, returns) if differential else returns
+    later_returns = step_returns(
         table,
         at_the_end(table, gains) if differential else rewards,
         gamma,
@@ -333,7 +333,7 @@ def mage(
     anchors, num_anchors = anchor_groups(turns, "mage", anchor)
     if keys:
         anchors, num_anchors = group_ids(anchors, *keys)
-    step = centre(_with_notes(table, after, note_rewards), anchors, num_anchors)
+    step = centre(_with_notes(table, later_returns, note_rewards), anchors, num_anchors)
     return Credit(advantages=episode + step_weight * step)
 
 
@@ -383,10 +383,10 @@ def _centred(values: FloatArray, ids: IntArray, count: int, keep_lone: bool) -> 
     return np.where(group_counts(ids, count)[ids] == 1, values, level) if keep_lone else level
 
 
-def _with_notes(attempts: Attempts, after: FloatArray, note_rewards: FloatArray) -> FloatArray:
+def _with_notes(attempts: Attempts, later: FloatArray, note_rewards: FloatArray) -> FloatArray:
     """Return the return from every turn on, with notes, [N]."""
     result = np.zeros(len(attempts.rows) + len(attempts.notes))
-    result[attempts.rows], result[attempts.notes] = after, note_rewards
+    result[attempts.rows], result[attempts.notes] = later, note_rewards
     followed = attempts.after >= 0
-    result[attempts.notes[followed]] = after[attempts.starts[attempts.after[followed]]]
+    result[attempts.notes[followed]] = later[attempts.starts[attempts.after[followed]]]
     return result

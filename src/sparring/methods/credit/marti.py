@@ -81,13 +81,13 @@ def marti(
         for row in first.tolist()
     ]
     past = [state.get(name, (0.0, 0.0)) for name in names]
-    known = np.array([entry[0] > 0 for entry in past], dtype=bool)
+    has_past = np.array([entry[0] > 0 for entry in past], dtype=bool)
     quality = np.array(
         [(entry[1] / entry[0] - low) / (high - low) if entry[0] > 0 else 0.0 for entry in past]
     )
     unit = (returns - low) / (high - low)
     change = (
-        np.where(known[agents], _shaping(unit, quality[agents], shaping), 0.0) if count else unit
+        np.where(has_past[agents], _shaping(unit, quality[agents], shaping), 0.0) if count else unit
     )
     shaped = returns + alpha * (high - low) * change
     if baseline != "none":
@@ -102,12 +102,12 @@ def marti(
         group_sum(returns, agents, count).tolist(),
         strict=True,
     )
-    after = {
+    new_state = {
         **state,
         **{name: [entry[0] + number, entry[1] + total] for name, entry, number, total in added},
     }
-    metrics = {f"record/{name}": entry[1] / entry[0] for name, entry in after.items()}
-    return Credit(advantages=broadcast_to_turns(shaped, turns), state=after, metrics=metrics)
+    metrics = {f"record/{name}": entry[1] / entry[0] for name, entry in new_state.items()}
+    return Credit(advantages=broadcast_to_turns(shaped, turns), state=new_state, metrics=metrics)
 
 
 def _shaping(

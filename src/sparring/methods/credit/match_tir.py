@@ -26,7 +26,7 @@ def match_tir(
 
     What: GRPO on the whole return, plus GRPO on the discounted return from a turn on. The second
     compares the games of the group at the same turn index.
-    When to use: where turns earn rewards of their own, as tool calls do.
+    When to use: if turns have separate rewards, as tool calls do.
     Mathematics:
         A[i, t] = (1 - turn_share) * z_g(R_i) + turn_share * z_gt(G[i, t])
         G[i, t] = sum over k >= t of gamma^(k - t) r[i, k]
@@ -50,10 +50,10 @@ def match_tir(
         epsilon: added to both deviations, in reward units, at least 0. The default matters only
             where a deviation is tiny. Unused without ``divide_by_std``.
     """
-    whole = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    by_outcome = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     places, count = group_ids(*turn_places(turns))
-    here = centre(returns, places, count)
+    by_step = centre(returns, places, count)
     if divide_by_std:
-        here = over_deviation(here, returns, places, count, epsilon=epsilon)
-    return Credit(advantages=(1.0 - turn_share) * whole + turn_share * here)
+        by_step = over_deviation(by_step, returns, places, count, epsilon=epsilon)
+    return Credit(advantages=(1.0 - turn_share) * by_outcome + turn_share * by_step)

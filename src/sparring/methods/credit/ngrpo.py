@@ -29,10 +29,10 @@ def ngrpo(
         A_i = (R_i - mean') / (std' + epsilon)
     mean' and std' (sample) are over the n returns and num_virtual times ``best``.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: The advantages of a group sum to less than 0, so probabilities are pushed down on the
-    whole. For this reason the paper combines it with clip bounds of 0.16 and 0.24. A group of one
-    is compared with the virtual members (the release passes its raw reward). Returns above ``best``
-    make the virtual members bad examples. A group all at ``best`` gives 0.
+    Pitfalls: The advantages of a group sum to less than 0, so probabilities fall on average. For
+    this reason the paper combines it with clip bounds of 0.16 and 0.24. A group of one is compared
+    with the virtual members (the release passes its raw reward). Returns above ``best`` make the
+    virtual members bad examples. A group all at ``best`` gives 0.
     Reference: NGRPO (arXiv 2509.18851); code of nangongrui-ngr/NGRPO.
     Verified by: tests/methods/credit/test_group_baselines.py.
 

@@ -18,7 +18,7 @@ def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> C
 
     What: The baseline of least variance, if the square of a trajectory's gradient grows with its
     length.
-    When to use: as ``grpo`` without the division, where lengths differ much within a group.
+    When to use: as ``grpo`` without the division, if lengths differ much within a group.
     Mathematics:
         b_g = sum over i of L_i R_i / sum over i of L_i
         A[i, t] = R_i - b_g

@@ -31,8 +31,8 @@ def oprl(
     """Add the advantage of step rewards from a model that learns from pairs of games.
 
     What: A reward model, at first a copy of the policy, is trained at every step before credit. The
-    model learns to tell the better of two games of one initial state and role from the worse. A
-    turn's step reward is how much more likely the turn is under the reward model than under the
+    model learns which of two games of one initial state and role has the better outcome. The step
+    reward of a turn is the scaled log-ratio of its probabilities under the reward model and the
     policy.
     When to use: one reward at the end of many turns, and several games per initial state.
     Mathematics:

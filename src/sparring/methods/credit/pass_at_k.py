@@ -29,8 +29,8 @@ def pass_at_k(
         E[max over i of R_i]
     because the best trajectory has the maximum of the others as its baseline.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: Two equal bests give 0. So with rewards 0 and 1 only groups with exactly one success
-    teach. A group of one gives 0 (the released code refuses it).
+    Pitfalls: Two equal best returns give 0. So with rewards 0 and 1 only groups with exactly one
+    success have a signal. A group of one gives 0 (the released code refuses it).
     Reference: arXiv 2503.19595; volcengine/verl core_algos.py.
     Verified by: tests/methods/credit/test_group_baselines.py,
     tests/methods/credit/test_group_bias.py.

@@ -48,15 +48,15 @@ def ppr(
         r[t] = p[t] - 1/2, and o - 1/2 more at the last turn
     "mean":
         r[t] = p[t] - mean of the trajectory's p + o
-    whose mean is o. Whatever else a turn earned is added.
+    whose mean is o. All other rewards of the turn are added.
         A = (G - mean G) / (std G + epsilon)
     over the turns of a (group, role), with G the (discounted) return of r from the turn on.
     Shapes: advantages [N]; statistics per (group, role).
     Pitfalls: Sources differ on the centring, and neither version could be checked against the
     paper: no reproduction. With "half" a turn with p below 1/2 is a loss, so many such turns favour
-    short games. With "mean" the outcome counts once per turn that is left. The bound on shaping
-    scales components down before they come here; set ``reorder_outcomes`` to have them whole.
-    Reference: PPR with ReNorm (literal readings of a review and of notes).
+    short games. With "mean" the outcome counts once per remaining turn. The bound on shaping
+    scales components down before credit; set ``reorder_outcomes`` for the unscaled components.
+    Reference: PPR with ReNorm (our readings of a review and of notes).
     Verified by: tests/methods/credit/test_judged_turns.py,
     tests/methods/credit/test_exact_values.py.
 

@@ -42,22 +42,22 @@ def rae(
     Args:
         decay: share of the old baseline that stays at each trajectory, in [0, 1]. 0 uses the last
             return alone, 1 keeps b at 0; the default 0.95 averages over about 20 trajectories.
-        gamma: factor per turn that is left after a turn, in [0, 1]. Below 1 early turns get less
+        gamma: factor per turn that follows a turn, in [0, 1]. Below 1 early turns get less
             credit, as with the release's intermediate rewards; 1 (default) credits all turns
             equally.
-        baselines: what has a baseline of its own: each "role" of each game (default), or each
-            "player" (preset ``as_released``), that is each seat over all games, with state
+        baselines: the unit with a separate baseline: each "role" of each game (default), or each
+            "player" (preset ``as_released``), which is each seat over all games, with state
             {"playerSEAT": b}, as in the released code.
     """
     returns, starts = trajectory_returns(turns)
-    known: dict[str, float] = {str(key): float(value) for key, value in state.items()}
+    means: dict[str, float] = {str(key): float(value) for key, value in state.items()}
     baselines_then = np.empty(len(returns))
     for index, (name, value) in enumerate(
         zip(_names(turns, starts, baselines), returns.tolist(), strict=True)
     ):
-        baselines_then[index] = known.get(name, 0.0)
-        known[name] = decay * baselines_then[index] + (1.0 - decay) * value
-    metrics = {f"baseline/{name}": value for name, value in known.items()}
+        baselines_then[index] = means.get(name, 0.0)
+        means[name] = decay * baselines_then[index] + (1.0 - decay) * value
+    metrics = {f"baseline/{name}": value for name, value in means.items()}
     per_turn = broadcast_to_turns(returns - baselines_then, turns)
     if gamma != 1.0:
         lengths = np.diff(np.append(starts, len(per_turn)))
@@ -65,7 +65,7 @@ def rae(
         per_turn = per_turn * gamma**remaining
     return Credit(
         advantages=per_turn,
-        state=known,
+        state=means,
         metrics=metrics,
         baselines=broadcast_to_turns(baselines_then, turns),
     )

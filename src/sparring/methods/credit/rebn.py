@@ -21,8 +21,8 @@ def rebn(
 ) -> Credit:
     """Standardise the return from each turn on over all turns of the batch.
 
-    What: The return from each turn on, minus the batch's mean, over the batch's deviation, without
-    groups and critic.
+    What: The return from each turn on, minus the batch's mean, divided by the batch's deviation.
+    The method needs no groups and no critic.
     When to use: one task with one role and many turns, where repeated initial states are not
     available. In self-play with roles set ``by_role``, or use ``mars``: the mean over both sides of
     a zero-sum game is 0 and explains nothing.

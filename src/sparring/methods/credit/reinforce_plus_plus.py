@@ -22,10 +22,10 @@ def reinforce_plus_plus(
     baseline: Literal["none", "group"] = "none",
     over: Literal["turns", "tokens"] = "turns",
 ) -> Credit:
-    """Whiten returns over the whole batch, after subtracting the group's mean if asked for.
+    """Whiten returns over the whole batch, optionally after subtracting the group's mean.
 
-    What: REINFORCE with one mean and one deviation for the batch. So a single group can not inflate
-    its own scale.
+    What: REINFORCE with one mean and one deviation for the batch, so that a single group cannot
+    inflate its scale.
     When to use: as ``grpo``, where groups are small or their deviations differ strongly. Preset
     "baseline" is for several rollouts per initial state.
     Mathematics:

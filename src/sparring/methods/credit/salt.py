@@ -37,11 +37,11 @@ def salt(
     T are the trajectories of the same (group, role, game) that took the same action at the same
     anchor, each counted once. A_j are the trajectory advantages of ``base``.
     Shapes: advantages [N]; one value per (group, role, game, anchor, action).
-    Pitfalls: This is a literal reading of the abstract (identical steps are merged, the rest keep
+    Pitfalls: This is our reading of the abstract (identical steps are merged, the rest keep
     their advantage), not a reproduction: the paper's rule for identical steps could not be checked.
     Turns without an action are never merged. A group of one gives 0, and so does a step of the
     whole group.
-    Reference: SALT (literal reading of its abstract).
+    Reference: SALT (our reading of its abstract).
     Verified by: tests/methods/credit/test_anchor_groups.py.
 
     Args:

@@ -72,9 +72,9 @@ def shapley(
     seats, games = turns.seat[starts], turns.game[starts]
     episodes, count = group_ids(turns.episode[starts])
     if seats.max(initial=0) >= 62 or group_counts(episodes, count).max(initial=0) > MAX_PLAYERS:
-        most = int(group_counts(episodes, count).max(initial=0))
+        largest = int(group_counts(episodes, count).max(initial=0))
         raise CreditError(
-            f"credit 'shapley': {most} seats of one episode learn; the exact value is for at "
+            f"credit 'shapley': {largest} seats of one episode learn; the exact value is for at "
             f"most {MAX_PLAYERS} of seats 0 to 61."
         )
     masks = np.zeros(count, dtype=np.int64)
@@ -84,21 +84,21 @@ def shapley(
     worths = group_sum(returns, episodes, count)
     if worth == "mean":
         worths = worths / np.maximum(group_counts(episodes, count), 1)
-    known = {
+    old_worths = {
         game: {name: (entry[0], entry[1]) for name, entry in table.items()}
         for game, table in state.items()
     }
-    shares = _shares(turns, known, (seats, episodes, masks, game_of), worths, empty, baseline)
-    after = _updated(turns, known, masks, game_of, worths, decay)
+    shares = _shares(turns, old_worths, (seats, episodes, masks, game_of), worths, empty, baseline)
+    new_worths = _updated(turns, old_worths, masks, game_of, worths, decay)
     lengths = np.diff(np.append(starts, len(turns.reward)))
     return Credit(
-        advantages=np.repeat(shares, lengths), state=after, metrics=_metrics(after, empty)
+        advantages=np.repeat(shares, lengths), state=new_worths, metrics=_metrics(new_worths, empty)
     )
 
 
 def _shares(
     turns: TurnTable,
-    known: Worths,
+    tables: Worths,
     columns: tuple[IntArray, IntArray, IntArray, IntArray],
     worths: FloatArray,
     empty: float,
@@ -113,10 +113,10 @@ def _shares(
         example = int(np.flatnonzero(kinds == number)[0])
         game, members = turns.game_names[int(game_of[example])], _members(int(masks[example]))
         rows = np.flatnonzero(kind == number)
-        table, earned = known.get(game, {}), worths[episodes[rows]] / len(members)
+        table, earned = tables.get(game, {}), worths[episodes[rows]] / len(members)
         if baseline:
-            seen = table.get(_name(members), (1.0, 0.0))
-            shares[rows] = earned - seen[1] / seen[0] / len(members)
+            mean_and_weight = table.get(_name(members), (1.0, 0.0))
+            shares[rows] = earned - mean_and_weight[1] / mean_and_weight[0] / len(members)
         else:  # phi is affine in the episode's worth, with slope 1 / |S| for every seat
             at_zero = shapley_values(_worths(members, table, empty, 0.0))
             shares[rows] = at_zero[np.searchsorted(members, seats[rows])] + earned
@@ -124,7 +124,7 @@ def _shares(
 
 
 def _worths(
-    members: list[int], table: Mapping[str, tuple[float, float]], empty: float, whole: float
+    members: list[int], table: Mapping[str, tuple[float, float]], empty: float, total: float
 ) -> FloatArray:
     """Return v of every coalition of the members, [2^n]."""
     players = len(members)
@@ -136,7 +136,7 @@ def _worths(
         )
         if entry is not None:
             value[mask] = entry[1] / entry[0]
-    value[0], value[-1] = empty, whole
+    value[0], value[-1] = empty, total
     sizes = [number for number in range(players + 1) if not np.isnan(value[size == number]).all()]
     by_size = np.interp(size, sizes, [np.nanmean(value[size == number]) for number in sizes])
     return np.where(np.isnan(value), by_size, value)
@@ -144,31 +144,31 @@ def _worths(
 
 def _updated(
     turns: TurnTable,
-    known: Worths,
+    tables: Worths,
     masks: IntArray,
     game_of: IntArray,
     worths: FloatArray,
     decay: float,
 ) -> dict[str, Any]:
-    after = {
+    new_worths = {
         game: {name: [decay * entry[0], decay * entry[1]] for name, entry in table.items()}
-        for game, table in known.items()
+        for game, table in tables.items()
     }
     kinds, num_kinds = group_ids(game_of, masks)
     counts, totals = group_counts(kinds, num_kinds), group_sum(worths, kinds, num_kinds)
     for number in range(num_kinds):
         example = int(np.flatnonzero(kinds == number)[0])
-        entry = after.setdefault(turns.game_names[int(game_of[example])], {}).setdefault(
+        entry = new_worths.setdefault(turns.game_names[int(game_of[example])], {}).setdefault(
             _name(_members(int(masks[example]))), [0.0, 0.0]
         )
         entry[0] += float(counts[number])
         entry[1] += float(totals[number])
-    return after
+    return new_worths
 
 
-def _metrics(after: Mapping[str, Any], empty: float) -> dict[str, float]:
+def _metrics(worths: Mapping[str, Any], empty: float) -> dict[str, float]:
     metrics = {}
-    for game, table in after.items():
+    for game, table in worths.items():
         largest = max(table, key=lambda name: (name.count(","), name))
         members = [int(seat) for seat in largest.split(",")]
         values = shapley_values(

@@ -47,7 +47,7 @@ def spae(
     c = reduction where Phi of an earlier turn was above saturation, else 1. z_g is as in ``grpo``.
     Shapes: advantages [N]; statistics per (group, role).
     Pitfalls: The potential is the paper's. How it joins the outcome was not released: this is a
-    literal reading, and ``weight`` and ``reduction`` are ours. Gains are a bonus, not a change of
+    our reading, and ``weight`` and ``reduction`` are ours. Gains are a bonus, not a change of
     baseline, and add up to the last Phi. So policies that end surely right are favoured beyond
     their return. The bound on shaping scales components down before they come here; set
     ``reorder_outcomes`` to have them whole.
@@ -80,15 +80,15 @@ def spae(
     left_out = right if confidence is None else right + sure
     phi = potential(right, sure)
     first = trajectory_starts(turns.trajectory)
-    before = np.append(0.0, phi[:-1])[: len(phi)]
-    before[first] = 0.0
+    previous = np.append(0.0, phi[:-1])[: len(phi)]
+    previous[first] = 0.0
     high = (phi > saturation).astype(np.float64)
     reached = np.cumsum(high) - high  # high potentials before a row, in the whole table
     since_start = reached - broadcast_to_turns(reached[first], turns)
     game = replace(turns, reward=turns.reward - left_out)
     outcome = grpo(game, divide_by_std=divide_by_std, epsilon=epsilon)
     share = np.where(since_start > 0, reduction, 1.0)
-    advantages = share * outcome.advantages + weight * (phi - before)
+    advantages = share * outcome.advantages + weight * (phi - previous)
     return Credit(advantages=advantages)
 
 

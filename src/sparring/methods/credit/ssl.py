@@ -43,7 +43,7 @@ def ssl(
     is claimed. The sum of ``best_action`` counts right turns, so its tiers are such counts. The
     component is taken out of the return before success is judged. A group of one, or of equal
     grades, gives 0.
-    Reference: Sweet Spot Learning (SSL), literal reading.
+    Reference: Sweet Spot Learning (SSL), our reading.
     Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:

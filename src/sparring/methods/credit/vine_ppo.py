@@ -50,12 +50,13 @@ def vine_ppo(
         whiten: true (default) whitens over the tokens of the batch. False (preset ``unbiased``)
             leaves the differences, whose expected gradient is that of the return.
     """
-    after, before = turns.column("playout"), turns.column("playout_before")
+    values, old_values = turns.column("playout"), turns.column("playout_before")
     payoffs = component(turns, "vine_ppo", "game")
     so_far = _until(payoffs, turns)
-    advantages: FloatArray = turns.reward + gamma * (after - so_far) - (before - (so_far - payoffs))
+    later, earlier = values - so_far, old_values - (so_far - payoffs)
+    advantages: FloatArray = turns.reward + gamma * later - earlier
     if whiten and len(advantages):
-        size = float(np.abs(after).mean() + np.abs(before).mean())
+        size = float(np.abs(values).mean() + np.abs(old_values).mean())
         advantages = whitened(advantages, turns.n_tokens.astype(np.float64), size)
     return Credit(advantages=advantages)
 

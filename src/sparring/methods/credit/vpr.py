@@ -158,7 +158,7 @@ def vpr(
         which = rows if trained is None else np.flatnonzero(trained)
         advantages[which] = _whitened(advantages[which], epsilon)
     if outcome:
-        rest = trajectory_sums(turns.reward - scored, turns.trajectory)
+        unscored = trajectory_sums(turns.reward - scored, turns.trajectory)
         groups, number = start_groups(turns)
         first = trajectory_starts(turns.trajectory)
         played = np.ones(len(first), dtype=bool)
@@ -166,7 +166,7 @@ def vpr(
             played = turns.committed[first]
         relative = np.zeros(len(first))
         relative[played] = _relative_to_group(
-            rest[played],
+            unscored[played],
             groups[first[played]],
             number,
             False,

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import Cut, continued, cut_turns, require_column
+from sparring.methods.credit.base import Cut, cut_turns, require_column, with_bootstrap
 from sparring.ops.groups import backward_recurrence, next_values
 
 NEEDS = {"value", "old_logprob"}
@@ -70,7 +70,7 @@ def vtrace(
     log_ratio = old - require_column(turns, "vtrace", "logprob")
     ratio = np.exp(np.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
     rho, trace = np.minimum(rho_bar, ratio), lam * np.minimum(c_bar, ratio)
-    reward = continued(turns.reward, value, cut_turns(turns, cut))
+    reward = with_bootstrap(turns.reward, value, cut_turns(turns, cut))
     delta = rho * (reward + gamma * next_values(value, turns.trajectory) - value)
     targets = value + backward_recurrence(delta, gamma * trace, turns.trajectory)
     advantages = reward + gamma * next_values(targets, turns.trajectory) - value

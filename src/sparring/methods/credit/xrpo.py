@@ -39,7 +39,7 @@ def xrpo(
             where R_i >= success and A0_i > 0, else A0_i
     A0 is the advantage of ``grpo``.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: The combination of bonus and advantage is a literal reading, not a reproduction. The
+    Pitfalls: The combination of bonus and advantage is our reading, not a reproduction. The
     bonus depends on the sampler's temperature, and favours rare wordings as much as rare ideas.
     Trajectories without a sampled token count with s = 0. A group of one, or of equal returns,
     gives 0.

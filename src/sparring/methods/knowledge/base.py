@@ -103,11 +103,11 @@ def _scored(episode: Episode, scores: Mapping[int, Sequence[float | None]]) -> E
     turns = list(episode.turns)
     for number, turn in enumerate(turns):
         if turn.candidates:
-            every = replies(turn)
-            reply_scores = scores.get(number) or (None,) * len(every)
+            all_replies = replies(turn)
+            reply_scores = scores.get(number) or (None,) * len(all_replies)
             first, *others = (
                 reply._replace(score=score)
-                for reply, score in zip(every, reply_scores, strict=True)
+                for reply, score in zip(all_replies, reply_scores, strict=True)
             )
             turns[number] = first._replace(candidates=tuple(others))
     return replace(episode, turns=tuple(turns))

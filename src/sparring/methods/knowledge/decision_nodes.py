@@ -51,7 +51,7 @@ def map_decisions(
         places = locate_decisions(
             game, episode, of_episode, lambda *pair: stands.get(pair), gists=gists
         )
-        known = []
+        mapped = []
         for decision in of_episode:
             place = places.get(decision.number)
             if place is None:
@@ -60,8 +60,8 @@ def map_decisions(
                 stands.get((decision.kind, line)) if decision.kind and line is not None else line
                 for line in decision.actions
             )
-            known.append(DecisionNode(episode.game, decision, place, actions))
-        nodes.append(known)
+            mapped.append(DecisionNode(episode.game, decision, place, actions))
+        nodes.append(mapped)
     return nodes
 
 
@@ -119,7 +119,7 @@ class EmpiricalPolicy:
 
 def empirical_policy(nodes: Iterable[DecisionNode]) -> EmpiricalPolicy:
     """Return the empirical policy of decisions of one environment."""
-    there, everywhere = dict[str, Counter[str]](), dict[str, Counter[str]]()
+    counts_by_node, counts_by_kind = dict[str, Counter[str]](), dict[str, Counter[str]]()
     for node in nodes:
         place = node.place
         labels = [
@@ -127,9 +127,9 @@ def empirical_policy(nodes: Iterable[DecisionNode]) -> EmpiricalPolicy:
             for action in node.actions
             if action in place.legal
         ]
-        there.setdefault(place.key, Counter()).update(labels)
-        everywhere.setdefault(node.decision.kind, Counter()).update(labels)
-    return EmpiricalPolicy(there=there, everywhere=everywhere)
+        counts_by_node.setdefault(place.key, Counter()).update(labels)
+        counts_by_kind.setdefault(node.decision.kind, Counter()).update(labels)
+    return EmpiricalPolicy(there=counts_by_node, everywhere=counts_by_kind)
 
 
 Prefer = Literal["ratio", "probability"]
@@ -180,7 +180,7 @@ def score_replies(
         by_state.setdefault(prompt.state, Counter()).update(prompt.actions)
         by_pool.setdefault(prompt.state[1], Counter()).update(prompt.actions)
     values: dict[tuple[str, str, str], dict[int, float]] = {}
-    apart = []
+    distances = []
     for state, counts in by_state.items():
         game, kind, key = state
         target = _floored(space.strategies[game][key], floor)
@@ -189,7 +189,7 @@ def score_replies(
             number: (counts[number] + k * in_pool[number] / in_pool.total()) / (counts.total() + k)
             for number in target
         }
-        apart.append(sum(abs(target[number] - share[number]) for number in target) / 2)
+        distances.append(sum(abs(target[number] - share[number]) for number in target) / 2)
         values[state] = {
             number: math.log(target[number] / share[number])
             if prefer == "ratio"
@@ -204,7 +204,7 @@ def score_replies(
     even = sum(
         _is_uniform(space.strategies[prompt.state[0]][prompt.state[2]]) for prompt in prompts
     )
-    return scores, {"apart": sum(apart) / len(apart), "even": even / len(prompts)}
+    return scores, {"apart": sum(distances) / len(distances), "even": even / len(prompts)}
 
 
 def _is_uniform(strategy: Sequence[float]) -> bool:

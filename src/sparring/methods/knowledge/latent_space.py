@@ -19,7 +19,7 @@ the policy's empirical distribution in a state. With T(I) the sum of t over the 
 
     sigma(I, a) in proportion to q(a) exp(R(I, a) / (lambda T(I)))
 
-which maximises the mean payoff of the actions so far less lambda KL(sigma || q). A fixed point is
+which maximises (mean payoff of the actions so far) - lambda KL(sigma || q). A fixed point is
 a logit equilibrium with base q (McKelvey and Palfrey, 1995; with search anchored at human play:
 Jacob et al., 2022).
 
@@ -99,8 +99,8 @@ class _StateRow:
             self.now = _with_sums(shares)
         return self.now
 
-    def regret(self, step: int, worth: FloatArray, chances: FloatArray) -> None:
-        self.regrets += step * (worth - chances @ worth)
+    def regret(self, step: int, values: FloatArray, chances: FloatArray) -> None:
+        self.regrets += step * (values - chances @ values)
         self.weight += step
         self.now = None
 
@@ -124,8 +124,8 @@ class _SampledNode(NamedTuple):
     mixed: _MixedStrategy
 
     def drawn(self, mixed: _MixedStrategy, draw: np.random.Generator) -> str:
-        at = bisect_right(mixed.sums, draw.random())
-        return self.alike(self.row.called[min(at, len(self.row.called) - 1)], draw)
+        index = bisect_right(mixed.sums, draw.random())
+        return self.alike(self.row.called[min(index, len(self.row.called) - 1)], draw)
 
     def alike(self, label: str, draw: np.random.Generator) -> str:
         pairs = zip(self.place.legal, self.place.labels, strict=True)
@@ -170,10 +170,10 @@ class MonteCarloSolver:
         Returns:
             Probabilities by state, in the order of ``AbstractState.called``.
         """
-        with environment_call(self.game.inner) as asking:
+        with environment_call(self.game.inner) as call:
             for step in range(1, steps + 1):
                 for seat in range(self.game.num_seats):
-                    asking.now = f"sampled play {step} of seat {seat}"
+                    call.now = f"sampled play {step} of seat {seat}"
                     self._learn(seat, step)
         return {
             key: [float(share) for share in row.sums / row.sums.sum()]
@@ -227,9 +227,9 @@ class MonteCarloSolver:
         """Return the payoff of each label, [number of labels]."""
         values = np.zeros(len(node.row.called))
         for number, label in enumerate(node.row.called):
-            after = play.clone()
-            after.step({**actions, seat: node.alike(label, draw)})
-            values[number] = self._rollout_value(after, seat, draw, depth)
+            next_play = play.clone()
+            next_play.step({**actions, seat: node.alike(label, draw)})
+            values[number] = self._rollout_value(next_play, seat, draw, depth)
         return values
 
     def _rollout_value(
@@ -321,9 +321,9 @@ def latent_space(
     cluster, with sigma' = floor / k.
     With "ratio", unchanged credit and soft labels, the loss is least where every cluster has the
     probability sigma', and statements within a cluster keep their shares.
-    The sign: a reply is better the more the equilibrium plays its cluster. The paper's text prefers
-    the lower regret; its update R(a) <- R(a) + u(a) - u(strategy) plays the larger regret more. See
-    docs/lspo.md.
+    The sign: a reply scores higher if the equilibrium plays its cluster more. The paper's text
+    prefers the lower regret, but its update R(a) <- R(a) + u(a) - u(strategy) plays the larger
+    regret more. See docs/lspo.md.
     Pitfalls:
         - "probability", the paper's order, gives all clusters of a uniform equilibrium one score,
           so that nothing is learnt there; the clusters that it prefers become ever likelier.
@@ -386,8 +386,8 @@ def latent_space(
         for episode in request.episodes
     ]
     iteration = min(request.step // every, iterations - 1)
-    reached, known = LatentSpace.of_state(state, embed) if state else (-1, None)
-    opens = known is None or reached < iteration
+    reached, knowledge = LatentSpace.of_state(state, embed) if state else (-1, None)
+    opens = knowledge is None or reached < iteration
     if opens:
         counts = {
             kind: number + growth * iteration
@@ -395,20 +395,20 @@ def latent_space(
         }
         names, called = _player_names(request)
         space = LatentSpace(embedding=embed, names=names, called=called)
-        known = _with_clusters(request, decisions, known, space, counts)
-    assert known is not None
-    nodes = map_decisions(request, decisions, known, gists=solving.by_gists)
+        knowledge = _with_clusters(request, decisions, knowledge, space, counts)
+    assert knowledge is not None
+    nodes = map_decisions(request, decisions, knowledge, gists=solving.by_gists)
     if opens:
-        known = _with_strategies(request, nodes, known, solving)
-        state = {"iteration": iteration, "space": known.to_json()}
-        reached, known = LatentSpace.of_state(state, embed)  # as a checkpoint has it
-    prompts = map_replies(nodes, known)
-    scores, figures = score_replies(prompts, known, prefer, floor)
+        knowledge = _with_strategies(request, nodes, knowledge, solving)
+        state = {"iteration": iteration, "space": knowledge.to_json()}
+        reached, knowledge = LatentSpace.of_state(state, embed)  # as a checkpoint has it
+    prompts = map_replies(nodes, knowledge)
+    scores, figures = score_replies(prompts, knowledge, prefer, floor)
     laid_out: list[dict[int, list[float | None]]] = [{} for _ in request.episodes]
     for prompt, prompt_scores in zip(prompts, scores, strict=True):
         laid_out[prompt.episode][prompt.number] = prompt_scores
     figures["iteration"] = reached + 1.0
-    figures["clusters"] = float(sum(len(kind.sentences) for kind in known.kinds.values()))
+    figures["clusters"] = float(sum(len(kind.sentences) for kind in knowledge.kinds.values()))
     return Knowledge(scores=laid_out, state=dict(state), metrics=figures)
 
 
@@ -463,14 +463,14 @@ def _check_kinds(kinds: Mapping[str, int]) -> None:
 def _cluster_counts(
     decisions: Sequence[Sequence[JudgedDecision]], clusters: int, kinds: Mapping[str, int]
 ) -> dict[str, int]:
-    known = sorted({each.kind for of_episode in decisions for each in of_episode if each.kind})
-    unknown = sorted(set(kinds) - set(known))
-    if unknown and known:
+    names = sorted({entry.kind for of_episode in decisions for entry in of_episode if entry.kind})
+    unknown = sorted(set(kinds) - set(names))
+    if unknown and names:
         raise ConfigError(
             f"knowledge 'latent_space', option 'kinds': the step has no statements of the kind "
-            f"{unknown[0]!r}; its kinds are {', '.join(map(repr, known))}."
+            f"{unknown[0]!r}; its kinds are {', '.join(map(repr, names))}."
         )
-    return {kind: kinds.get(kind, clusters) for kind in known}
+    return {kind: kinds.get(kind, clusters) for kind in names}
 
 
 def _player_names(request: KnowledgeRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -491,18 +491,20 @@ def _with_clusters(
     counts: Mapping[str, int],
 ) -> LatentSpace:
     statements: dict[str, Counter[str]] = {}
-    for decision in (each for of_episode in decisions for each in of_episode if each.kind):
+    for decision in (item for of_episode in decisions for item in of_episode if item.kind):
         statements.setdefault(decision.kind, Counter()).update(
             pattern(line, space.called) for line in decision.actions if line is not None
         )
     stream = request.stream.child("clusters")
-    before = earlier.kinds if earlier is not None else {}
+    old_kinds = earlier.kinds if earlier is not None else {}
     clusters = {
-        kind: cluster_statements(lines, counts[kind], before.get(kind), space, stream.child(kind))
+        kind: cluster_statements(
+            lines, counts[kind], old_kinds.get(kind), space, stream.child(kind)
+        )
         for kind, lines in sorted(statements.items())
-        if lines or kind in before
+        if lines or kind in old_kinds
     }
-    return replace(space, kinds={**before, **clusters})
+    return replace(space, kinds={**old_kinds, **clusters})
 
 
 def _with_strategies(

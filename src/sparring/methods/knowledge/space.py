@@ -77,15 +77,15 @@ class LatentSpace:
         if not lines:
             return []
         clusters, patterns = self.kinds[kind], [pattern(line, self.called) for line in lines]
-        apart = squared_distances(self.embedded(patterns), clusters.centres)
+        distances = squared_distances(self.embedded(patterns), clusters.centres)
         if not self.called:
-            return [clusters.sentences[number] for number in apart.argmin(axis=1)]
-        named = np.array([NAME in sentence for sentence in clusters.sentences])
+            return [clusters.sentences[number] for number in distances.argmin(axis=1)]
+        has_name = np.array([NAME in sentence for sentence in clusters.sentences])
         whom = [first_player_named(line, self.called) for line in lines]
-        apart[np.array([name is None for name in whom])[:, None] & named] = np.inf
+        distances[np.array([name is None for name in whom])[:, None] & has_name] = np.inf
         nearest = [
-            clusters.sentences[number] if np.isfinite(apart[row, number]) else None
-            for row, number in enumerate(apart.argmin(axis=1))
+            clusters.sentences[number] if np.isfinite(distances[row, number]) else None
+            for row, number in enumerate(distances.argmin(axis=1))
         ]
         return [
             None if sentence is None else sentence.replace(NAME, name or "")
@@ -175,13 +175,13 @@ def cluster_statements(
     centres = k_means(points, weights, k, stream).centres
     if earlier is not None:
         centres = centres[matched(centres, earlier.centres)]
-    apart = squared_distances(points, centres)
-    of = apart.argmin(axis=1)
+    distances = squared_distances(points, centres)
+    of = distances.argmin(axis=1)
     sentences = []
     for number in range(len(centres)):
         members = np.flatnonzero(of == number)
         order = sorted(
-            members, key=lambda row: (round(apart[row, number], 9), -weights[row], lines[row])
+            members, key=lambda row: (round(distances[row, number], 9), -weights[row], lines[row])
         )
         sentences.append(lines[order[0]])
     return StatementClusters(centres=centres, sentences=tuple(sentences))

@@ -27,7 +27,7 @@ def aepo_clip(
 
     What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing
     it.
-    When to use: agents with tools, whose uncertain tokens are clipped early and then never learned.
+    When to use: agents with tools, if a clip stops the learning of uncertain tokens early.
     Mathematics:
         A' = A max(0, 1 + entropy_gain z(H))
     z(H) is the token's entropy, standardised over the minibatch. With rho = pi / pi_old the loss is
@@ -36,7 +36,7 @@ def aepo_clip(
         else:                             L = -rho A'
     sg stops the gradient, so in the first case the factor of the gradient is 1 + clip_high.
     Shapes: [M] -> [M].
-    Pitfalls: the loss never holds back the ratio of a good token. With many updates per step watch
+    Pitfalls: the loss never limits the ratio of a good token. With many updates per step watch
     approximate_kl.
     Metrics: as ``ppo_clip`` (clip_fraction: tokens without gradient), and bounded_fraction (tokens
     whose gradient is bounded).
@@ -49,17 +49,16 @@ def aepo_clip(
         clip_high: width of the clip above ratio 1, at least 0. For a token with a positive
             advantage the factor of the gradient never exceeds 1 + clip_high.
         entropy_gain: how much the advantage grows per standard deviation of entropy, at least 0. 0
-            leaves the advantage as it is. The default 0.1 is ours: the paper's number is unknown to
-            us.
+            leaves the advantage unchanged. The default 0.1 is ours, because we do not know the
+            paper's number.
     """
-    whole, index = whole_of(batch)
-    assert whole.entropy is not None
-    advantages = batch.advantages * (1.0 + entropy_gain * standardised(whole.entropy)[index]).clamp(
-        min=0.0
-    )
+    minibatch, index = whole_of(batch)
+    assert minibatch.entropy is not None
+    factor = 1.0 + entropy_gain * standardised(minibatch.entropy)[index]
+    advantages = batch.advantages * factor.clamp(min=0.0)
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    bounded, cut = (
+    bounded, is_clipped = (
         (advantages > 0) & (ratio > 1.0 + clip_high),
         (advantages < 0) & (ratio < 1.0 - clip_low),
     )
@@ -67,8 +66,9 @@ def aepo_clip(
     bounded_ratio = torch.where(
         bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio
     )
-    bounded_ratio = torch.where(cut, torch.full_like(ratio, 1.0 - clip_low), bounded_ratio)
-    fractions = {"clip_fraction": cut.float().mean(), "bounded_fraction": bounded.float().mean()}
+    bounded_ratio = torch.where(is_clipped, torch.full_like(ratio, 1.0 - clip_low), bounded_ratio)
+    clipping, bounding = is_clipped.float().mean(), bounded.float().mean()
+    fractions = {"clip_fraction": clipping, "bounded_fraction": bounding}
     return LossTerm(
         values=-bounded_ratio * advantages,
         weighted=True,

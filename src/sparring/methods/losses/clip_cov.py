@@ -55,21 +55,21 @@ def clip_cov(
         clip_low: width of PPO's clip below ratio 1, at least 0.
         clip_high: width of PPO's clip above ratio 1, at least 0.
     """
-    whole, index = whole_of(batch)
-    scores = covariance(whole)
-    ratios = log_ratio(whole.logprobs, whole.old_logprobs).exp()
-    cut_already = clipped(ratios, whole.advantages, clip_low, clip_high)[1]
+    minibatch, index = whole_of(batch)
+    scores = covariance(minibatch)
+    ratios = log_ratio(minibatch.logprobs, minibatch.old_logprobs).exp()
+    cut_already = clipped(ratios, minibatch.advantages, clip_low, clip_high)[1]
     eligible = (scores > lower) & (scores < upper) & ~cut_already
     number = max(1, int(share * len(scores))) if share else 0
-    picked = torch.where(eligible, whole.uniform, 2.0).argsort(stable=True)[:number]
+    picked = torch.where(eligible, minibatch.uniform, 2.0).argsort(stable=True)[:number]
     chosen = torch.zeros_like(eligible).index_fill(0, picked, True) & eligible
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    loss, cut = clipped(ratio, batch.advantages, clip_low, clip_high)
+    loss, is_clipped = clipped(ratio, batch.advantages, clip_low, clip_high)
     masked = chosen[index]
     metrics = {
         **ratio_metrics(ratio, log_of_ratio),
-        "clip_fraction": cut.float().mean(),
+        "clip_fraction": is_clipped.float().mean(),
         "chosen_fraction": masked.float().mean(),
         "covariance_max": scores.max(),
     }

@@ -24,7 +24,7 @@ def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 
         w_t = 1 if score_t is among the ceil(keep M') largest of the minibatch, else 0
     Shapes: [M] -> weights [M].
     Pitfalls:
-        - Its own ``weight`` in the recipe has no effect.
+        - The ``weight`` of this entry in the recipe has no effect.
         - The mean of the loss still counts the masked tokens, so the step is smaller.
         - All tokens that tie with the threshold stay: if no token has an advantage, all stay.
         - A selection rule (``d3s_downsample``), not this loss, chooses the episodes of D3S.
@@ -34,12 +34,12 @@ def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 
 
     Args:
         keep: share of the minibatch's tokens that keep their policy loss, above 0 and at most 1; 1
-            keeps all. A number or a schedule, linear over training in D3S. The default 0.5
-            is ours: the paper's numbers are unknown to us.
+            keeps all. A number or a schedule, linear over training in D3S. The default 0.5 is ours,
+            because we do not know the paper's numbers.
     """
-    whole, index = whole_of(batch)
-    assert whole.entropy is not None
-    scores = whole.advantages.abs() * whole.entropy
+    minibatch, index = whole_of(batch)
+    assert minibatch.entropy is not None
+    scores = minibatch.advantages.abs() * minibatch.entropy
     number = min(math.ceil(keep * len(scores) - 1e-9), len(scores))
     mask = (scores >= scores.sort(descending=True).values[number - 1])[index].to(scores.dtype)
     return LossTerm(

@@ -58,13 +58,13 @@ def dpo(
         label_smoothing: assumed probability that a preference is wrong, at least 0 and below 0.5. 0
             is plain DPO.
     """
-    whole, _ = whole_of(batch)
-    reference = whole.reference_logprobs
+    minibatch, _ = whole_of(batch)
+    reference = minibatch.reference_logprobs
     assert reference is not None
-    better, worse, weight = preference_pairs(whole, pairs)
+    better, worse, weight = preference_pairs(minibatch, pairs)
 
     def margins(logprobs: Tensor) -> Tensor:
-        gain = trajectory_sums(logprobs - reference, whole)
+        gain = trajectory_sums(logprobs - reference, minibatch)
         return beta * (gain[better] - gain[worse])
 
     def loss_of(logprobs: Tensor) -> Tensor:
@@ -74,5 +74,5 @@ def dpo(
         )
         return (weight * losses).sum()
 
-    metrics = pair_metrics(margins(whole.logprobs), weight)
+    metrics = pair_metrics(margins(minibatch.logprobs), weight)
     return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)

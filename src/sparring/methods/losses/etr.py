@@ -34,7 +34,7 @@ def etr(
     with p the share of successes in the trajectory's group. Then the loss is that of ``ppo_clip``.
     Shapes: [M] -> [M].
     Pitfalls:
-        - This is a literal reading of the abstract, which allows any two non-decreasing functions;
+        - This is our reading of the abstract, which allows any two non-decreasing functions;
           it is not a reproduction.
         - Without scaled advantages the first factor is always at its limit, or never near it.
         - p counts the minibatch's trajectories only.
@@ -53,19 +53,19 @@ def etr(
         success_above: a trajectory is a success if its return is above this, in units of returns.
             Default 0.
     """
-    whole, index = whole_of(batch)
-    success = group_mean((whole.outcome > success_above).to(whole.outcome.dtype), whole)[
-        whole.trajectory[index]
-    ]
+    minibatch, index = whole_of(batch)
+    success = group_mean(
+        (minibatch.outcome > success_above).to(minibatch.outcome.dtype), minibatch
+    )[minibatch.trajectory[index]]
     factor = (1.0 + advantage_gain * batch.advantages.abs().clamp(max=1.0)) * (
         1.0 + group_gain * 4.0 * success * (1.0 - success)
     )
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    loss, cut = clipped(ratio, batch.advantages, clip_low * factor, clip_high * factor)
+    loss, is_clipped = clipped(ratio, batch.advantages, clip_low * factor, clip_high * factor)
     metrics = {
         **ratio_metrics(ratio, log_of_ratio),
-        "clip_fraction": cut.float().mean(),
+        "clip_fraction": is_clipped.float().mean(),
         "width_mean": factor.mean(),
     }
     return LossTerm(values=loss, weighted=True, metrics=metrics)

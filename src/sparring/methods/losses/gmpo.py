@@ -59,9 +59,9 @@ def gmpo(
         sign * log_of_ratio, sign * log_of_ratio.clamp(-clip_low, clip_high)
     )
     loss = -segment_mean(batch.advantages, segment) * segment_mean(clipped_log_ratio, segment).exp()
-    cut = (clipped_log_ratio != log_of_ratio) & (sign != 0)
+    is_clipped = (clipped_log_ratio != log_of_ratio) & (sign != 0)
     metrics = {
         **ratio_metrics(log_of_ratio.exp(), log_of_ratio),
-        "clip_fraction": cut.float().mean(),
+        "clip_fraction": is_clipped.float().mean(),
     }
     return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -69,6 +69,6 @@ def gspo(
         -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT
     )
     ratio = (batch.logprobs - batch.logprobs.detach() + of_segment).exp()
-    loss, cut = clipped(ratio, batch.advantages, clip_low, clip_high)
-    metrics = {**ratio_metrics(ratio, of_segment), "clip_fraction": cut.float().mean()}
+    loss, is_clipped = clipped(ratio, batch.advantages, clip_low, clip_high)
+    metrics = {**ratio_metrics(ratio, of_segment), "clip_fraction": is_clipped.float().mean()}
     return LossTerm(values=loss, weighted=True, metrics=metrics)

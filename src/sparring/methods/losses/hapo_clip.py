@@ -74,9 +74,9 @@ def hapo_clip(
         dual_clip: bound on the loss of a token with a negative advantage, as in ``ppo_clip``; above
             1. null switches it off.
     """
-    whole, index = whole_of(batch)
-    assert whole.entropy is not None
-    h = _relative_entropy(whole.entropy, pivot)[index]
+    minibatch, index = whole_of(batch)
+    assert minibatch.entropy is not None
+    h = _relative_entropy(minibatch.entropy, pivot)[index]
     low = clip_low * (1.0 - alpha * h.clamp(max=0.0))
     high = clip_high * (1.0 + alpha * h.clamp(min=0.0))
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
@@ -84,13 +84,13 @@ def hapo_clip(
     inside = ((ratio > 1.0 - low / 2.0) & (ratio < 1.0 + high / 2.0)).detach()
     larger = batch.advantages * (1.0 + beta * h)
     advantages = torch.where((h > 0) ^ inside, larger, batch.advantages)
-    loss, cut = clipped(ratio, advantages, low, high)
+    loss, is_clipped = clipped(ratio, advantages, low, high)
     if dual_clip is not None:
         loss, too_large = dual_clipped(loss, advantages, dual_clip)
-        cut = cut | too_large
+        is_clipped = is_clipped | too_large
     metrics = {
         **ratio_metrics(ratio, log_of_ratio),
-        "clip_fraction": cut.float().mean(),
+        "clip_fraction": is_clipped.float().mean(),
         "uncertain_fraction": (h > 0).float().mean(),
     }
     return LossTerm(values=loss, weighted=True, metrics=metrics)

@@ -47,8 +47,8 @@ def kl_cov(
             surrogate. The default 1 is that of the paper and the released code; the released
             configuration has 0.1.
     """
-    whole, index = whole_of(batch)
-    scores = covariance(whole)
+    minibatch, index = whole_of(batch)
+    scores = covariance(minibatch)
     number = max(1, int(share * len(scores))) if share else 0
     top = scores.argsort(descending=True, stable=True)[:number]
     chosen = (torch.zeros_like(scores, dtype=torch.bool).index_fill(0, top, True) & (scores > 0))[

@@ -54,30 +54,31 @@ def kto(
             kinds.
         undesirable_weight: weight of bad trajectories, at least 0.
     """
-    whole, _ = whole_of(batch)
-    reference = whole.reference_logprobs
+    minibatch, _ = whole_of(batch)
+    reference = minibatch.reference_logprobs
     assert reference is not None
     bar = (
-        group_mean(whole.outcome, whole)
+        group_mean(minibatch.outcome, minibatch)
         if desirable == "above_group_mean"
-        else torch.zeros_like(whole.outcome)
+        else torch.zeros_like(minibatch.outcome)
     )
     # means of equal outcomes may differ from them by rounding
-    margin = 1e-9 * (1.0 + whole.outcome.abs().max())
-    good, bad = whole.outcome > bar + margin, whole.outcome < bar - margin
-    weight = desirable_weight * good + undesirable_weight * bad
-    count = (good | bad).sum().clamp(min=1)
-    now = trajectory_sums(whole.logprobs - reference, whole)
-    baseline = now.mean().clamp(min=0.0)
+    margin = 1e-9 * (1.0 + minibatch.outcome.abs().max())
+    desired = minibatch.outcome > bar + margin
+    undesired = minibatch.outcome < bar - margin
+    weight = desirable_weight * desired + undesirable_weight * undesired
+    count = (desired | undesired).sum().clamp(min=1)
+    ratios = trajectory_sums(minibatch.logprobs - reference, minibatch)
+    baseline = ratios.mean().clamp(min=0.0)
 
     def loss_of(logprobs: Tensor) -> Tensor:
-        gain = trajectory_sums(logprobs - reference, whole)
-        distance = torch.where(good, gain - baseline, baseline - gain)
+        gain = trajectory_sums(logprobs - reference, minibatch)
+        distance = torch.where(desired, gain - baseline, baseline - gain)
         return (weight * torch.sigmoid(-beta * distance)).sum() / count
 
-    means = [(now * kind).sum() / kind.sum().clamp(min=1) for kind in (good, bad)]
+    means = [(ratios * kind).sum() / kind.sum().clamp(min=1) for kind in (desired, undesired)]
     metrics: dict[str, Tensor | float] = {
-        "desirable_fraction": good.sum() / count,
+        "desirable_fraction": desired.sum() / count,
         "baseline": baseline,
         "margin": means[0] - means[1],
     }

@@ -29,15 +29,15 @@ def masked_is(
         w_t = 1 if low <= r_t <= high, else 0
     without gradient. With ``keep_ratio``, w_t = r_t within the bounds.
     Shapes: [M] -> weights [M].
-    Pitfalls: its own ``weight`` in the recipe has no effect. ``keep_ratio`` together with
+    Pitfalls: the ``weight`` of this entry in the recipe has no effect. ``keep_ratio`` together with
     ``truncated_is`` applies the ratio twice.
     Metrics: masked_fraction, weight_min and weight_max (raw ratios).
     Reference: Ling team, 2025 (IcePop); masked importance sampling in verl.
     Verified by: tests/methods/losses/test_weights_of_losses.py.
 
     Args:
-        low: least ratio of a token that is trained on, at least 0. Default 0.5.
-        high: largest ratio of a token that is trained on, at least 0. Default 2; preset ``icepop``
+        low: least ratio of a token that keeps its loss, at least 0. Default 0.5.
+        high: largest ratio of a token that keeps its loss, at least 0. Default 2; preset ``icepop``
             has 5.
         keep_ratio: weight of tokens within the bounds: 1 (false, default) or their ratio (true, as
             in preset ``icepop``).

@@ -25,9 +25,10 @@ def whole_of(batch: LossBatch) -> tuple[WholeMinibatch, Tensor]:
     return batch.whole, batch.index
 
 
-def covariance(whole: WholeMinibatch) -> Tensor:
+def covariance(minibatch: WholeMinibatch) -> Tensor:
     """Return (A - mean A)(log pi - mean log pi) of every token of the minibatch, [M']."""
-    return (whole.advantages - whole.advantages.mean()) * (whole.logprobs - whole.logprobs.mean())
+    advantages, logprobs = minibatch.advantages, minibatch.logprobs
+    return (advantages - advantages.mean()) * (logprobs - logprobs.mean())
 
 
 def standardised(values: Tensor) -> Tensor:
@@ -41,9 +42,9 @@ def standardised(values: Tensor) -> Tensor:
     )
 
 
-def group_mean(values: Tensor, whole: WholeMinibatch) -> Tensor:
+def group_mean(values: Tensor, minibatch: WholeMinibatch) -> Tensor:
     """Return the mean over each trajectory's group, broadcast to the trajectories, [G]."""
-    _, group, counts = torch.unique(whole.group, return_inverse=True, return_counts=True)
+    _, group, counts = torch.unique(minibatch.group, return_inverse=True, return_counts=True)
     sums = torch.zeros(len(counts), dtype=values.dtype, device=values.device).index_add(
         0, group, values
     )
@@ -51,16 +52,16 @@ def group_mean(values: Tensor, whole: WholeMinibatch) -> Tensor:
     return mean
 
 
-def trajectory_sums(values: Tensor, whole: WholeMinibatch) -> Tensor:
+def trajectory_sums(values: Tensor, minibatch: WholeMinibatch) -> Tensor:
     """Return the sum of a number per token over each trajectory, [M'] -> [G]."""
-    return torch.zeros(len(whole.outcome), dtype=values.dtype, device=values.device).index_add(
-        0, whole.trajectory, values
+    return torch.zeros(len(minibatch.outcome), dtype=values.dtype, device=values.device).index_add(
+        0, minibatch.trajectory, values
     )
 
 
-def preference_pairs(whole: WholeMinibatch, which: Pairs) -> tuple[Tensor, Tensor, Tensor]:
+def preference_pairs(minibatch: WholeMinibatch, which: Pairs) -> tuple[Tensor, Tensor, Tensor]:
     """Return pairs of trajectories of one group with different outcomes; see ``pairs_within``."""
-    return pairs_within(whole.group, whole.outcome, which)
+    return pairs_within(minibatch.group, minibatch.outcome, which)
 
 
 def pairs_within(
@@ -102,16 +103,16 @@ def pairs_within(
 
 
 def pair_metrics(
-    margins: Tensor, weight: Tensor, apart: Tensor | None = None
+    margins: Tensor, weight: Tensor, differs: Tensor | None = None
 ) -> dict[str, Tensor | float]:
     """Return the metrics of preferences: pairs, accuracy and margin.
 
     Args:
         margins: margin of the better over the worse, [P].
         weight: weight of each pair, [P].
-        apart: mask of the pairs that count in accuracy, those of different value, [P]; None: all.
+        differs: mask of the pairs of different value, which count in accuracy, [P]; None: all.
     """
-    counted = weight if apart is None else weight * apart
+    counted = weight if differs is None else weight * differs
     return {
         "pairs": float(len(weight)),
         "accuracy": (counted * (margins > 0)).sum() / counted.sum().clamp(min=1e-12),
@@ -119,13 +120,13 @@ def pair_metrics(
     }
 
 
-def turns_of(whole: WholeMinibatch) -> tuple[Tensor, Tensor, Tensor]:
+def turns_of(minibatch: WholeMinibatch) -> tuple[Tensor, Tensor, Tensor]:
     """Return (turn of each token [M'], prompt of each turn, mean advantage of each turn, [T])."""
-    assert whole.prompt is not None, "the learner numbers the prompts"
-    pairs = torch.stack((whole.trajectory, whole.turn_index), dim=1)
+    assert minibatch.prompt is not None, "the learner numbers the prompts"
+    pairs = torch.stack((minibatch.trajectory, minibatch.turn_index), dim=1)
     _, turn, counts = torch.unique(pairs, dim=0, return_inverse=True, return_counts=True)
-    prompt = torch.zeros_like(counts).scatter_(0, turn, whole.prompt)
-    sums = whole.advantages.new_zeros(len(counts)).index_add(0, turn, whole.advantages)
+    prompt = torch.zeros_like(counts).scatter_(0, turn, minibatch.prompt)
+    sums = minibatch.advantages.new_zeros(len(counts)).index_add(0, turn, minibatch.advantages)
     return turn, prompt, sums / counts
 
 
@@ -139,9 +140,9 @@ def through_tokens(batch: LossBatch, loss_of: Callable[[Tensor], Tensor]) -> Ten
         batch: the tokens of this forward pass.
         loss_of: current log-probabilities [M'] -> scalar; differentiated here.
     """
-    whole, index = whole_of(batch)
+    minibatch, index = whole_of(batch)
     with torch.enable_grad():
-        free = whole.logprobs.detach().requires_grad_(True)
+        free = minibatch.logprobs.detach().requires_grad_(True)
         loss = loss_of(free) + 0.0 * free.sum()
         (gradient,) = torch.autograd.grad(loss, free)
     return gradient[index] * (batch.logprobs - batch.logprobs.detach()) + loss.detach() / len(free)

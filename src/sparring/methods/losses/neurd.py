@@ -28,9 +28,9 @@ def neurd(
         y = logit less the mean logit
         w = min(1 / pi_old, importance_cap)
         L_t = -w A y_t
-    w A is set to 0 if it would push y_t further out: A > 0 and y_t >= threshold, or A < 0 and y_t
-    <= -threshold. Without cap and threshold the expectation over samples is the sum over all
-    actions of A times the gradient of y: the all-action rule.
+    w A is set to 0 if it would push y_t beyond the threshold: A > 0 and y_t >= threshold, or A < 0
+    and y_t <= -threshold. Without cap and threshold the expectation over samples is the sum over
+    all actions of A times the gradient of y: the all-action rule.
     Shapes: [M] -> [M].
     Pitfalls:
         - Logits are after the division by the sampling temperature.

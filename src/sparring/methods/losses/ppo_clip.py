@@ -41,7 +41,7 @@ def ppo_clip(
     Pitfalls: at the first update of a step the ratio is one and nothing is clipped: the gradient is
     the plain one.
     Metrics: ratio_mean, ratio_min, ratio_max (raw), approximate_kl (k3, nats), clip_fraction
-    (tokens whose gradient is cut).
+    (tokens without gradient).
     Reference: Schulman et al., 2017; Yu et al., 2025 (DAPO); Ye et al., 2020 (dual clip); Chen et
     al., 2025 (LOOP).
     Verified by: tests/methods/losses/test_clipped_losses.py.
@@ -64,9 +64,10 @@ def ppo_clip(
         )
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio, advantages = log_of_ratio.exp(), batch.advantages
-    loss, cut = clipped(ratio, advantages, clip_low, clip_high)
+    loss, is_clipped = clipped(ratio, advantages, clip_low, clip_high)
     if dual_clip is not None:
         loss, too_large = dual_clipped(loss, advantages, dual_clip)
-        cut = cut | too_large
-    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": cut.detach().float().mean()}
+        is_clipped = is_clipped | too_large
+    clip_fraction = is_clipped.detach().float().mean()
+    metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": clip_fraction}
     return LossTerm(values=loss, weighted=True, metrics=metrics)

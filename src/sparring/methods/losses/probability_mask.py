@@ -20,8 +20,8 @@ def probability_mask(batch: LossBatch, *, below: Annotated[float, Field(gt=0)] =
     Mathematics:
         w_t = 1 if pi_old(a_t) < below, else 0
     Shapes: [M] -> weights [M].
-    Pitfalls: its own ``weight`` in the recipe has no effect. The mean of the loss still counts the
-    masked tokens. A fully certain policy is no longer trained.
+    Pitfalls: the ``weight`` of this entry in the recipe has no effect. The mean of the loss still
+    counts the masked tokens. A fully certain policy is no longer trained.
     Metrics: kept_fraction.
     Reference: Guo et al., 2025 (SPO, segment policy optimisation).
     Verified by: tests/methods/losses/test_weights_of_losses.py.

@@ -24,7 +24,7 @@ def sapo(
     """Let a token's gradient fade smoothly as its ratio leaves one.
 
     What: PPO's clip is replaced by a sigmoid of the ratio.
-    When to use: where the hard edge of a clip wastes tokens or makes training jump.
+    When to use: if the hard edge of a clip wastes tokens or makes training unstable.
     Mathematics:
         f(rho) = sigmoid(tau (rho - 1)) 4 / tau
         L_t = -f(rho) A

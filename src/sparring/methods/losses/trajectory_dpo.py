@@ -65,33 +65,33 @@ def trajectory_dpo(
         discount: base of DMPO's weights of turns, above 0 and at most 1; early turns count more.
             null (default): all turns count equally. Preset ``dmpo`` has 0.9, with sums.
     """
-    whole, _ = whole_of(batch)
-    reference = whole.reference_logprobs
+    minibatch, _ = whole_of(batch)
+    reference = minibatch.reference_logprobs
     assert reference is not None
-    better, worse, weight = preference_pairs(whole, pairs)
-    factor = _factors(whole, length_normalised, discount)
+    better, worse, weight = preference_pairs(minibatch, pairs)
+    factor = _factors(minibatch, length_normalised, discount)
 
     def margins(logprobs: Tensor) -> Tensor:
-        gain = trajectory_sums(factor * (logprobs - reference), whole)
+        gain = trajectory_sums(factor * (logprobs - reference), minibatch)
         return beta * (gain[better] - gain[worse])
 
-    metrics = pair_metrics(margins(whole.logprobs), weight)
+    metrics = pair_metrics(margins(minibatch.logprobs), weight)
     values = through_tokens(batch, lambda logprobs: -(weight * logsigmoid(margins(logprobs))).sum())
     return LossTerm(values=values, level="sum", metrics=metrics)
 
 
-def _factors(whole: WholeMinibatch, length_normalised: bool, discount: float | None) -> Tensor:
+def _factors(minibatch: WholeMinibatch, length_normalised: bool, discount: float | None) -> Tensor:
     """Return the factor of each token's log-ratio, [M']."""
-    factor = torch.ones_like(whole.logprobs)
+    factor = torch.ones_like(minibatch.logprobs)
     if length_normalised:
-        factor = factor / trajectory_sums(factor, whole)[whole.trajectory]
+        factor = factor / trajectory_sums(factor, minibatch)[minibatch.trajectory]
     if discount is None:
         return factor
-    turns = torch.zeros_like(whole.group).scatter_reduce(
-        0, whole.trajectory, whole.turn_index + 1, "amax"
-    )[whole.trajectory]
-    remaining = turns - whole.turn_index
+    turns = torch.zeros_like(minibatch.group).scatter_reduce(
+        0, minibatch.trajectory, minibatch.turn_index + 1, "amax"
+    )[minibatch.trajectory]
+    remaining = turns - minibatch.turn_index
     if discount == 1.0:
         return factor * remaining / turns
     powers = torch.full_like(factor, discount)
-    return factor * powers**whole.turn_index * (1.0 - powers**remaining) / (1.0 - powers**turns)
+    return factor * powers**minibatch.turn_index * (1.0 - powers**remaining) / (1.0 - powers**turns)

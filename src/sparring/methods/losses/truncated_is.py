@@ -20,7 +20,7 @@ def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
         w_t = min(pi_old(a_t) / pi_sampler(a_t), cap)
     without gradient. w multiplies every policy loss.
     Shapes: [M] -> weights [M].
-    Pitfalls: its own ``weight`` in the recipe has no effect.
+    Pitfalls: the ``weight`` of this entry in the recipe has no effect.
     Metrics: weight_mean, weight_max (raw, before the cap), capped_fraction.
     Reference: Ionides, 2008; as a token correction in verl and SkyRL (cap 2).
     Verified by: tests/methods/losses/test_weights_of_losses.py.

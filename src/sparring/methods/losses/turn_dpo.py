@@ -49,8 +49,8 @@ def turn_dpo(
         labels "soft":   p = sigmoid(beta (A_better - A_worse))
 
     The loss is the weighted mean of L over the pairs of the minibatch. Hard labels compare only
-    replies of different advantage, and their minimum is at no finite margin. Soft labels compare
-    all replies, and L is least where every margin is beta times the difference in advantage:
+    replies of different advantage, and have no minimum at a finite margin. Soft labels compare all
+    replies, and L is smallest if every margin is beta times the difference in advantage:
 
         pi(a) = pi_ref(a) exp(A(a)) / sum over replies b of pi_ref(b) exp(A(b))
 
@@ -81,10 +81,10 @@ def turn_dpo(
         label_smoothing: with hard labels, assumed probability that a preference is wrong, at least
             0 and below 0.5.
     """
-    whole, _ = whole_of(batch)
-    anchor = whole.old_logprobs if reference == "step" else whole.reference_logprobs
+    minibatch, _ = whole_of(batch)
+    anchor = minibatch.old_logprobs if reference == "step" else minibatch.reference_logprobs
     assert anchor is not None
-    turn, prompt, value = turns_of(whole)
+    turn, prompt, value = turns_of(minibatch)
     soft = labels == "soft"
     better, worse, weight = pairs_within(prompt, value, pairs, ties=soft)
     preferred = (
@@ -102,5 +102,5 @@ def turn_dpo(
         losses = -preferred * logsigmoid(margin) - (1.0 - preferred) * logsigmoid(-margin)
         return (weight * losses).sum()
 
-    metrics = pair_metrics(margins(whole.logprobs), weight, value[better] != value[worse])
+    metrics = pair_metrics(margins(minibatch.logprobs), weight, value[better] != value[worse])
     return LossTerm(values=through_tokens(batch, loss_of), level="sum", metrics=metrics)

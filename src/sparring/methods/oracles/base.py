@@ -81,7 +81,7 @@ def verdict_of(actions: Sequence[str], judgement: Judgement) -> Verdict:
     best = result.best
     if judgement.best is not None:
         best = frozenset(
-            action for action, good in zip(actions, judgement.best, strict=True) if good
+            action for action, is_best in zip(actions, judgement.best, strict=True) if is_best
         )
     return replace(result, best=best, entropy=judgement.entropy)
 
@@ -241,9 +241,9 @@ class CachedOracle:
         self.counts["searched"] += len(missing)
         fresh = self.opinions([states[key] for key in missing])
         if len(cache) + len(missing) > MAX_CACHED:
-            known = {key: cache[key] for key in states if key in cache}
+            verdicts = {key: cache[key] for key in states if key in cache}
             cache.clear()
-            cache.update(known)
+            cache.update(verdicts)
         cache.update(zip(missing, fresh, strict=True))
 
     def enter(self, game: Searchable) -> None:
@@ -302,5 +302,5 @@ class WrappingOracle(CachedOracle):
 
     def key(self, state: SearchablePlay) -> str:
         """Return the key of the inner oracle, if that oracle has keys."""
-        within = self.within
-        return within.key(state) if isinstance(within, CachedOracle) else super().key(state)
+        inner = self.within
+        return inner.key(state) if isinstance(inner, CachedOracle) else super().key(state)

@@ -53,16 +53,16 @@ class GradedOracle(KeyedOracle):
             UnknownNameError: the game does not have a tier of ``pay``.
         """
         solver = solver_of(game)
-        known: Mapping[str, float] | None = getattr(solver and solver.module, TIERS, None)
-        if known is None:
+        rewards: Mapping[str, float] | None = getattr(solver and solver.module, TIERS, None)
+        if rewards is None:
             names = offering("environments", "solver", f"def {OFFER}(")
             return (
                 f"its solver defines no tiers of actions; play {', '.join(names)}, or use "
                 "oracle constraint, posterior or minimax."
             )
         for tier in self.pay or {}:
-            if tier not in known:
-                raise UnknownNameError(f"tier of {game.name!r} in oracle 'graded'", tier, known)
+            if tier not in rewards:
+                raise UnknownNameError(f"tier of {game.name!r} in oracle 'graded'", tier, rewards)
         return ""
 
     def entered(self, game: Searchable) -> None:

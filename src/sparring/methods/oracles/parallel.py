@@ -198,12 +198,12 @@ def _checksum(actions: Sequence[str]) -> int:
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    before = {name: os.environ.get(name) for name in THREADS}
+    previous = {name: os.environ.get(name) for name in THREADS}
     os.environ.update(dict.fromkeys(THREADS, "1"))
     try:
         yield
     finally:
-        for name, value in before.items():
+        for name, value in previous.items():
             os.environ.pop(name, None)
             if value is not None:
                 os.environ[name] = value

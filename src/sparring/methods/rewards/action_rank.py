@@ -20,7 +20,7 @@ def action_rank(
 
     What: only the order of the values counts, not their differences.
     When to use: with an oracle whose ranking is better than its values, such as a search with few
-    simulations. Also where ``best_action`` is 1 too rarely to learn from.
+    simulations. Also if ``best_action`` is too rarely 1 for learning.
     Mathematics: with ``ties`` "level"
         r_t = 1 - b / (l - 1), and 1 where l = 1
     l is the number of different values and b the number of those above the action's. With ``ties``
@@ -67,7 +67,7 @@ def _ranks(values: Sequence[float]) -> list[int]:
     tie = TIE * max(1.0, *map(abs, values))
     ordered = sorted(range(len(values)), key=values.__getitem__)
     ranks, rank = [0] * len(values), 0
-    for before, this in pairwise(ordered):
-        rank += values[this] - values[before] > tie
+    for previous, this in pairwise(ordered):
+        rank += values[this] - values[previous] > tie
         ranks[this] = rank
     return ranks

@@ -242,15 +242,15 @@ def outcome_gap(game: Environment) -> float:
     Payoffs are assumed to be integers. The extreme utilities and the payoffs of a forfeit are known
     and may be fractions (SPIRAL's +0.5), which makes the gap smaller.
     """
-    known = {game.min_utility, game.max_utility}
+    utilities = {game.min_utility, game.max_utility}
     if game.illegal.rule == "forfeit":
         with environment_call(game), temporary_play(game, Stream.from_seed(0)) as state:
-            known.update(
+            utilities.update(
                 value
                 for seat in range(game.num_seats)
                 for value in game.illegal.forfeit_returns(game, state, seat)
             )
-    steps = [abs(value - round(value)) for value in known]
+    steps = [abs(value - round(value)) for value in utilities]
     return min([1.0, *(step for step in steps if step > SAME)])
 
 
@@ -284,7 +284,7 @@ def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
 def by_oracle(episodes: Sequence[Episode]) -> list[list[float | None]]:
     """Return the negative regret of each turn, None where the oracle abstained."""
     return [
-        [None if (lost := regret(turn)) is None else -lost for turn in episode.turns]
+        [None if (turn_regret := regret(turn)) is None else -turn_regret for turn in episode.turns]
         for episode in episodes
     ]
 

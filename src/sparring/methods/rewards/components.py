@@ -59,8 +59,8 @@ def _spread(
     """Return a row over decisions as a row over all turns, with None for other turns."""
     if len(row) != len(decided.turns):
         return row  # of wrong length; ``with_components`` refuses the row
-    rest = iter(row)
-    return tuple(next(rest) if turn.is_decision else None for turn in episode.turns)
+    numbers = iter(row)
+    return tuple(next(numbers) if turn.is_decision else None for turn in episode.turns)
 
 
 def _of_decisions(
@@ -121,7 +121,7 @@ def reads_turn(reward: BoundPlugin) -> bool:
     return reward.plugin.declarations.READS == "turn"
 
 
-def others(episode: Episode) -> Episode | None:
+def unplayed_candidates(episode: Episode) -> Episode | None:
     """Return the episode with the candidates that were not played as its turns, or None."""
     candidates = tuple(other for turn in episode.turns for other in turn.candidates)
     return replace(episode, turns=candidates) if candidates else None
@@ -134,7 +134,7 @@ def with_candidates(
     progress: float,
 ) -> Episode:
     """Return the episode with components on candidates, from rewards with READS "turn"."""
-    unplayed = others(episode)
+    unplayed = unplayed_candidates(episode)
     if unplayed is None:
         return episode
     rows = [

@@ -10,7 +10,7 @@ from sparring.core.errors import RewardError
 from sparring.core.records import Episode
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment, HasCounterfactual, temporary_play
-from sparring.methods.rewards.counts import around, within
+from sparring.methods.rewards.counts import combinator_error, innermost_environment
 from sparring.ops.normal_form import MAX_PLAYERS, shapley_values
 from sparring.play.replay import final_play
 
@@ -25,8 +25,8 @@ def contribution(
 ) -> tuple[float | None, ...]:
     """Pay each worker of a team for its contribution, not for the whole result.
 
-    What: the counterfactual result without a seat's work comes from scoring the others' work, with
-    no further episode and no model. Seats without a separate part, such as a lead, get the
+    What: the rule scores the work of the other seats to get the result without a seat's work. This
+    needs no further episode and no model. Seats without a separate part, such as a lead, get the
     episode's return.
     When to use: in teams whose result has parts (``wide_search``; ``dag_search``, where a sub-task
     counts with all its requirements), with ``outcome_weight`` 0, so that the game's return is not
@@ -35,7 +35,7 @@ def contribution(
         difference:  r_i = G(N) - G(N without i)
         shapley:     r_i = sum over S in N without i of
                            |S|! (|N| - |S| - 1)! / |N|! (G(S with i) - G(S))
-        own:         r_i = what i did right / what i was asked for
+        own:         r_i = i's right cells or tasks / i's requested cells or tasks
     paid at the last turn of the seat.
     Shapes: one number per turn: 0 except for the last turn of each seat; None if the episode was
     truncated or forfeited, or its environment has no counterfactuals (metric ``abstained``).
@@ -64,9 +64,9 @@ def contribution(
             combinator, such as ``trial``, of an environment whose seats have parts.
     """
     if not _is_parted(game, episode.seed):
-        inner = within(game)
+        inner = innermost_environment(game)
         if inner is not game and _is_parted(inner, episode.seed):
-            raise around(game, inner, "contribution")
+            raise combinator_error(game, inner, "contribution")
         return (None,) * len(episode.turns)
     if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
@@ -90,9 +90,9 @@ def _parts(end: HasCounterfactual, by: str) -> dict[int, float]:
     if by == "own":
         return {seat: end.own_share(seat) for seat in seats}
     if by == "difference":
-        whole = end.worth(seats)
+        total = end.worth(seats)
         return {
-            seat: whole - end.worth([other for other in seats if other != seat]) for seat in seats
+            seat: total - end.worth([other for other in seats if other != seat]) for seat in seats
         }
     if len(seats) > MAX_PLAYERS:
         raise RewardError(
@@ -100,9 +100,9 @@ def _parts(end: HasCounterfactual, by: str) -> dict[int, float]:
             f"most {MAX_PLAYERS}; write by: difference."
         )
     coalitions = range(1 << len(seats))
-    worth = [
+    results = [
         end.worth([seat for place, seat in enumerate(seats) if other >> place & 1])
         for other in coalitions
     ]
-    values = shapley_values(np.array(worth))
+    values = shapley_values(np.array(results))
     return dict(zip(seats, values.tolist(), strict=True))

@@ -10,14 +10,14 @@ from sparring.environments.base import Combination, Environment, HasLeads
 from sparring.play.replay import figures_of
 
 
-def within(game: Environment) -> Environment:
+def innermost_environment(game: Environment) -> Environment:
     """Return the innermost environment of nested combinators."""
     while isinstance(game, Combination):
         game = game.inner
     return game
 
 
-def around(game: Environment, inner: Environment, reward: str) -> RewardError:
+def combinator_error(game: Environment, inner: Environment, reward: str) -> RewardError:
     """Return the error of a reward for an environment inside a combinator.
 
     Args:
@@ -51,14 +51,14 @@ def paid_to_leads(
     """
     nothing = (None,) * len(episode.turns)
     if not isinstance(game, HasLeads) or name not in game.figures:
-        inner = within(game)
+        inner = innermost_environment(game)
         counted = inner is not game and name in inner.figures
         if (
             counted
             and isinstance(inner, HasLeads)
             and any(inner.leads(seat) for seat in range(inner.num_seats))
         ):
-            raise around(game, inner, reward)
+            raise combinator_error(game, inner, reward)
         return nothing
     figures = figures_of(game, episode)
     if figures is None:

@@ -13,8 +13,7 @@ def draw_bonus(
     """Pay every seat a bonus if all returns are 0.
 
     What: lifts a draw a little above the middle between loss and win.
-    When to use: where good play ends in draws, as in tic-tac-toe, and wins in self-play become
-    rare.
+    When to use: if good play ends in draws, as in tic-tac-toe, and wins in self-play become rare.
     Mathematics: on the last turn of each seat
         r = bonus if all returns are 0, nobody forfeited, and no conversation outgrew the context
     and 0 on all other turns.

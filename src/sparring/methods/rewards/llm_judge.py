@@ -76,10 +76,10 @@ def llm_judge(
     "full".
     Mathematics:
         r_t = n / 10
-    with n in [0, 10] the judge's score. An illegal reply gets 0 without a request.
-    Shapes: one number per turn. None, counted as ``abstained/llm_judge``, if the endpoint failed,
-    or if the answer was truncated or did not end with a score in range. None also for turns of
-    untrained seats, and with ``turns`` "unjudged" for turns with a verdict.
+    where n in [0, 10] is the judge's score. An illegal reply gets 0 without a request.
+    Shapes: one number per turn. A turn gets None, counted as ``abstained/llm_judge``, if the
+    endpoint failed, or if the answer was truncated or did not end with a score in range. Turns of
+    untrained seats get None, and with ``turns`` "unjudged" also turns with a verdict.
     Pitfalls:
         - A policy that is trained against a judge learns to please the judge. The policy's text
           goes to the judge as data, with quotation marks and chat template marks escaped, and the
@@ -91,7 +91,7 @@ def llm_judge(
           the endpoint is deterministic.
         - Budgets count the expenses of this process.
         - A failure before the endpoint's first answer stops the run.
-        - The rules for keys and files are those of the agent ``endpoint``.
+        - Keys and files follow the rules of the agent ``endpoint``.
         - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: Zheng et al., 2023 (arXiv 2306.05685), for language models as judges and their
     biases.
@@ -155,7 +155,7 @@ def llm_judge(
         states = replay(games[episode.game], episode) if any(judged) else []
         for index, turn in enumerate(episode.turns):
             if judged[index] and turn.event == "ok":
-                prompt = ASK.format(turn=described(states[index], turn, words=shows == "reply"))
+                prompt = ASK.format(turn=turn_json(states[index], turn, words=shows == "reply"))
                 places_by_prompt.setdefault(prompt, []).append((number, index))
             elif judged[index]:
                 rows[number][index] = 0.0
@@ -172,8 +172,8 @@ def llm_judge(
     return [tuple(row) for row in rows]
 
 
-def described(state: SearchablePlay, turn: Turn, *, words: bool) -> str:
-    """Return a turn as JSON with escaped strings, free of chat template marks."""
+def turn_json(state: SearchablePlay, turn: Turn, *, words: bool) -> str:
+    """Return a turn as JSON with escaped strings, without chat template marks."""
     parts: dict[str, Any] = {
         "game": state.game.name,
         "what the player was told": state.observe(turn.seat, 0).text,
@@ -205,14 +205,15 @@ def _scores(
     if not requests:
         return []
     stop = Event()
-    # the first request goes alone, because a wrong setting fails for all requests
-    alone = 0 if account.counters.requests + account.counters.from_cache else 1
-    answers = [_asked(account, request, stop) for request in requests[:alone]]
-    if alone and isinstance(answers[0], SparringError):
+    # the first request runs before the others, because a wrong setting fails for all requests
+    num_first = 0 if account.counters.requests + account.counters.from_cache else 1
+    answers = [_request(account, request, stop) for request in requests[:num_first]]
+    if num_first and isinstance(answers[0], SparringError):
         raise answers[0]
     with ThreadPoolExecutor(min(concurrency, len(requests)), thread_name_prefix="judge") as pool:
         try:
-            answers += pool.map(lambda request: _asked(account, request, stop), requests[alone:])
+            other_requests = requests[num_first:]
+            answers += pool.map(lambda request: _request(account, request, stop), other_requests)
         finally:
             stop.set()  # after an interrupt
     failures = [answer for answer in answers if isinstance(answer, SparringError)]
@@ -228,7 +229,7 @@ def _scores(
     return scores
 
 
-def _asked(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
+def _request(account: Account, request: Mapping[str, Any], stop: Event) -> Answer | SparringError:
     if stop.is_set():
         return RolloutError("not asked")
     try:

@@ -28,7 +28,7 @@ def potential(
     over the seat's turns. Phi is the oracle's value of the state for the acting seat. Sums
     telescope:
         sum_t gamma^t r_t = -Phi(s_0)
-    for every course of play. So the order of policies stays, and with it every best response and
+    for every episode. So the order of policies stays, and with it every best response and
     equilibrium.
     Shapes: one number per turn; None if the oracle abstained at the turn or at the seat's next
     turn.
@@ -59,7 +59,7 @@ def potential(
 def _difference(turn: Turn, later: Turn | None, gamma: float) -> float | None:
     if turn.verdict is None:
         return None
-    now = max(turn.verdict.values)
+    best = max(turn.verdict.values)
     if later is None:
-        return -now
-    return None if later.verdict is None else gamma * max(later.verdict.values) - now
+        return -best
+    return None if later.verdict is None else gamma * max(later.verdict.values) - best

@@ -47,17 +47,17 @@ def regret(
         positive: false (default): the best action gets 0. true: 1 is added, so with "state" and
             "game" the reward is in [0, 1], 1 for the best action.
     """
-    whole = game.max_utility - game.min_utility if scale == "game" else 1.0
+    scale_value = game.max_utility - game.min_utility if scale == "game" else 1.0
     return tuple(
-        _paid(turn, whole, by_state=scale == "state", base=1.0 if positive else 0.0)
+        _paid(turn, scale_value, by_state=scale == "state", base=1.0 if positive else 0.0)
         for turn in episode.turns
     )
 
 
 def _paid(turn: Turn, width: float, *, by_state: bool, base: float) -> float | None:
-    lost = value_lost(turn)
-    if lost is None or turn.verdict is None:
+    turn_regret = value_lost(turn)
+    if turn_regret is None or turn.verdict is None:
         return None
     if by_state:
         width = max(turn.verdict.values) - min(turn.verdict.values)
-    return base - lost / width if lost else base
+    return base - turn_regret / width if turn_regret else base

@@ -88,9 +88,9 @@ def trajectories(turns: TurnTable, rule: str) -> Trajectories:
     Raises:
         CreditError: a reward is not finite.
     """
-    bad = np.flatnonzero(~np.isfinite(turns.reward))
-    if len(bad):
-        where = f"reward {turns.reward[bad[0]]} in row {bad[0]}"
+    invalid = np.flatnonzero(~np.isfinite(turns.reward))
+    if len(invalid):
+        where = f"reward {turns.reward[invalid[0]]} in row {invalid[0]}"
         raise CreditError(
             f"selection {rule!r}: {where} is not finite; correct the game or reward it is from."
         )

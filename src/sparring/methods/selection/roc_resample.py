@@ -27,22 +27,22 @@ def roc_resample(
 ) -> BoolArray:
     """Down-sample each group to clean successes and random failures, in the same ratio.
 
-    What: play twice as many episodes as are trained on. The rule drops groups of equal returns, and
-    reduces every other group to ``keep`` trajectories: the successes with the fewest illegal
+    What: play twice as many episodes as the update needs. The rule drops groups of equal returns,
+    and reduces every other group to ``keep`` trajectories: the successes with the fewest illegal
     replies, and random failures.
-    When to use: if an episode can be won in spite of illegal or badly formed replies, and reward
-    alone would teach those too.
-    Mathematics: of n trajectories of a group P have a return above 0. The rule keeps
-        round(keep * P / n)
-    of them, and keep less that number of the others; neither below min(least, number of the kind).
-    The penalty of a success is its share of illegal turns, minus its mean per turn of the reward
-    ``component``, if given. Successes of lowest penalty stay; failures are drawn uniformly.
+    When to use: if an episode with illegal or badly formed replies can succeed, so that the reward
+    alone would also teach such replies.
+    Mathematics: a group has n trajectories, of which P have a return above 0. The rule keeps
+        s = round(keep * P / n) successes and keep - s failures
+    and at least min(``least``, number of that kind) of each kind. The penalty of a trajectory is
+    its share of illegal turns, minus its mean per turn of the reward ``component``, if given.
+    The successes of lowest penalty stay; a uniform draw selects the failures.
     Shapes: mask [N]; groups per (group, role).
     Pitfalls:
         - The paper draws failures uniformly; the released code takes failures of lowest penalty.
-        - The release's penalty counts errors in tool responses (0.5 without any) and repeated
-          answer tags; here illegal turns stand for both.
-        - With both seats trained, an episode stays if one of its trajectories does.
+        - The release's penalty counts errors in tool responses (0.5 if there are no responses) and
+          repeated answer tags; here illegal turns replace both.
+        - With both seats trained, an episode stays if one of its trajectories stays.
         - A group of one counts as equal returns and is dropped.
         - Preset ``as_released``: both kinds by penalty, small groups dropped.
     Reference: Shang et al., 2025 (rStar2-Agent, arXiv 2508.20722); code of microsoft/rStar,
@@ -51,9 +51,9 @@ def roc_resample(
 
     Args:
         keep: number of trajectories of a reduced group, at least 2.
-        least: smallest number of successes, and of failures, that stay if the group has as many; at
-            least 0, and at most half of ``keep``.
-        component: name of a reward for form, which lowers the penalty. null (default): none.
+        least: smallest number of successes, and of failures, that stay if the group has that many;
+            at least 0, and at most half of ``keep``.
+        component: name of a reward for form, which lowers the penalty. null (default): no reward.
         negatives: choice of failures: "uniform" (default, at random), or "penalty" (of lowest
             penalty, as with successes).
         smaller: treatment of groups of fewer than ``keep``: "keep" (default) or "drop".
@@ -69,41 +69,44 @@ def roc_resample(
         )
     data = trajectories(turns, "roc_resample")
     penalty, draws = _penalty(data, component), data.draws(stream)
-    varied, sizes = data.deviations() > 0, data.counts
+    has_different_returns, sizes = data.deviations() > 0, data.counts
     mask = np.zeros(len(data.returns), dtype=bool)
     order = np.argsort(data.groups, kind="stable")
     for group, members in enumerate(np.split(order, np.cumsum(sizes)[:-1]) if len(order) else []):
-        if not varied[group] or (sizes[group] < keep and smaller == "drop"):
+        if not has_different_returns[group] or (sizes[group] < keep and smaller == "drop"):
             continue
         if sizes[group] <= keep:
             mask[members] = True
             continue
-        good, bad = members[data.returns[members] > 0], members[data.returns[members] <= 0]
-        first = _number(len(good), len(bad), keep, least)
-        mask[_lowest(good, penalty, draws)[:first]] = True
-        mask[_lowest(bad, penalty * (negatives == "penalty"), draws)[: keep - first]] = True
+        succeeds = data.returns[members] > 0
+        successes, failures = members[succeeds], members[~succeeds]
+        num_kept = _num_successes(len(successes), len(failures), keep, least)
+        mask[_by_penalty(successes, penalty, draws)[:num_kept]] = True
+        weight = penalty * (negatives == "penalty")
+        mask[_by_penalty(failures, weight, draws)[: keep - num_kept]] = True
     return data.rows(mask)
 
 
 def _penalty(data: Trajectories, component: str | None) -> FloatArray:
     """Return the penalty of every trajectory, [J]."""
-    slips = data.sums((~data.turns.legal).astype(np.float64))
-    if component is not None and len(slips):
+    penalties = data.sums((~data.turns.legal).astype(np.float64))
+    if component is not None and len(penalties):
         if component not in data.turns.components:
-            known = ", ".join(data.turns.components) or "none"
+            names = ", ".join(data.turns.components) or "none"
             raise CreditError(
                 f"selection 'roc_resample': no turn has the reward component {component!r}; the "
-                f"turns have: {known}."
+                f"turns have: {names}."
             )
-        slips = slips - data.sums(data.turns.components[component])
-    return slips / np.maximum(data.lengths, 1)
+        penalties = penalties - data.sums(data.turns.components[component])
+    return penalties / np.maximum(data.lengths, 1)
 
 
-def _number(good: int, bad: int, keep: int, least: int) -> int:
+def _num_successes(num_good: int, num_bad: int, keep: int, least: int) -> int:
     """Return the number of successes that stay in a group larger than ``keep``."""
-    return min(max(round(keep * good / (good + bad)), min(least, good)), keep - min(least, bad))
+    num = round(keep * num_good / (num_good + num_bad))
+    return min(max(num, min(least, num_good)), keep - min(least, num_bad))
 
 
-def _lowest(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:
-    """Return these trajectories by rising penalty, with ties in the order of the draws."""
+def _by_penalty(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:
+    """Return trajectories by rising penalty, with ties in the order of the draws."""
     return members[best_first(-penalty[members], draws[members])]

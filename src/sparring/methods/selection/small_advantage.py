@@ -22,29 +22,29 @@ def small_advantage(
 ) -> BoolArray:
     """Drop trajectories whose return is within a threshold of the mean of the others in the group.
 
-    What: trajectories with small advantages are not trained on. A group of equal returns is dropped
-    completely.
+    What: the update leaves out trajectories with small advantages. The rule drops a group of equal
+    returns completely.
     When to use: long tasks, where every trajectory of the update is costly; with ``credit: loop``
     or ``rloo``.
     Mathematics:
         A_i = R_i - mean over j != i of R_j
-    A trajectory is kept where |A_i| >= threshold. The number kept is rounded up to a ``multiple``
-    with the largest |A| of the rest.
+    The rule keeps trajectories with |A_i| >= threshold. It then adds those of the largest |A| until
+    their number is a multiple of ``multiple``.
     Shapes: mask [N]; groups per (group, role).
     Pitfalls:
         - The estimator computes its baseline without the dropped trajectories, so that mean and
-          deviation of the group are those of the extremes. Credit ``loop`` itself drops with the
-          full baseline, which is the paper's gradient.
+          deviation of the group come from the extremes. Credit ``loop`` can drop trajectories after
+          the full baseline, which is the paper's gradient.
         - A group of one counts as A = 0 and is dropped.
-        - With both seats trained, an episode stays if one of its trajectories does.
+        - With both seats trained, an episode stays if one of its trajectories stays.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop, train.py (rounds up to
     the number of its workers).
     Verified by: tests/methods/selection/test_filters.py.
 
     Args:
         threshold: smallest |A| that is kept, in units of returns, at least 0. 0 keeps all.
-        multiple: the number kept is rounded up to a multiple of this, at least 1, if there are
-            enough trajectories. 1 (default): no rounding.
+        multiple: the rule rounds the number of trajectories up to a multiple of this, at least 1,
+            if there are enough trajectories. 1 (default): no rounding.
 
     Raises:
         CreditError: a reward is not finite.

@@ -33,14 +33,14 @@ def snr_filter(
     Mathematics: S_1 >= S_2 >= ... are the scores of the groups. The rule keeps the smallest number
     of first groups with
         sum S >= top_p * sum of all S - tolerance
-    and of those the groups with
-        S >= min_p * S_1
+    and drops from these the groups with
+        S < min_p * S_1
     Shapes: mask [N]; groups per (group, role).
     Pitfalls:
         - A batch of equal returns is dropped completely, and the step changes no weights.
         - A tolerance above 0 depends on the scale of the rewards.
-        - The release names its score reward_variance but takes the deviation, with a tolerance of
-          0.01, and does not filter at top_p 1. Preset ``as_released`` is the first two of these.
+        - The release names its score reward_variance but computes the deviation. It has a tolerance
+          of 0.01 and no filter at top_p 1. Preset ``as_released`` has this score and tolerance.
         - The stream breaks ties of scores.
     Reference: RAGEN v2, 2026 (arXiv 2604.06268), SNR-adaptive filter; code of mll-lab-nu/RAGEN,
     rollout_filter.py (top_p, linear).
@@ -63,8 +63,8 @@ def snr_filter(
     scores = data.deviations() ** (2 if score == "variance" else 1)
     order = best_first(scores, data.group_draws(stream))
     total = scores.sum()
-    before = np.cumsum(scores[order]) - scores[order]  # covered by the preceding groups
-    covers = before < (top_p * total - tolerance) - 1e-12 * total
+    covered = np.cumsum(scores[order]) - scores[order]  # covered by the preceding groups
+    covers = covered < (top_p * total - tolerance) - 1e-12 * total
     mask = np.zeros(data.num_groups, dtype=bool)
     mask[order] = covers & (scores[order] >= min_p * scores.max(initial=0.0))
     return data.rows(mask[data.groups])

@@ -19,11 +19,11 @@ def variance_filter(
 ) -> BoolArray:
     """Keep the share of groups with the largest deviation of returns.
 
-    What: ranks the groups (one initial state, one role) by the standard deviation of their returns,
-    and drops all others completely.
+    What: the rule ranks the groups (one initial state, one role) by the standard deviation of their
+    returns, keeps the first groups, and drops the others completely.
     When to use: multi-turn agents that are about to collapse. Initial states that are solved or
     hopeless have no signal and add noise.
-    Mathematics: of G groups the rule keeps those of the largest sample deviation, in number
+    Mathematics: of G groups the rule keeps those of the largest sample deviation; their number is
         max(1, floor(keep * G))
     Shapes: mask [N]; groups per (group, role).
     Pitfalls:
@@ -33,13 +33,13 @@ def variance_filter(
         - A fixed share keeps groups of equal returns if there are too few others; ``snr_filter``
           does not.
         - The stream breaks ties of deviations.
-        - With both seats trained, an episode stays if one of its trajectories does.
+        - With both seats trained, an episode stays if one of its trajectories stays.
     Reference: Wang et al., 2025 (RAGEN, StarPO-S; arXiv 2504.20073); code of mll-lab-nu/RAGEN,
     rollout_filter.py (top_k).
     Verified by: tests/methods/selection/test_filters.py.
 
     Args:
-        keep: share of the groups that are kept, above 0 and at most 1. A number or a schedule. The
+        keep: share of the groups to keep, above 0 and at most 1. A number or a schedule. The
             default 0.25 is that of preset ``starpo_s``.
 
     Raises:

@@ -138,7 +138,7 @@ if TYPE_CHECKING:
     from sparring.play.players.base import Reply
 
 
-_NOTHING = Observation(told="", key="")  # before the first prompt
+_NOTHING = Observation(prompt="", key="")  # before the first prompt
 
 
 class Ledger:
@@ -205,7 +205,7 @@ class Ledger:
             ContextError: the strategy shows the position, and there is no view of it.
             PluginError: the strategy raised, or gave an answer that ``check_output`` refuses.
         """
-        self._observation = seen = observation or Observation(told=text, key="")
+        self._observation = seen = observation or Observation(prompt=text, key="")
         fresh = seen.fresh and not again
         if fresh:
             self._past = ()

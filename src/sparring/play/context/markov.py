@@ -29,4 +29,4 @@ def markov(request: ContextRequest) -> ContextWindow:
     Reference: history_length 0 in verl-agent; VPR's prompts.
     Verified by: tests/play/context/test_strategies.py.
     """
-    return ContextWindow((), request.observation._replace(told=request.observation.view).text)
+    return ContextWindow((), request.observation._replace(prompt=request.observation.view).text)

@@ -108,7 +108,7 @@ class WerewolfBot(DescribedAgent):
             first = [[ABSTAIN]] if wary and position.setup.abstain else []
             return [*first, *_rank(names, scores)]
         if kind == SEER:
-            looked_at = {e.target for e in position.seen(seat) if e.kind == "look"}
+            looked_at = {e.target for e in position.events_of(seat) if e.kind == "look"}
             return _rank(names, {n: float(n not in looked_at) for n in names})
         if kind != WOLF:
             return [[name_of(position.places[seat])]]  # the doctor saves itself
@@ -120,7 +120,7 @@ class WerewolfBot(DescribedAgent):
         position, me = play.position, play.position.places[seat]
         wolves = position.setup.wolves
         scores = dict.fromkeys(range(position.setup.players), 0.0)
-        for event in position.seen(seat):
+        for event in position.events_of(seat):
             if event.kind == "look":
                 scores[event.target] += 100.0 if event.word == WOLF else -100.0
             elif event.kind == "say" and event.who != me:
@@ -143,7 +143,7 @@ class WerewolfBot(DescribedAgent):
         names = position.targets(seat)
         worst = _rank(names, scores)[0]
         speeches: list[list[str]] = []
-        looks = [e for e in position.seen(seat) if e.kind == "look" and e.target in names]
+        looks = [e for e in position.events_of(seat) if e.kind == "look" and e.target in names]
         guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
         if self.style != "silent" or guilty:
             speeches += [guilty, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
@@ -163,7 +163,7 @@ def _rank(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]
 def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
     """Return a wolf's score of each target: a claimed seer, then the share of naming wolves."""
     position = play.position
-    names = victims(position.seen(seat))
+    names = victims(position.events_of(seat))
     return {
         place: _claims_seer(play, place) + names.count(name_of(place)) / (len(names) + 1)
         for place in position.targets(seat)

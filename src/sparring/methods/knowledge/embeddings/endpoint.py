@@ -57,20 +57,20 @@ def endpoint(
         ConfigError: the key, the permission for the address, or the package openai is missing.
         RolloutError: the endpoint did not return one vector per text.
     """
-    known, connection = _asked(base_url, key_variable, timeout, retries, model)
+    cache, connection = _asked(base_url, key_variable, timeout, retries, model)
     texts = [text.strip()[:LONGEST] for text in texts]
-    new = sorted({*texts} - known.keys() - {""})
+    new = sorted({*texts} - cache.keys() - {""})
     for part in (new[begin : begin + batch] for begin in range(0, len(new), batch)):
         request = {"model": model, "input": part, "encoding_format": "float"}
         read = partial(_vectors, number=len(part))
         vectors = connection.send("/embeddings", request, read, "embeddings")
-        known.update(zip(part, vectors, strict=True))
-    sizes = {len(known[text]) for text in texts if text} or {1}
+        cache.update(zip(part, vectors, strict=True))
+    sizes = {len(cache[text]) for text in texts if text} or {1}
     if len(sizes) > 1:
         raise RolloutError(
             f"Endpoint {base_url} (model {model!r}) returned vectors of several sizes."
         )
-    return of_length_one([known[text] if text else [0.0] * min(sizes) for text in texts])
+    return of_length_one([cache[text] if text else [0.0] * min(sizes) for text in texts])
 
 
 @lru_cache(maxsize=8)

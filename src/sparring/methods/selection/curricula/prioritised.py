@@ -54,7 +54,7 @@ def prioritised(
         staleness: share of the draws by the age of the latest record, in [0, 1], which bounds the
             age of records. Default 0.1.
     """
-    seen = np.array([bool(records) for records in request.history])
+    is_played = np.array([bool(records) for records in request.history])
     scores = np.array([records[-1].deviation if records else 0.0 for records in request.history])
     ages = np.array(
         [request.step - records[-1].step if records else 0 for records in request.history],
@@ -63,27 +63,29 @@ def prioritised(
     sizes = (
         scores / max(float(scores.max()), 1e-300)
         if by == "value"
-        else _reciprocal_ranks(scores, seen)
+        else _reciprocal_ranks(scores, is_played)
     )
     of_score, of_age = (
-        _distribution(values, seen) for values in (np.where(sizes > 0, sizes, 0.0) ** alpha, ages)
+        _distribution(values, is_played)
+        for values in (np.where(sizes > 0, sizes, 0.0) ** alpha, ages)
     )
     played = (1.0 - staleness) * of_score + staleness * of_age
     return draw_arms(
         request,
-        played * seen.mean() + _distribution(arm_shares(request.arms), ~seen) * (1.0 - seen.mean()),
+        played * is_played.mean()
+        + _distribution(arm_shares(request.arms), ~is_played) * (1.0 - is_played.mean()),
     )
 
 
-def _reciprocal_ranks(scores: FloatArray, seen: BoolArray) -> FloatArray:
+def _reciprocal_ranks(scores: FloatArray, is_played: BoolArray) -> FloatArray:
     """Return 1 / rank of each seen arm's score, from the largest; 0 for the others."""
     ranks = np.zeros(len(scores))
-    ranks[np.lexsort((-scores, ~seen))] = 1.0 / np.arange(1, len(scores) + 1)
-    return np.where(seen, ranks, 0.0)
+    ranks[np.lexsort((-scores, ~is_played))] = 1.0 / np.arange(1, len(scores) + 1)
+    return np.where(is_played, ranks, 0.0)
 
 
-def _distribution(values: FloatArray, among: BoolArray) -> FloatArray:
+def _distribution(values: FloatArray, mask: BoolArray) -> FloatArray:
     """Return values as probabilities over a subset of arms; uniform if all values are 0."""
-    weights = np.where(among, values, 0.0)
-    weights = weights if weights.sum() > 0 else among.astype(np.float64)
+    weights = np.where(mask, values, 0.0)
+    weights = weights if weights.sum() > 0 else mask.astype(np.float64)
     return weights / max(float(weights.sum()), 1e-300)

@@ -30,12 +30,12 @@ def signals_triage(
 
     What: cheap detectors on the records, without a model, raise the weight of arms with bad
     results.
-    When to use: a mixture of initial states in which most are good and a few are not, as after a
-    change of the policy.
+    When to use: if the policy does well from most initial states and badly from a few, for example
+    after a change of the policy.
     Mathematics: p is the success rate of the latest record, q the mean rate of the earlier records
     within ``window``. The signs of an arm are
         F = 1 - p
-        S = 1 if p < 1 and p = q in all records of the window (two at least)
+        S = 1 if p < 1 and all records of the window (at least two) have the same rate, else 0
         D = max(q - p, 0)
     and its weight is
         its share by game * (floor + failure * F + stagnation * S + decline * D)
@@ -45,8 +45,8 @@ def signals_triage(
         - A hopeless initial state always fails and stagnates, and is played most; ``difficulty``
           and ``vade`` avoid such states.
         - A success is a return above 0.
-        - The paper's detectors read conversations and tool logs (misalignment, loops, exhaustion):
-          this is a literal reading of the idea for records of outcomes, not a reproduction.
+        - The paper's detectors read conversations and tool logs (misalignment, loops, exhaustion).
+          This rule applies the idea to success rates, and does not reproduce the paper.
     Reference: Signals (trajectory triage by model-free signals), from its abstract.
     Verified by: tests/methods/selection/curricula/test_curricula.py.
 
@@ -54,7 +54,7 @@ def signals_triage(
         failure: weight of the failure rate F, at least 0.
         stagnation: weight of a constant success rate, S, at least 0.
         decline: weight of a falling success rate, D, at least 0.
-        floor: weight of an arm without signs, above 0, so that every arm stays in play.
+        floor: weight of an arm without signs, above 0, so that every arm can be drawn.
         window: number of an arm's latest records that count, at least 2; at most 32 are kept.
     """
     signs = np.array([_signs(records[-window:]) for records in request.history])
@@ -69,10 +69,10 @@ def _signs(records: Sequence[ArmRecord]) -> tuple[float, float, float]:
     rates = [record.successes / record.size for record in records]
     if not rates:
         return 1.0, 0.0, 0.0
-    *before, latest = rates
-    stuck = bool(before) and latest < 1.0 and min(rates) == max(rates)
+    *earlier, latest = rates
+    stuck = bool(earlier) and latest < 1.0 and min(rates) == max(rates)
     return (
         1.0 - latest,
         float(stuck),
-        max(sum(before) / len(before) - latest, 0.0) if before else 0.0,
+        max(sum(earlier) / len(earlier) - latest, 0.0) if earlier else 0.0,
     )

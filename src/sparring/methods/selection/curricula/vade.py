@@ -38,7 +38,7 @@ def vade(
           succeed in every initial state, which has no information; use ``prioritised`` there.
         - Weights of games have no effect.
         - Only the newest 32 records per arm count.
-        - The source describes the sampler in words; the form of the decays is a literal reading.
+        - The source describes the sampler in words; the form of the decays is our reading.
     Reference: VADE (variance-aware dynamic sampling), from its abstract; Thompson, 1933.
     Verified by: tests/methods/selection/curricula/test_curricula.py.
 

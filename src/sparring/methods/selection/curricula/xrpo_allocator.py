@@ -37,7 +37,7 @@ def xrpo_allocator(
     Shapes: [A] arms -> [groups].
     Pitfalls:
         - The structure is from notes on the paper, the forms of h and of the bonus are from memory:
-          a literal reading, not a reproduction.
+          our reading, not a reproduction.
         - The paper plans three rounds within a step; here the statistics are the records of earlier
           steps, from older policies.
         - Weights of games have no effect, and returns are compared in the games' units.
@@ -53,10 +53,10 @@ def xrpo_allocator(
             Default 0.95.
         window: number of an arm's latest records that count, at least 1; at most 32 are kept.
     """
-    known = [_pooled(records[-window:]) for records in request.history]
+    statistics = [_pooled(records[-window:]) for records in request.history]
     counts, spread = (
-        np.array([n for n, _ in known], dtype=np.float64),
-        np.array([s for _, s in known]),
+        np.array([n for n, _ in statistics], dtype=np.float64),
+        np.array([s for _, s in statistics]),
     )
     sizes = [record.size for records in request.history for record in records[-window:]]
     step = max(1, round(sum(sizes) / len(sizes))) if sizes else 1
@@ -83,9 +83,9 @@ def _priority(
     counts: FloatArray, spread: FloatArray, exploration: float, confidence: float
 ) -> FloatArray:
     """Return the priority of every arm, [A]; infinite for arms with n < 2."""
-    few, known = counts < 2, np.maximum(counts, 2)
-    gain = _half_width(known, spread, confidence) - _half_width(known + 1, spread, confidence)
-    bonus = exploration * np.sqrt(np.log1p(counts.sum()) / known)
+    few, sizes = counts < 2, np.maximum(counts, 2)
+    gain = _half_width(sizes, spread, confidence) - _half_width(sizes + 1, spread, confidence)
+    bonus = exploration * np.sqrt(np.log1p(counts.sum()) / sizes)
     return np.where(few, np.inf, gain + bonus)
 
 

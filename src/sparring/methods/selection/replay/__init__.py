@@ -1,1 +1,1 @@
-"""Replay rules: which finished episodes are stored, and which are trained on again."""
+"""Replay rules: which finished episodes the buffer stores, and which the update uses again."""

@@ -181,7 +181,7 @@ def group_sizes(fresh: Sequence[Episode]) -> dict[int, float]:
     return dict(zip(ids.tolist(), means.tolist(), strict=True))
 
 
-def admitted(
+def add_fresh_groups(
     request: ReplayRequest, buffer: Sequence[ReplayEntry], sizes: Mapping[int, float], capacity: int
 ) -> tuple[ReplayEntry, ...]:
     """Return the buffer with the fresh groups of mean |A| > 0 added.

@@ -1,4 +1,4 @@
-"""Replay: none; every episode is trained on once."""
+"""Replay: none; the update uses every episode once."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ def none(request: ReplayRequest) -> ReplayPlan:
 
     What: every step trains only on its episodes.
     When to use: the default; on-policy gradients need no correction.
-    Pitfalls: costly episodes and rare successes are used once.
+    Pitfalls: the update uses costly episodes and rare successes only once.
     Reference: none.
     Verified by: tests/methods/selection/replay/test_rules.py,
     tests/methods/selection/replay/test_rule_properties.py.

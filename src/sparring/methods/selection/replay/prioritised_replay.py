@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.methods.selection.replay.base import (
     ReplayPlan,
     ReplayRequest,
-    admitted,
+    add_fresh_groups,
     by_group,
     draw_groups,
     group_sizes,
@@ -75,5 +75,5 @@ def prioritised_replay(
             if any(members is group for group in joining)
         ]
         metrics["replay_weight"] = float(importance[numbers].mean() / importance.max())
-    buffer = admitted(request, entries, group_sizes(request.fresh), capacity)
+    buffer = add_fresh_groups(request, entries, group_sizes(request.fresh), capacity)
     return ReplayPlan(joining=joining_groups(joining), buffer=buffer, metrics=metrics)

@@ -9,7 +9,7 @@ from pydantic import Field
 from sparring.methods.selection.replay.base import (
     ReplayPlan,
     ReplayRequest,
-    admitted,
+    add_fresh_groups,
     by_group,
     draw_groups,
     group_sizes,
@@ -61,5 +61,5 @@ def ssb(
     weights = [members[0].priority * len(members) for members in groups]
     joining = draw_groups(groups, weights, round(fill * max(missing, 0)), request.stream)
     return ReplayPlan(
-        joining=joining_groups(joining), buffer=admitted(request, entries, sizes, capacity)
+        joining=joining_groups(joining), buffer=add_fresh_groups(request, entries, sizes, capacity)
     )

@@ -508,7 +508,7 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
             "the exact ceiling needs two seats, and this environment has 3",
         ),
         ("bargain", {}, None, random(), "no method openings"),
-        ("tic_tac_toe", {}, "O", kuhn_bot(), "'kuhn_bot' plays kuhn_poker of two seats alone"),
+        ("tic_tac_toe", {}, "O", kuhn_bot(), "'kuhn_bot' plays only kuhn_poker of two seats"),
         ("rock_paper_scissors", {}, "left", scripted(moves=("rock",)), "does not count a seat's turns"),
         ("kuhn_poker", {}, "first", biased(weights={"raise": 2}), "bet"),
     ],

@@ -64,7 +64,7 @@ def test_with_slips_and_quits_at_once_both_show(style, search):
 
 def test_it_plays_wide_search_alone():
     play = make_game("nim").reset(Stream.from_seed(0))
-    with pytest.raises(GameError, match="wide_search alone"):
+    with pytest.raises(GameError, match="only wide_search"):
         searcher().choose(play, 0, Stream.from_seed(0))
 
 
@@ -108,5 +108,5 @@ def test_slips_finish_nothing_and_quits_end_calls():
 
 def test_it_plays_dag_search_alone():
     play = make_game("wide_search").reset(Stream.from_seed(0))
-    with pytest.raises(GameError, match="dag_search alone"):
+    with pytest.raises(GameError, match="only dag_search"):
         scheduler().choose(play, 0, Stream.from_seed(0))

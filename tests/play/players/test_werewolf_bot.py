@@ -161,5 +161,5 @@ def test_free_text_is_read_where_it_begins_as_a_phrase():
 
 
 def test_it_plays_werewolf_alone():
-    with pytest.raises(GameError, match="plays werewolf alone"):
+    with pytest.raises(GameError, match="plays only werewolf"):
         werewolf_bot().chances(make_game("nim").reset(Stream.from_seed(0)), 0)

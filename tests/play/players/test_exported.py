@@ -194,7 +194,7 @@ def test_members_of_another_tokenizer_are_refused(mixture, tmp_path):
 
 def test_a_mixture_in_a_mixture_is_refused(folders):
     text = f"exported folder={folders / 'mixture'}"
-    with pytest.raises(ConfigError, match="is a mixture again"):
+    with pytest.raises(ConfigError, match="is itself a mixture"):
         sparring.play_episodes(GAME, [parse_agent(f"mixture 'players={{\"{text}\": 1}}'").make(), "random"])
 
 

@@ -109,8 +109,8 @@ studies: setup ## run the tests of the studies
 fuzz: setup ## try random configurations
 	OMP_NUM_THREADS=1 $(BIN)/python tests/fuzz/configurations.py --cases 400 --minutes 2
 
-lint: setup ## run ruff
-	$(BIN)/ruff check .
+lint: setup ## run ruff, also as formatter
+	$(BIN)/ruff check . && $(BIN)/ruff format --check --quiet .
 
 types: setup ## run mypy
 	$(BIN)/mypy

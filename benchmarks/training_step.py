@@ -232,8 +232,6 @@ if __name__ == "__main__":
     options = settings(parser)
     torch.set_num_threads(options.threads)
     cases = [("94k", 32, 3.0), ("94k", 4, 6.0), ("2.4M", 32, 2.0)]
-    every = [
-        (f"{family} {size}", *case) for family in ("Qwen3", "GPT-2") for size, *case in cases
-    ]
+    every = [(f"{family} {size}", *case) for family in ("Qwen3", "GPT-2") for size, *case in cases]
     chosen = [("GPT-2 94k", 4, 6.0)] if options.quick else every
     record("training_step", [compare(*case, quick=options.quick) for case in chosen], options)

@@ -22,7 +22,9 @@ PROGRAMS = ("sparring", "make", "pip", "python", "tensorboard", "git", "cd", "ex
 QUERY = "duckdb: "  # how a block of SQL begins as a command
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```", re.DOTALL | re.MULTILINE)
 INLINE = re.compile(rf"`((?:{'|'.join(PROGRAMS[:5])})\s[^`]+)`")
-VERB = re.compile(r"sparring (train|evaluate|play|show|explain|export|report|new|credit( \w+)?)")  # and no more
+VERB = re.compile(
+    r"sparring (train|evaluate|play|show|explain|export|report|new|credit( \w+)?)"
+)  # and no more
 FATES = ("add", "long", "never")
 # what a line may leave to later lines of its page: a run, a JSON file, or my-NAME
 PATHS = re.compile(r"\bruns/[\w/-]+|\bmy-[\w-]+|[\w-]+\.json\b")

@@ -62,13 +62,22 @@ def plural(name: str) -> str:
     """Return the plural of a slot's name."""
     if name == "curriculum":
         return "curricula"
-    return f"{name}es" if name.endswith("s") else f"{name.removesuffix('y')}ies" if name.endswith("egy") else f"{name}s"
+    return (
+        f"{name}es"
+        if name.endswith("s")
+        else f"{name.removesuffix('y')}ies"
+        if name.endswith("egy")
+        else f"{name}s"
+    )
 
 
 @cache
 def test_texts() -> dict[str, str]:
     """Return the text of every test file, by its path below the project."""
-    return {str(path.relative_to(ROOT)): path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("test_*.py"))}
+    return {
+        str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+        for path in sorted((ROOT / "tests").rglob("test_*.py"))
+    }
 
 
 def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
@@ -77,10 +86,16 @@ def status(plugin: registry.Plugin, tests: dict[str, str]) -> str:
     claimed = set(re.findall(r"tests/\S+?\.py", text))
     name, package = plugin.name, package_of(plugin.slot).removeprefix("sparring.")
     own_tests = (f"/test_{name}.py", f"tests/{package.replace('.', '/')}/{name}/")
-    about = {path for path in tests if path.endswith(own_tests[0]) or path.startswith(own_tests[1])} | (claimed & tests.keys())
+    about = {
+        path for path in tests if path.endswith(own_tests[0]) or path.startswith(own_tests[1])
+    } | (claimed & tests.keys())
     if about:
         return files(about)
-    users = {path for path, source in tests.items() if {(plugin.slot, name), (package, name)} & mentioned(source)}
+    users = {
+        path
+        for path, source in tests.items()
+        if {(plugin.slot, name), (package, name)} & mentioned(source)
+    }
     return f"used in {files(users)}" if users else "none"
 
 
@@ -89,7 +104,12 @@ def mentioned(source: str) -> set[tuple[str, str]]:
     """Return the slots and names of plug-ins that a test file binds or imports."""
     bound = re.findall(r'"([\w.]+)", (?="(\w+)")', source)
     standard = re.findall(r"sparring\.([\w.]+)\.standard import (\w+)", source)
-    return {*bound, *standard, *re.findall(r"sparring\.([\w.]+)\.(\w+) import", source), *re.findall(r"sparring\.([\w.]+) import (\w+)", source)}
+    return {
+        *bound,
+        *standard,
+        *re.findall(r"sparring\.([\w.]+)\.(\w+) import", source),
+        *re.findall(r"sparring\.([\w.]+) import (\w+)", source),
+    }
 
 
 def files(names: set[str]) -> str:
@@ -100,16 +120,40 @@ def files(names: set[str]) -> str:
 def environments_page() -> str:
     """Return the page of all environments."""
     rows = [("environment", "seats", "hidden information", "payoffs", "solver", "recipes", "tests")]
-    trained = {name: {game["name"] for game in load_recipe(name)["environments"]} for name in recipe_names()}
+    trained = {
+        name: {game["name"] for game in load_recipe(name)["environments"]}
+        for name in recipe_names()
+    }
     for name in registry.built_in("environments"):
         game = make_game(name)
         hidden = "no" if getattr(game, "perfect_information", False) else "yes"
-        payoffs = "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
-        golden = ", golden playthrough" if (ROOT / "tests" / "golden" / f"game_{name}.txt").exists() else ""
-        using = sorted((recipe for recipe in trained if name in trained[recipe]), key=lambda recipe: (recipe.count("/"), recipe))
-        recipes = ", ".join(f"`{recipe}`" for recipe in using[:3]) + (f" and {len(using) - 3} more" if len(using) > 3 else "")
+        payoffs = (
+            "zero-sum" if game.zero_sum else "cooperative" if game.cooperative else "general-sum"
+        )
+        golden = (
+            ", golden playthrough"
+            if (ROOT / "tests" / "golden" / f"game_{name}.txt").exists()
+            else ""
+        )
+        using = sorted(
+            (recipe for recipe in trained if name in trained[recipe]),
+            key=lambda recipe: (recipe.count("/"), recipe),
+        )
+        recipes = ", ".join(f"`{recipe}`" for recipe in using[:3]) + (
+            f" and {len(using) - 3} more" if len(using) > 3 else ""
+        )
         tested = status(registry.load("environments", name), test_texts()) + golden
-        rows.append((f"[`{name}`](methods/environments-{name}.md)", seats(name), hidden, payoffs, solver_of(name), recipes or "-", tested))
+        rows.append(
+            (
+                f"[`{name}`](methods/environments-{name}.md)",
+                seats(name),
+                hidden,
+                payoffs,
+                solver_of(name),
+                recipes or "-",
+                tested,
+            )
+        )
     intro = [
         "Generated from the code; names in code say *game*. Each name links to a page with the rules, exact values, the options",
         "and a sample episode; `sparring explain NAME` prints the same. *Solver* names the oracle that uses the environment's own solver.",
@@ -123,7 +167,11 @@ def environments_page() -> str:
 def solver_of(name: str) -> str:
     """Return the oracle that asks an environment's solver, with a link to what the solver does."""
     solver = load_part("environments", name, "solver")
-    return "-" if solver is None else f"[`{solver.module.ORACLE}`](methods/environments-{name}.md#solver)"
+    return (
+        "-"
+        if solver is None
+        else f"[`{solver.module.ORACLE}`](methods/environments-{name}.md#solver)"
+    )
 
 
 def seats(name: str) -> str:
@@ -143,7 +191,10 @@ def pages() -> dict[Path, str]:
     docs = ROOT / "docs"
     texts = {docs / "config.md": config_page(), docs / "metrics.md": metrics_page()}
     texts |= {docs / "methods.md": methods_page(), docs / "environments.md": environments_page()}
-    texts |= {credit_pages.LAB: credit_pages.lab_page(), credit_pages.RACE: credit_pages.race_page()}
+    texts |= {
+        credit_pages.LAB: credit_pages.lab_page(),
+        credit_pages.RACE: credit_pages.race_page(),
+    }
     texts[self_play_page.PAGE] = self_play_page.page()
     for slot in ("environments", *METHOD_SLOTS):
         for name in registry.built_in(slot):
@@ -164,12 +215,18 @@ def written_pages() -> list[Path]:
 def too_long(readme: str) -> str:
     """Return what is wrong with a README of more than two screens, or ""."""
     size = len(readme.encode())
-    return f"README.md has {size:,} bytes, and {README_BYTES:,} at most are wanted; move some to docs/." if size > README_BYTES else ""
+    return (
+        f"README.md has {size:,} bytes, and {README_BYTES:,} at most are wanted; move some to docs/."
+        if size > README_BYTES
+        else ""
+    )
 
 
 def broken_links(text: str, folder: Path) -> list[str]:
     """Return the relative links of a page in ``folder`` that lead nowhere."""
-    targets = re.findall(r"\]\(([^)#\s]+)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL))
+    targets = re.findall(
+        r"\]\(([^)#\s]+)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
+    )
     return [target for target in targets if "://" not in target and not (folder / target).exists()]
 
 
@@ -179,7 +236,11 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="fail if anything is stale")
     check = parser.parse_args().check
     texts = pages()
-    stale = [path for path, text in texts.items() if not path.exists() or path.read_text(encoding="utf-8") != text]
+    stale = [
+        path
+        for path, text in texts.items()
+        if not path.exists() or path.read_text(encoding="utf-8") != text
+    ]
     extra = [path for path in (ROOT / "docs" / "methods").glob("*.md") if path not in texts]
     if not check:
         (ROOT / "docs" / "methods").mkdir(exist_ok=True)
@@ -187,11 +248,20 @@ def main() -> None:
             path.write_text(texts[path], encoding="utf-8")
         for path in extra:
             path.unlink()
-    every = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
-    broken = {str(page.relative_to(ROOT)): broken_links(page.read_text(encoding="utf-8"), page.parent) for page in every}
+    every = [
+        *ROOT.glob("*.md"),
+        *(ROOT / "docs").rglob("*.md"),
+        *(ROOT / "benchmarks").glob("*.md"),
+    ]
+    broken = {
+        str(page.relative_to(ROOT)): broken_links(page.read_text(encoding="utf-8"), page.parent)
+        for page in every
+    }
     broken = {page: links for page, links in broken.items() if links}
     if check and (stale or extra):
-        sys.exit(f"Stale: {', '.join(str(path.relative_to(ROOT)) for path in stale + extra)}. Run `make docs`.")
+        sys.exit(
+            f"Stale: {', '.join(str(path.relative_to(ROOT)) for path in stale + extra)}. Run `make docs`."
+        )
     if long := too_long((ROOT / "README.md").read_text(encoding="utf-8")):
         sys.exit(long)
     if broken:

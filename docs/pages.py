@@ -26,10 +26,27 @@ from sparring.report import game_page
 from sparring.report.explanations import glossary
 from sparring.report.game_page import rules_lines, sample_text
 
-HEADINGS = ("What", "When to use", "Mathematics", "Shapes", "Options", "Pitfalls", "Metrics", "Reference", "Verified by", "Args", "Raises")
+HEADINGS = (
+    "What",
+    "When to use",
+    "Mathematics",
+    "Shapes",
+    "Options",
+    "Pitfalls",
+    "Metrics",
+    "Reference",
+    "Verified by",
+    "Args",
+    "Raises",
+)
 NEW_PARAGRAPH = "\n\n"
 EQUATION = "    "  # how a line begins that is an equation of its own
-AS_WRITTEN = ("Mathematics", "Verified by", "Metrics", "Raises")  # sections that do not begin with a capital
+AS_WRITTEN = (
+    "Mathematics",
+    "Verified by",
+    "Metrics",
+    "Raises",
+)  # sections that do not begin with a capital
 SLOT_OF = {
     "renderer": "render",
     "context": "context",
@@ -70,7 +87,13 @@ def sections(docstring: str) -> dict[str, str]:
     """Return a docstring cut at its headings; the text before the first one stands under ''."""
     parts = re.split(rf"^({'|'.join(HEADINGS)}):[ \n]", docstring, flags=re.MULTILINE)
     parts_by_name = dict(zip(parts[1::2], parts[2::2], strict=True))
-    return {"": parts[0].strip(), **{name: text.rstrip() if name == "Mathematics" else _flush(text) for name, text in parts_by_name.items()}}
+    return {
+        "": parts[0].strip(),
+        **{
+            name: text.rstrip() if name == "Mathematics" else _flush(text)
+            for name, text in parts_by_name.items()
+        },
+    }
 
 
 def _flush(text: str) -> str:
@@ -81,9 +104,13 @@ def _flush(text: str) -> str:
 def mathematics(text: str) -> str:
     """Return a section in which indented lines are equations: they stand in blocks of their own, the rest is prose."""
     parts: list[str] = []
-    for equation, lines in itertools.groupby(text.strip("\n").split("\n"), key=lambda line: line.startswith(EQUATION)):
+    for equation, lines in itertools.groupby(
+        text.strip("\n").split("\n"), key=lambda line: line.startswith(EQUATION)
+    ):
         block = "\n".join(lines)
-        parts.append(f"```text\n{textwrap.dedent(block).strip()}\n```" if equation else prose(block.strip()))
+        parts.append(
+            f"```text\n{textwrap.dedent(block).strip()}\n```" if equation else prose(block.strip())
+        )
     return "\n\n".join(part for part in parts if part)
 
 
@@ -111,8 +138,17 @@ def type_text(hint: Any) -> str:
 def method_page(plugin: registry.Plugin) -> str:
     """Return a plug-in's page: its docstring under headings, its options and presets."""
     place = f"src/{plugin.module.__name__.replace('.', '/')}{'' if hasattr(plugin.module, '__path__') else '.py'}"
-    head = [f"# {plugin.name}", "", f"*{registry.SLOTS[plugin.slot]}* · [`{place}`](../../{place})", ""]
-    between = [*exact_bias(plugin), *(game_section(plugin.name) if plugin.slot == "environments" else []), *solved_games(plugin)]
+    head = [
+        f"# {plugin.name}",
+        "",
+        f"*{registry.SLOTS[plugin.slot]}* · [`{place}`](../../{place})",
+        "",
+    ]
+    between = [
+        *exact_bias(plugin),
+        *(game_section(plugin.name) if plugin.slot == "environments" else []),
+        *solved_games(plugin),
+    ]
     lines = [*head, *described_lines(plugin, between)]
     lines += solver_section(plugin.name) if plugin.slot == "environments" else []
     return "\n".join(lines).rstrip() + "\n"
@@ -128,19 +164,32 @@ def described_lines(plugin: registry.Plugin, between: list[str]) -> list[str]:
         if heading == "Mathematics":
             content = mathematics(text)
         if heading == "Raises":
-            content = "; ".join(f"`{name}`: {prose(why)}" for name, why in described_options(text).items())
+            content = "; ".join(
+                f"`{name}`: {prose(why)}" for name, why in described_options(text).items()
+            )
         if heading == "Verified by":
             content = re.sub(r"tests/[\w/]+\.py", r"[`\g<0>`](../../\g<0>)", text)
-        lines += ["", f"**{heading}.**{NEW_PARAGRAPH if content.startswith(('```', '- ')) else ' '}{content}"]
+        lines += [
+            "",
+            f"**{heading}.**{NEW_PARAGRAPH if content.startswith(('```', '- ')) else ' '}{content}",
+        ]
     lines += between
     hints = typing.get_type_hints(plugin.function)
     rows = [
-        (f"`{name}`", type_text(hints[name]), "required" if p.default is p.empty else f"`{p.default!r}`", prose(described.get(name, "")))
+        (
+            f"`{name}`",
+            type_text(hints[name]),
+            "required" if p.default is p.empty else f"`{p.default!r}`",
+            prose(described.get(name, "")),
+        )
         for name, p in plugin.options.items()
         if not callable(p.default) or p.default is p.empty
     ]
     lines += ["", *table(("option", "type", "default", "what"), *rows)] if rows else []
-    presets = [(f"`{name}`", ", ".join(f"`{key}={value}`" for key, value in values.items())) for name, values in plugin.presets.items()]
+    presets = [
+        (f"`{name}`", ", ".join(f"`{key}={value}`" for key, value in values.items()))
+        for name, values in plugin.presets.items()
+    ]
     lines += ["", *table(("preset", "sets"), *presets)] if presets else []
     return lines
 
@@ -166,12 +215,29 @@ def game_section(name: str) -> list[str]:
     """Return the rules of a game, its exact values, the recipes that train on it, and a sample play."""
     if is_open(make_game(name)):
         return open_section(name)
-    play, exact, using = game_page.sample_play(name), game_page.exact_text(name), game_page.recipes_with(name)
+    play, exact, using = (
+        game_page.sample_play(name),
+        game_page.exact_text(name),
+        game_page.recipes_with(name),
+    )
     lines = ["", "## Rules", "", prose(game_page.rules_text(name))]
     lines += ["", "## Exact values", "", prose(exact)] if exact else []
-    lines += ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."] if using else []
+    lines += (
+        ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."]
+        if using
+        else []
+    )
     about = f"With default options, moves {play.how}, always the same, as the seats see it. In brief style the first turn"
-    lines += ["", "## A sample play", "", f"{about} reads `{play.brief}`.", "", "```text", *game_page.sample_lines(play), "```"]
+    lines += [
+        "",
+        "## A sample play",
+        "",
+        f"{about} reads `{play.brief}`.",
+        "",
+        "```text",
+        *game_page.sample_lines(play),
+        "```",
+    ]
     return [*lines, "", "## Options"]
 
 
@@ -179,8 +245,18 @@ def open_section(name: str) -> list[str]:
     """Return what each seat of an environment without searchable rules is told, the recipes that train on it, and a sample play."""
     using = game_page.recipes_with(name)
     lines = ["", "## The first turns", "", "```text", *rules_lines(name), "```"]
-    lines += ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."] if using else []
-    lines += ["", "## A sample play", "", "With default options, replies at random, always the same, as the seats see it.", ""]
+    lines += (
+        ["", "Recipes that train on it: " + ", ".join(f"`{recipe}`" for recipe in using) + "."]
+        if using
+        else []
+    )
+    lines += [
+        "",
+        "## A sample play",
+        "",
+        "With default options, replies at random, always the same, as the seats see it.",
+        "",
+    ]
     return [*lines, "```text", *sample_text(name).split("\n"), "```", "", "## Options"]
 
 
@@ -188,8 +264,13 @@ def exact_bias(plugin: registry.Plugin) -> list[str]:
     """Return the lines on an estimator's exact bias, of it and of its presets; none for other plug-ins."""
     if plugin.slot != "credit":
         return []
-    known: dict[str, float] = json.loads((Path(__file__).parent / "exact-bias.json").read_text(encoding="utf-8"))
-    names = {plugin.name: "", **{f"{plugin.name}:{preset}": f"preset `{preset}` " for preset in plugin.presets}}
+    known: dict[str, float] = json.loads(
+        (Path(__file__).parent / "exact-bias.json").read_text(encoding="utf-8")
+    )
+    names = {
+        plugin.name: "",
+        **{f"{plugin.name}:{preset}": f"preset `{preset}` " for preset in plugin.presets},
+    }
     biases = [f"{label}{bias_text(known[name])}" for name, label in names.items() if name in known]
     if not biases:
         return ["", "**Exact bias on the variable-length game:** not computed."]
@@ -212,17 +293,28 @@ def bias_text(share: float) -> str:
 
 def field_type(name: str, field: FieldInfo) -> str:
     """Return a configuration field's type, with its limits."""
-    if any(getattr(getattr(item, "func", None), "__module__", "") == "sparring.config.parts" for item in field.metadata):
+    if any(
+        getattr(getattr(item, "func", None), "__module__", "") == "sparring.config.parts"
+        for item in field.metadata
+    ):
         return "number or schedule"
     inner = section_of(field)
     if inner is not None and issubclass(inner, PluginConfig):
         kind = registry.SLOTS[SLOT_OF.get(name, name)]
         if typing.get_origin(field.annotation) is dict:
             return f"map from names to {kind}s"
-        return {"loss": "list of losses"}.get(kind, f"list of {kind}s") if typing.get_origin(field.annotation) is list else kind
+        return (
+            {"loss": "list of losses"}.get(kind, f"list of {kind}s")
+            if typing.get_origin(field.annotation) is list
+            else kind
+        )
     if inner is not None:
-        return {list: "list of sections", dict: "map from names to sections"}.get(typing.get_origin(field.annotation), "section")
-    limits = [f"{BOUNDS[type(item)]} {bound(item)}" for item in field.metadata if type(item) in BOUNDS]
+        return {list: "list of sections", dict: "map from names to sections"}.get(
+            typing.get_origin(field.annotation), "section"
+        )
+    limits = [
+        f"{BOUNDS[type(item)]} {bound(item)}" for item in field.metadata if type(item) in BOUNDS
+    ]
     return ", ".join([type_text(field.annotation), *limits])
 
 
@@ -234,7 +326,10 @@ def bound(item: Any) -> Any:
 def section_of(field: FieldInfo) -> type[BaseModel] | None:
     """Return the section a field holds, alone or in a list, or None."""
     candidates = (field.annotation, *typing.get_args(field.annotation))
-    return next((item for item in candidates if isinstance(item, type) and issubclass(item, BaseModel)), None)
+    return next(
+        (item for item in candidates if isinstance(item, type) and issubclass(item, BaseModel)),
+        None,
+    )
 
 
 def config_page() -> str:
@@ -260,11 +355,21 @@ def config_page() -> str:
     pending: list[tuple[str, type[BaseModel]]] = [("", RunConfig)]
     while pending:
         name, section = pending.pop(0)
-        lines += [f"## {name or 'top level'}", "", (inspect.getdoc(section) or "").split("\n")[0], ""]
+        lines += [
+            f"## {name or 'top level'}",
+            "",
+            (inspect.getdoc(section) or "").split("\n")[0],
+            "",
+        ]
         lines += [*config_table(section), ""]
         for key, field in section.model_fields.items():
-            inner = None if name == "policies" and key in RunConfig.model_fields else section_of(field)  # as the run's own
-            if inner is not None and (not issubclass(inner, PluginConfig) or inner.model_fields.keys() - PluginConfig.model_fields.keys()):
+            inner = (
+                None if name == "policies" and key in RunConfig.model_fields else section_of(field)
+            )  # as the run's own
+            if inner is not None and (
+                not issubclass(inner, PluginConfig)
+                or inner.model_fields.keys() - PluginConfig.model_fields.keys()
+            ):
                 pending.append((f"{name}.{key}".lstrip("."), inner))
     return "\n".join(lines).rstrip() + "\n"
 
@@ -274,7 +379,10 @@ def config_table(section: type[BaseModel]) -> list[str]:
     rows = []
     for key, field in section.model_fields.items():
         inner = section_of(field)
-        plugin, what = inner is not None and issubclass(inner, PluginConfig), field.description or ""
+        plugin, what = (
+            inner is not None and issubclass(inner, PluginConfig),
+            field.description or "",
+        )
         if field.is_required():
             default = "required"
         elif inner is not None and not plugin:
@@ -282,7 +390,11 @@ def config_table(section: type[BaseModel]) -> list[str]:
         else:
             default = f"`{shown(field.get_default(call_default_factory=True))}`"
         if plugin:
-            what = "; ".join(part for part in (what, f"`sparring list {SLOT_OF.get(key, key)}` names all") if part)
+            what = "; ".join(
+                part
+                for part in (what, f"`sparring list {SLOT_OF.get(key, key)}` names all")
+                if part
+            )
         rows.append((f"`{key}`", field_type(key, field), default, what))
     return table(("key", "type", "default", "what"), *rows)
 
@@ -293,7 +405,9 @@ def shown(value: Any) -> str:
         return value.name
     if isinstance(value, list):
         return "[" + ", ".join(shown(item) for item in value) + "]"
-    return yaml.safe_dump(list(value) if isinstance(value, tuple) else value, default_flow_style=True).split("\n")[0]
+    return yaml.safe_dump(
+        list(value) if isinstance(value, tuple) else value, default_flow_style=True
+    ).split("\n")[0]
 
 
 def metrics_page() -> str:

@@ -257,7 +257,9 @@ def repeating(command: Command) -> str:
     return f"make commands ONLY='{pattern}'"
 
 
-def _sparring(arguments: tuple[str, ...], project: Path, input_file: Path, output_file: Path) -> None:
+def _sparring(
+    arguments: tuple[str, ...], project: Path, input_file: Path, output_file: Path
+) -> None:
     """Run the command line in this process, which is a fork."""
     os.setsid()
     for stream, path, flags in (

@@ -38,7 +38,12 @@ def every_case(names, cases, *, ids=str, parts=1):
         if parts > 1:
             parameters.append(inspect.Parameter("part", inspect.Parameter.POSITIONAL_OR_KEYWORD))
         run_cases.__signature__ = inspect.Signature(parameters)
-        run_cases.__name__, run_cases.__qualname__, run_cases.__module__, run_cases.__doc__ = check.__name__, check.__qualname__, check.__module__, check.__doc__
+        run_cases.__name__, run_cases.__qualname__, run_cases.__module__, run_cases.__doc__ = (
+            check.__name__,
+            check.__qualname__,
+            check.__module__,
+            check.__doc__,
+        )
         run_cases.pytestmark = list(getattr(check, "pytestmark", []))
         if getattr(check, "is_hypothesis_test", False):
             run_cases = pytest.mark.hypothesis(run_cases)
@@ -64,7 +69,9 @@ def _breach(check, case, arguments):
     try:
         check(**arguments)
     except (Exception, pytest.fail.Exception) as error:
-        frames = [frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(ROOT)]
+        frames = [
+            frame for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename).is_relative_to(ROOT)
+        ]
         place = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}"
         what = "\n".join([str(error) or frames[-1].line, *getattr(error, "__notes__", ())]).replace("\n", "\n    ")
         return f"{case}: {type(error).__name__}: {what} ({place})"

@@ -52,14 +52,28 @@ hypothesis_settings.load_profile("sparring")
 
 QUICK = 2.0  # seconds of processor time that the call of a quick test may take
 SLOW = Path(__file__).parent / "slow.txt"
-NUMBERS = ("columns", "contract", "credit", "learn", "losses", "measure", "ops", "rewards")  # packages whose tests stay quick up to 0.8 s
+NUMBERS = (
+    "columns",
+    "contract",
+    "credit",
+    "learn",
+    "losses",
+    "measure",
+    "ops",
+    "rewards",
+)  # packages whose tests stay quick up to 0.8 s
 HEAD = """# Tests that are slow by measure: seconds of processor time of the dearest case, and its name (without parameters: all cases).
 # Written by: SPARRING_EXAMPLES=20 .venv/bin/python -m pytest --measure-slow 0.25 (of a part of the tests: what is not run stays).
 """
 
 
 def pytest_addoption(parser):
-    parser.addoption("--measure-slow", type=float, metavar="SECONDS", help="list in tests/slow.txt what takes longer than this, or eight times this in all its cases, and has no marker")
+    parser.addoption(
+        "--measure-slow",
+        type=float,
+        metavar="SECONDS",
+        help="list in tests/slow.txt what takes longer than this, or eight times this in all its cases, and has no marker",
+    )
 
 
 def listed():
@@ -112,7 +126,9 @@ def pytest_collection_modifyitems(config, items):
     """
     unstable = [item.nodeid for item in items if " object at 0x" in item.nodeid]
     if unstable:
-        raise pytest.UsageError(f"name the parameters of {unstable[0]} with ids=[...]: its name changes with every process")
+        raise pytest.UsageError(
+            f"name the parameters of {unstable[0]} with ids=[...]: its name changes with every process"
+        )
     slow, turn = listed(), rotation()
     later = []
     for item in items:
@@ -148,7 +164,9 @@ def timed(find_and_load):
 
 
 timed.depth, timed.seconds, timed.process = 0, 0.0, os.getpid()
-importlib._bootstrap._find_and_load = timed(importlib._bootstrap._find_and_load)  # called for a module that is not there yet
+importlib._bootstrap._find_and_load = timed(
+    importlib._bootstrap._find_and_load
+)  # called for a module that is not there yet
 
 
 def spent():
@@ -223,13 +241,19 @@ class Measure:
         tests = {}
         for name, seconds in self.seconds.items():
             tests.setdefault(name.partition("[")[0], {})[name] = seconds
-        names = {name: seconds for name, seconds in listed().items() if name not in self.seconds and name.partition("[")[0] not in tests}
+        names = {
+            name: seconds
+            for name, seconds in listed().items()
+            if name not in self.seconds and name.partition("[")[0] not in tests
+        }
         for test, cases in tests.items():
             limit = max(self.limit, 0.8) if {*Path(test).parts} & {*NUMBERS} else self.limit
             dear = {name: seconds for name, seconds in cases.items() if seconds > limit}
             many = 2 * len(dear) > len(cases) or (len(cases) > 1 and sum(cases.values()) > 8 * limit)
             names |= {test: max(cases.values())} if many else dear
-        lines = [f"{seconds:.2f} {name}\n" for name, seconds in sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))]
+        lines = [
+            f"{seconds:.2f} {name}\n" for name, seconds in sorted(names.items(), key=lambda pair: (-pair[1], pair[0]))
+        ]
         SLOW.write_text(HEAD + "".join(lines), encoding="utf-8")
 
 
@@ -289,7 +313,9 @@ def forked(monkeypatch):
     """
     from tests.forked import popen
 
-    monkeypatch.setattr("sparring.core.child_process.subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": popen}))
+    monkeypatch.setattr(
+        "sparring.core.child_process.subprocess", SimpleNamespace(**{**vars(subprocess), "Popen": popen})
+    )
 
 
 @pytest.fixture

@@ -35,9 +35,7 @@ def book_of(pairs, environment="kuhn_poker"):
     for winner, loser in pairs:
         for seat in (0, 1):
             rows[Row(environment, seat, winner, loser)] = Results(games=10, wins=10, returns=10.0)
-            rows[Row(environment, seat, loser, winner)] = Results(
-                games=10, losses=10, returns=-10.0
-            )
+            rows[Row(environment, seat, loser, winner)] = Results(games=10, losses=10, returns=-10.0)
     return Payoffs(rows)
 
 
@@ -51,9 +49,7 @@ def engine_of(config):
     def change():
         for name in engine.learners:
             for parameter in engine.policies[name].model.parameters():
-                parameter.data.add_(
-                    torch.empty(parameter.shape).normal_(0.0, 0.5, generator=generator)
-                )
+                parameter.data.add_(torch.empty(parameter.shape).normal_(0.0, 0.5, generator=generator))
             engine.policies[name].model.version += 1
 
     for member in MEMBERS:

@@ -13,12 +13,25 @@ POOLS = (
     ("held-out styles", "kuhn_poker", {"passive": 1.0, "station": 1.0, "loose": 1.0}),
     ("one move three times as often", "rock_paper_scissors", dict.fromkeys(MOVES, 1.0)),
 )
-HEAD = ("pool", "role", "cards shown", "knows the opponent", "one policy", "headroom", "attempt 2", "attempt 3", "attempt 3, sum")
+HEAD = (
+    "pool",
+    "role",
+    "cards shown",
+    "knows the opponent",
+    "one policy",
+    "headroom",
+    "attempt 2",
+    "attempt 3",
+    "attempt 3, sum",
+)
 
 
 def pool(shares):
     """Return the opponents of these names."""
-    return {name: biased(weights={name: 3}) if name in MOVES else kuhn_bot(style=name) for name in shares}
+    return {
+        name: biased(weights={name: 3}) if name in MOVES else kuhn_bot(style=name)
+        for name in shares
+    }
 
 
 def ceilings():
@@ -28,10 +41,25 @@ def ceilings():
         game = make_game(name)
         for role in game.roles if name == "kuhn_poker" else game.roles[:1]:
             for reveal in (False, True) if name == "kuhn_poker" else (False,):
-                ceiling = adaptation_ceiling(game, role=role, opponents=pool(shares), shares=shares, reveal=reveal)
-                values = (f"{value:.4f}" for value in (ceiling.best, ceiling.fixed, ceiling.headroom))
-                parts = (f"{ceiling.closed(value):.1%}" for value in (*ceiling.most[1:], ceiling.total[2]))
-                rows.append((title, f"`{role}`", ("-", "no", "yes")[0 if name != "kuhn_poker" else 1 + reveal], *values, *parts))
+                ceiling = adaptation_ceiling(
+                    game, role=role, opponents=pool(shares), shares=shares, reveal=reveal
+                )
+                values = (
+                    f"{value:.4f}" for value in (ceiling.best, ceiling.fixed, ceiling.headroom)
+                )
+                parts = (
+                    f"{ceiling.closed(value):.1%}"
+                    for value in (*ceiling.most[1:], ceiling.total[2])
+                )
+                rows.append(
+                    (
+                        title,
+                        f"`{role}`",
+                        ("-", "no", "yes")[0 if name != "kuhn_poker" else 1 + reveal],
+                        *values,
+                        *parts,
+                    )
+                )
     return markdown(HEAD, rows)
 
 

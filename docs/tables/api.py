@@ -17,7 +17,10 @@ def functions():
     for name in sparring.__all__:
         function = getattr(sparring, name)
         about = inspect.getdoc(function).split("\n\n")[0].replace("\n", " ")
-        bare = [parameter.replace(annotation=parameter.empty, default=parameter.empty) for parameter in inspect.signature(function).parameters.values()]
+        bare = [
+            parameter.replace(annotation=parameter.empty, default=parameter.empty)
+            for parameter in inspect.signature(function).parameters.values()
+        ]
         lines.append((f"`{name}{inspect.Signature(bare)}`", about.replace("``", "`")))
     return markdown(("name", "what it does"), lines)
 

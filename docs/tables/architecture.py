@@ -14,7 +14,9 @@ IMPORT = re.compile(r"^ *(?:from|import) sparring\.(\w+)", re.MULTILINE)
 @cache
 def imported() -> dict[str, set[str]]:
     """Return the packages that each package imports."""
-    packages: dict[str, set[str]] = {path.parent.name: set() for path in SOURCE.glob("*/__init__.py")}
+    packages: dict[str, set[str]] = {
+        path.parent.name: set() for path in SOURCE.glob("*/__init__.py")
+    }
     for path in SOURCE.glob("*/**/*.py"):
         package = path.relative_to(SOURCE).parts[0]
         names = IMPORT.findall(path.read_text(encoding="utf-8"))
@@ -55,7 +57,13 @@ def table() -> str:
     rows = []
     for package in sorted(imported(), key=order):
         about = (importlib.import_module(f"sparring.{package}").__doc__ or "").splitlines()[0]
-        rows.append([str(layer(package)), f"[`{package}`](../{Path('src', 'sparring', package)})", about.replace("``", "`")])
+        rows.append(
+            [
+                str(layer(package)),
+                f"[`{package}`](../{Path('src', 'sparring', package)})",
+                about.replace("``", "`"),
+            ]
+        )
     return markdown(["layer", "package", "what it holds"], rows)
 
 

@@ -22,7 +22,9 @@ def numbers():
     lines = []
     for family in FAMILIES:
         members = select_games(family)
-        names = [f"{number} `{name}`" for number, name in sorted(named.items()) if number in members]
+        names = [
+            f"{number} `{name}`" for number, name in sorted(named.items()) if number in members
+        ]
         lines.append((f"`{family}`", spans(members), ", ".join(names) or "-"))
     return markdown(("family", "numbers", "with a name"), lines)
 

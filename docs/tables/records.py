@@ -79,10 +79,22 @@ CREDIT = KEYS | {
 
 def columns(schema, descriptions):
     """Return the columns of a schema as a table."""
-    kinds = {"struct<kind: string, name: string, step: int64>": "player", "list<element: ": "list of ", "list<item: ": "list of ", ">": "", "string": "text", "bool": "true or false", "double": "float64"}
+    kinds = {
+        "struct<kind: string, name: string, step: int64>": "player",
+        "list<element: ": "list of ",
+        "list<item: ": "list of ",
+        ">": "",
+        "string": "text",
+        "bool": "true or false",
+        "double": "float64",
+    }
     rows = []
     for field in schema:
-        kind = str(getattr(field.type, "value_type", field.type) if "dictionary" in str(field.type) else field.type)
+        kind = str(
+            getattr(field.type, "value_type", field.type)
+            if "dictionary" in str(field.type)
+            else field.type
+        )
         for old, new in kinds.items():
             kind = kind.replace(old, new)
         rows.append((f"`{field.name}`", kind, descriptions[field.name]))

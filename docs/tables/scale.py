@@ -79,7 +79,9 @@ def thousand():
     lines = []
     for row in rows("scale-thousand"):
         play = values(row, "share in play")
-        mean = {name: sum(by_seed.values()) / len(by_seed) for name, by_seed in row["values"].items()}
+        mean = {
+            name: sum(by_seed.values()) / len(by_seed) for name, by_seed in row["values"].items()
+        }
         lines.append(
             (
                 row["lag"],

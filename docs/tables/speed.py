@@ -74,13 +74,22 @@ def language_model_step():
         (row["step"], *("-" if row.get(name) is None else number(row[name]) for name in names))
         for row in all_rows
     )
-    notes = [f"TRL 1.16 on {row['step']}: `{row['TRL says']}`" for row in all_rows if "TRL says" in row]
+    notes = [
+        f"TRL 1.16 on {row['step']}: `{row['TRL says']}`" for row in all_rows if "TRL says" in row
+    ]
     return "\n\n".join((markdown(head, cells), *notes))
 
 
 def adapters():
     """Return the seconds per token of many adapters in one batch, and one after the other."""
-    head = ("threads", "conversations with", "seconds per token", "ratio", "aim, at most", "replies")
+    head = (
+        "threads",
+        "conversations with",
+        "seconds per token",
+        "ratio",
+        "aim, at most",
+        "replies",
+    )
     cells = (
         (
             row["threads"],

@@ -9,7 +9,12 @@ from studies.vpr_released.tables import ARMS
 from studies.vpr_table.tables import TASKS
 
 OUTCOMES_OF_TABLE = {"minesweeper3-best": "minesweeper3"}
-TABLE_ARMS = {"vpr": "vpr", "vpr-outcome": "vpr_mixed", "outcome": "outcome", "playouts": "playouts"}
+TABLE_ARMS = {
+    "vpr": "vpr",
+    "vpr-outcome": "vpr_mixed",
+    "outcome": "outcome",
+    "playouts": "playouts",
+}
 COMPARED = {
     ("vpr", "outcome"): "verdicts, less outcomes",
     ("vpr-outcome", "outcome"): "both signals, less outcomes",
@@ -88,16 +93,31 @@ def claims():
     of_table = [method for method in rows("vpr-table") if method["starts"] in TRAINED]
     for (method, other), what in COMPARED.items():
         for game, title in GAMES.items():
-            pair = (cell(results("vpr-methods"), game, method), cell(results("vpr-methods"), OUTCOMES_OF.get(game, game), other))
+            pair = (
+                cell(results("vpr-methods"), game, method),
+                cell(results("vpr-methods"), OUTCOMES_OF.get(game, game), other),
+            )
             add("tiny model", title, what, *pair, "return over the run")
         for task, title in TASKS.items():
-            pair = (_of_table(of_table, task, method), _of_table(of_table, OUTCOMES_OF_TABLE.get(task, task), other))
+            pair = (
+                _of_table(of_table, task, method),
+                _of_table(of_table, OUTCOMES_OF_TABLE.get(task, task), other),
+            )
             add("table", title, what, *pair, "return, end")
     for first in rows("vpr-general", learns_by="vpr", starts="unseen"):
         empty = first["empty cells"]
         (second,) = rows("vpr-general", learns_by="outcome", starts="unseen", empty_cells=empty)
-        add("tiny model", f"new puzzles of Sudoku, {empty} empty", COMPARED["vpr", "outcome"], first, second, "solved")
-    return worded(("compared", "learner", "task", "gain", "verdict"), lines, sides(gains, "ahead", "behind"))
+        add(
+            "tiny model",
+            f"new puzzles of Sudoku, {empty} empty",
+            COMPARED["vpr", "outcome"],
+            first,
+            second,
+            "solved",
+        )
+    return worded(
+        ("compared", "learner", "task", "gain", "verdict"), lines, sides(gains, "ahead", "behind")
+    )
 
 
 def _of_table(table_rows, task, method):

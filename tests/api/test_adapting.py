@@ -20,7 +20,15 @@ def rows(*others, policy=None, trials=2, limit=0, **options):
     game = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, **options})
     opponents = [parse_agent(text) for text in others]
     agent = policy or parse_agent("scripted preference=[bet]").make()
-    return adaptations_of(agent, [game], pool_of([game], None, opponents), trials=trials, seen_states=SeenInitialStates(None), seed=0, limit=limit)
+    return adaptations_of(
+        agent,
+        [game],
+        pool_of([game], None, opponents),
+        trials=trials,
+        seen_states=SeenInitialStates(None),
+        seed=0,
+        limit=limit,
+    )
 
 
 def test_a_pool_stands_beside_its_ceiling_and_an_opponent_beside_its_best_response():
@@ -50,7 +58,9 @@ def test_a_policy_that_says_its_probabilities_has_exact_returns_beside_the_sampl
     *each, pool = rows(*(f"kuhn_bot style={style}" for style in STYLES), policy=Bets(), trials=400, limit=3000)
     for row in (*each, pool):
         for sampled, exact in zip(row["attempts"], row["exact"]["returns"], strict=True):
-            assert sampled["low"] - 0.1 < exact < sampled["high"] + 0.1 and exact == pytest.approx(row["exact"]["returns"][0])
+            assert sampled["low"] - 0.1 < exact < sampled["high"] + 0.1 and exact == pytest.approx(
+                row["exact"]["returns"][0]
+            )
         assert row["exact"]["illegal"] == pytest.approx([0.25] * 3) and ("closed" in row["exact"]) == (row is pool)
     means = np.array([row["exact"]["returns"] for row in each])
     assert pool["exact"]["returns"] == pytest.approx(means.mean(axis=0).tolist())
@@ -60,10 +70,17 @@ def test_a_policy_that_says_its_probabilities_has_exact_returns_beside_the_sampl
 
 def test_rows_say_what_is_exact_or_why_not(monkeypatch):
     agent = Bets()
-    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", policy=agent)) and not agent.num_queries
-    assert all("exact" not in row and "over 5 conversations" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5))
+    assert (
+        not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", policy=agent)) and not agent.num_queries
+    )
+    assert all(
+        "exact" not in row and "over 5 conversations" in row["why_sampled"]
+        for row in rows("kuhn_bot", policy=agent, limit=5)
+    )
     assert all("without notes" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5, reflect=True))
-    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5))  # a bot says no probabilities
+    assert not any(
+        {"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5)
+    )  # a bot says no probabilities
     for options, why in (({"redeal": "same"}, "fresh deals"), ({"stop_on_win": True}, "no early stop")):
         for row in rows("kuhn_bot", **options):
             assert why in row["why"] and "best" not in row
@@ -74,10 +91,16 @@ def test_rows_say_what_is_exact_or_why_not(monkeypatch):
 
 def test_what_is_exact_is_found_once_for_a_role_and_pool(monkeypatch):
     requests, original = [], adapting.ceiling_or_reason
-    monkeypatch.setattr(adapting, "ceiling_or_reason", lambda *args, **named: requests.append((named["role"], [*named["opponents"]])) or original(*args, **named))
+    monkeypatch.setattr(
+        adapting,
+        "ceiling_or_reason",
+        lambda *args, **named: requests.append((named["role"], [*named["opponents"]])) or original(*args, **named),
+    )
     agent, config = Papers(), run("{several: {name: random}}", "[{name: biased, weights: {rock: 2}}]")
     game = make_game("trial", options={"reflect": False, "carry": ["left", "right"], "attempts": 1})
-    for other in adaptations_of(agent, [game], pool_of([game], config, []), trials=2, seen_states=SeenInitialStates(None), seed=0, limit=100):
+    for other in adaptations_of(
+        agent, [game], pool_of([game], config, []), trials=2, seen_states=SeenInitialStates(None), seed=0, limit=100
+    ):
         assert "exact" in other and "best" in other
     assert requests == [("left", ["several"]), ("left", ["biased"]), ("right", ["several"]), ("right", ["biased"])]
     assert agent.num_queries == 4, "one conversation for each role and pool"
@@ -112,7 +135,11 @@ class Silent:
 
 
 def run(bots, held_out):
-    changes = [f"bots={bots}", "matchmaker={name: mixed, past: 0.0, bots: {several: 1.0}}", f"evaluation.opponents={held_out}"]
+    changes = [
+        f"bots={bots}",
+        "matchmaker={name: mixed, past: 0.0, bots: {several: 1.0}}",
+        f"evaluation.opponents={held_out}",
+    ]
     return resolve(apply_overrides(load_recipe("mage/rock-tiny"), changes))
 
 
@@ -123,8 +150,20 @@ def opponents_in(bots, held_out, *others):
 
 def test_pools_hold_bots_by_their_names_and_options():
     bots = "{several: {name: mixture, players: {\"biased 'weights={rock: 8}'\": 3, random: 1}}}"
-    pool = opponents_in(bots, "[{name: random}, {name: biased, weights: {rock: 8}}]", "random", "biased 'weights={rock: 2}'")
-    assert pool == {"several: biased 'weights={rock: 8}'": (0.75, True), "several: random": (0.25, True), "biased": (1.0, False)}
+    pool = opponents_in(
+        bots, "[{name: random}, {name: biased, weights: {rock: 8}}]", "random", "biased 'weights={rock: 2}'"
+    )
+    assert pool == {
+        "several: biased 'weights={rock: 8}'": (0.75, True),
+        "several: random": (0.25, True),
+        "biased": (1.0, False),
+    }
     bots = "{rock: {name: biased, weights: {rock: 8}}, several: {name: mixture, players: {rock: 1, random: 1, learner: 1, past: 1}}}"
-    assert opponents_in(bots, "[]", "biased 'weights={rock: 8}'") == {"several: rock": (0.25, True), "several: random": (0.25, True)}
-    assert opponents_in("{several: {name: biased}}", "[]", "biased weights=null", "random", "random") == {"several": (1.0, True), "random": (1.0, False)}
+    assert opponents_in(bots, "[]", "biased 'weights={rock: 8}'") == {
+        "several: rock": (0.25, True),
+        "several: random": (0.25, True),
+    }
+    assert opponents_in("{several: {name: biased}}", "[]", "biased weights=null", "random", "random") == {
+        "several": (1.0, True),
+        "random": (1.0, False),
+    }

@@ -35,7 +35,9 @@ def test_stored_turns_are_tables_and_turn_tables_have_advantages(run):
     episodes = sparring.play_episodes("kuhn_poker", [run, "random"], plays=8, group_size=4, trained=[0])
     for _ in range(2):
         turns = sparring.turn_table(episodes)
-        assert set(turns.seat) == {0} and len(turns.reward) == sum(turn.seat == 0 for episode in episodes for turn in episode.turns)
+        assert set(turns.seat) == {0} and len(turns.reward) == sum(
+            turn.seat == 0 for episode in episodes for turn in episode.turns
+        )
         credit = sparring.advantages("mars:no_turn_level", turns)
         assert credit.advantages.shape == turns.reward.shape
     assert np.allclose(sparring.advantages("grpo", turns, divide_by_std=False).advantages.mean(), 0, atol=1)
@@ -56,7 +58,10 @@ def test_names_are_functions_and_imported_when_they_are_used():
     with pytest.raises(AttributeError, match="has no attribute 'trian'; its names are Run, advantages"):
         _ = sparring.trian
     code = "import sparring, sys; print({'sparring', 'sparring.api', 'torch'} & {*sys.modules})"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "{'sparring'}\n"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        == "{'sparring'}\n"
+    )
     assert all(getattr(sparring, name) is getattr(sparring.api, name) for name in sparring.__all__)
 
 
@@ -107,9 +112,13 @@ def test_evaluate_twice_a_run_and_a_bot(run):
 def test_evaluate_counts_self_plays_attempts_and_the_best_of_several_replies():
     options = {"games_per_seat": 4, "exact": False}
     team = sparring.evaluate("searcher", ["wide_search"], opponents=["searcher"], self_plays=3, **options)
-    assert [row["plays"] for row in team["self_plays"]] == [3] and team["self_plays"][0]["figures"]["item_f1"]["mean"] == 1.0
+    assert [row["plays"] for row in team["self_plays"]] == [3] and team["self_plays"][0]["figures"]["item_f1"][
+        "mean"
+    ] == 1.0
     trial = "trial attempts=2 environment='{name: rock_paper_scissors}'"
-    trial_result = sparring.evaluate("random", [trial], opponents=["biased weights='{rock: 3}'"], adaptation=True, **options)
+    trial_result = sparring.evaluate(
+        "random", [trial], opponents=["biased weights='{rock: 3}'"], adaptation=True, **options
+    )
     assert {len(row["attempts"]) for row in trial_result["adaptation"]} == {2}
     best = sparring.evaluate("random", ["sudoku"], best_of=64, games_per_seat=4, exact=False)
     assert best["best_of"] == 64 and best["matches"][0]["intervals"]["return"]["mean"] == 1.0
@@ -169,28 +178,55 @@ def test_loss_twice_by_hand():
 def wrong_calls(run):
     turns = sparring.turn_table(sparring.play_episodes("kuhn_poker", ["random", "random"]))
     return {
-        "plays": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, plays=0), "plays=0 is not a whole number of at least 1"),
-        "group": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, group_size=0), "group_size=0 is not a whole number"),
-        "seed": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, seed="1"), "seed='1' is not a whole number"),
-        "trained": (lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, trained=[2]), r"trained=\[2\] is not a list of seats"),
+        "plays": (
+            lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, plays=0),
+            "plays=0 is not a whole number of at least 1",
+        ),
+        "group": (
+            lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, group_size=0),
+            "group_size=0 is not a whole number",
+        ),
+        "seed": (
+            lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, seed="1"),
+            "seed='1' is not a whole number",
+        ),
+        "trained": (
+            lambda: sparring.play_episodes("kuhn_poker", ["random"] * 2, trained=[2]),
+            r"trained=\[2\] is not a list of seats",
+        ),
         "one text": (lambda: sparring.play_episodes("kuhn_poker", "random"), "players='random' is not a list"),
         "no player": (lambda: sparring.play_episodes("kuhn_poker", ["random", None]), "None is not a player"),
         "no environment": (lambda: sparring.play_episodes(None, ["random"]), "None is not an environment"),
         "make": (lambda: sparring.make_environment(None), "None is not a name of an environment"),
         "opponents": (lambda: sparring.evaluate(run, opponents="random"), "opponents='random' is not a list of texts"),
-        "environments": (lambda: sparring.evaluate("random", "kuhn_poker"), "environments='kuhn_poker' is not a list of texts"),
+        "environments": (
+            lambda: sparring.evaluate("random", "kuhn_poker"),
+            "environments='kuhn_poker' is not a list of texts",
+        ),
         "typo": (lambda: sparring.evaluate("runs/typo", ["kuhn_poker"]), "There is no run folder runs/typo"),
-        "self_plays": (lambda: sparring.evaluate("random", ["kuhn_poker"], self_plays=1), "self_plays=1 is not a whole number of at least 2"),
-        "best_of": (lambda: sparring.evaluate("random", ["kuhn_poker"], best_of=0), "best_of=0 is not a whole number of at least 1"),
+        "self_plays": (
+            lambda: sparring.evaluate("random", ["kuhn_poker"], self_plays=1),
+            "self_plays=1 is not a whole number of at least 2",
+        ),
+        "best_of": (
+            lambda: sparring.evaluate("random", ["kuhn_poker"], best_of=0),
+            "best_of=0 is not a whole number of at least 1",
+        ),
         "number": (lambda: sparring.evaluate(5), "5 is not a path of a run folder"),
         "load": (lambda: sparring.load_run(None), "None is not a path of a run folder"),
         "step": (lambda: sparring.load_run(run.path, "5"), "step='5' is not a whole number"),
         "export": (lambda: run.export(None), "None is not a path"),
         "recipe": (lambda: sparring.train(5), "5 is not a recipe"),
         "change": (lambda: sparring.train("kuhn-tiny", {"steps": 5}), "is not a list of texts"),
-        "rule": (lambda: sparring.train("kuhn-tiny", "health.rules=[{metric: no/such, above: 1.0}]"), "metric of a health rule"),
+        "rule": (
+            lambda: sparring.train("kuhn-tiny", "health.rules=[{metric: no/such, above: 1.0}]"),
+            "metric of a health rule",
+        ),
         "episodes": (lambda: sparring.turn_table(None), "turn_table\\(\\) wants a list of episodes"),
-        "table": (lambda: sparring.advantages("mars", [1]), "advantages\\(\\) wants an estimator's name and a turn table"),
+        "table": (
+            lambda: sparring.advantages("mars", [1]),
+            "advantages\\(\\) wants an estimator's name and a turn table",
+        ),
         "estimator": (lambda: sparring.advantages(None, turns), "advantages\\(\\) wants"),
     }
 

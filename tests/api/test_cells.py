@@ -101,7 +101,14 @@ def test_what_needs_a_cell_that_failed_is_not_run_and_the_rest_is_kept(place, mo
     monkeypatch.setattr(place, "run_command", ask)
     lines = []
     with pytest.raises(RunError, match=r"3 of 4 cells failed, the first: out of luck"):
-        run(place, cell("bad", "bad"), needs(cell("x", "x"), "bad"), needs(cell("y", "y"), "x"), cell("good", "good"), watch=lines.append)
+        run(
+            place,
+            cell("bad", "bad"),
+            needs(cell("x", "x"), "bad"),
+            needs(cell("y", "y"), "x"),
+            cell("good", "good"),
+            watch=lines.append,
+        )
     assert [words[1] for words in place.ran] == ["good"]
     assert "x failed: not run, as a cell that it needs failed" in lines
 
@@ -206,7 +213,9 @@ def test_what_runs_is_told_where_nothing_was_told_for_long(place, monkeypatch):
         monkeypatch.setattr(cells_of, "QUIET_SECONDS", quiet)
         run(place, cell(f"a{is_reported}", "train"), cell(f"b{is_reported}", "train"), watch=lines.append, workers=2)
         since = [line for line in lines if line.startswith("After ")]
-        assert bool(since) == is_reported and all(line.endswith(f"seconds: a{is_reported}, b{is_reported}.") for line in since)
+        assert bool(since) == is_reported and all(
+            line.endswith(f"seconds: a{is_reported}, b{is_reported}.") for line in since
+        )
 
 
 SLEEPER = """
@@ -265,6 +274,7 @@ from sparring.api.cells import Workplace
 place = Workplace(Path(sys.argv[1]))
 place.run_command(["python", "-m", "sleeper", sys.argv[1]])
 """
+
 
 def test_a_command_ends_when_we_are_killed(sleeper, tmp_path):
     parent = subprocess.Popen([sys.executable, "-c", PARENT, tmp_path])

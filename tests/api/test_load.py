@@ -52,6 +52,7 @@ def test_the_newest_or_the_one_asked_for_is_read_and_nothing_changed(trained, sa
     _, engine, step = load_run(trained, 2)
     assert step == 2
     assert saved(engine)["model.safetensors"] == weights(trained, 2) != weights(trained, 3)
+
     def everything():
         return {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
 
@@ -94,7 +95,10 @@ def test_a_member_of_another_model_is_refused(population):
 
 def test_a_solver_of_two_teams_is_refused_for_three(tmp_path):
     path, engine = run_of(tmp_path / "three", environments=[{"name": "kuhn_poker", "options": {"players": 3}}])
-    with pytest.raises(ConfigError, match="The answer 'nash': the meta-solver 'nash' is for two teams, and 'kuhn_poker' has 3; write alpha_rank"):
+    with pytest.raises(
+        ConfigError,
+        match="The answer 'nash': the meta-solver 'nash' is for two teams, and 'kuhn_poker' has 3; write alpha_rank",
+    ):
         load_answer(path, engine.config, engine, 2, "nash")
     assert load_answer(path, engine.config, engine, 2, "alpha_rank").members
 
@@ -103,7 +107,9 @@ def move_on(path, step):
     """Do what a trainer does: save the next checkpoint and remove those that are too old."""
     old = checkpoint.load_latest(path)
     files = {file.name: file.read_bytes() for file in old.path.iterdir() if file.name != checkpoint.MANIFEST}
-    checkpoint.save(path, step, lambda folder: [(folder / name).write_bytes(data) for name, data in files.items()], keep=1)
+    checkpoint.save(
+        path, step, lambda folder: [(folder / name).write_bytes(data) for name, data in files.items()], keep=1
+    )
 
 
 def test_a_trainer_that_removes_the_checkpoint_being_loaded_costs_nothing(trained, monkeypatch, saved):

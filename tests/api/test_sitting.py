@@ -120,7 +120,9 @@ def test_hints_and_the_judgement_are_the_oracles_verdicts(room, name, seat):
     turns = [turn for turn in episode.turns if turn.seat == seat]
     assert [turn.verdict for turn in turns] == hints
     assert all(turn.verdict is not None for turn in episode.turns)
-    assert [regret(turn) for turn in turns] == [max(hint.values) - hint.values[hint.actions.index(turn.action)] for hint, turn in zip(hints, turns, strict=True)]
+    assert [regret(turn) for turn in turns] == [
+        max(hint.values) - hint.values[hint.actions.index(turn.action)] for hint, turn in zip(hints, turns, strict=True)
+    ]
     again = judge_episodes([sitting.episode], {name: game}, {name: oracle}, everyone=True)[0]
     assert again == episode
     with pytest.raises(GameError, match="over"):
@@ -209,7 +211,10 @@ def test_the_answer_of_a_run_sits_opposite(tmp_path):
         sitting = InteractiveSession(sits.game(None), 0, opposite, seed)
         members |= set(sitting._agents) - {YOU, opposite.name}
         assert finished(sitting).agents == (YOU, "mixture-answer")
-        assert set(sitting.drawn_members) == {"second"} and f"mixture-answer, {sitting.drawn_members['second']}" in sitting._agents
+        assert (
+            set(sitting.drawn_members) == {"second"}
+            and f"mixture-answer, {sitting.drawn_members['second']}" in sitting._agents
+        )
         lines.append(member_line(sitting.drawn_members))
         record = sitting.record(sitting.episode)  # what is stored names who was drawn
         assert record.agents == (YOU, sitting.drawn_members["second"]) and record.returns == sitting.episode.returns

@@ -37,8 +37,22 @@ ROWS = [
     },
     {"name": "kuhn-exact", "game": "kuhn_poker", "role": "trained", "kind": "exact"},
     {"name": "hanabi", "game": "tiny_hanabi", "role": "held_out", "kind": "coplay", "normalise": [0, 10]},
-    {"name": "ttt-random", "game": "tic_tac_toe", "role": "held_out", "kind": "match", "opponent": {"name": "random"}, "normalise": [-1, 1]},
-    {"name": "leduc-mcts", "game": "leduc_poker", "role": "held_out", "kind": "match", "opponent": {"name": "mcts"}, "normalise": [-13, 13]},
+    {
+        "name": "ttt-random",
+        "game": "tic_tac_toe",
+        "role": "held_out",
+        "kind": "match",
+        "opponent": {"name": "random"},
+        "normalise": [-1, 1],
+    },
+    {
+        "name": "leduc-mcts",
+        "game": "leduc_poker",
+        "role": "held_out",
+        "kind": "match",
+        "opponent": {"name": "mcts"},
+        "normalise": [-13, 13],
+    },
     {"name": "ttt-exact", "game": "tic_tac_toe", "role": "held_out", "kind": "exact"},
 ]
 
@@ -84,22 +98,40 @@ def test_the_report_has_every_row_and_the_totals(run, suite, tmp_path):
     assert report["totals"]["trained_by_this_run"]["games"] == 2 and report["totals"]["new_to_this_run"]["games"] == 1
     assert report["totals"]["trained"]["mean"] == pytest.approx(kuhn["overall"]["score"]["mean"])
     assert json.loads((tmp_path / "evaluation-small.json").read_text())["report"] == report
-    assert [line.split(";")[0] for line in lines] == ["kuhn-cfr done", "kuhn-exact done", "hanabi done", "ttt-random done"]
+    assert [line.split(";")[0] for line in lines] == [
+        "kuhn-cfr done",
+        "kuhn-exact done",
+        "hanabi done",
+        "ttt-random done",
+    ]
 
 
 @pytest.mark.parametrize(("name", "options"), [("sudoku", {"puzzles": 7, "blanks": 3}), ("wide_search", {"worlds": 7})])
 def test_the_starts_of_training_are_made_once_for_rows_and_plays(name, options, tmp_path, monkeypatch):
     """A run's bank may hold 100,000 puzzles."""
-    config = resolve({"environments": [{"name": name, "options": options}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "threads": 1})
+    config = resolve(
+        {
+            "environments": [{"name": name, "options": options}],
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "threads": 1,
+        }
+    )
     path = tmp_path / "run"
     with RunFolder.create(path, to_yaml(config)):
         checkpoint.save(path, 1, written(LocalEngine(config)), keep=1)
-    rows = [{"name": f"row{place}", "game": name, "options": {**options, "bank": 1}, "role": "trained", "kind": "coplay"} for place in (1, 2)]
-    (tmp_path / "banked.yaml").write_text(yaml.safe_dump({"rows": [{**row, "games_per_seat": 2, "normalise": [0, 1]} for row in rows]}))
+    rows = [
+        {"name": f"row{place}", "game": name, "options": {**options, "bank": 1}, "role": "trained", "kind": "coplay"}
+        for place in (1, 2)
+    ]
+    (tmp_path / "banked.yaml").write_text(
+        yaml.safe_dump({"rows": [{**row, "games_per_seat": 2, "normalise": [0, 1]} for row in rows]})
+    )
     kind, banks = type(make_game(name, options=options)), []
     starts = kind.starts
     monkeypatch.setattr(kind, "starts", lambda game: banks.append(game) or starts(game))
-    report = SuiteEvaluation(str(tmp_path / "banked.yaml"), run_player(path, None, None), folder=tmp_path).run(workers=1)
+    report = SuiteEvaluation(str(tmp_path / "banked.yaml"), run_player(path, None, None), folder=tmp_path).run(
+        workers=1
+    )
     assert len(banks) == 1 and {row["starts"] for row in report["rows"]} >= {"unseen"}
 
 
@@ -107,7 +139,10 @@ def test_exact_rows_are_enumerated_and_what_cannot_be_measured_says_why(run, sui
     report = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
     _, engine, _ = load_run(run)
     game = make_game("kuhn_poker")
-    assert of(report, "kuhn-exact")["figures"]["nash_conv"] == nash_conv(game, enumerate_info_states(game), engine.agent("policy")).nash_conv
+    assert (
+        of(report, "kuhn-exact")["figures"]["nash_conv"]
+        == nash_conv(game, enumerate_info_states(game), engine.agent("policy")).nash_conv
+    )
     assert not of(report, "leduc-mcts")["measured"] and report["not_in_totals"] == ["leduc-mcts"]
     assert "would see the hidden information" in of(report, "leduc-mcts")["notes"][-1]
     assert "lacks actions of this game" in of(report, "ttt-exact")["notes"][-1]
@@ -117,7 +152,13 @@ def test_exact_rows_are_enumerated_and_what_cannot_be_measured_says_why(run, sui
 
 
 def test_a_conversation_that_outgrows_the_model_is_noted(suite, tmp_path):
-    config = resolve({"environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 4}, "threads": 1})
+    config = resolve(
+        {
+            "environments": [{"name": "kuhn_poker"}],
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 4},
+            "threads": 1,
+        }
+    )
     with RunFolder.create(tmp_path / "run", to_yaml(config)):
         checkpoint.save(tmp_path / "run", 1, written(LocalEngine(config)), keep=1)
     report = SuiteEvaluation(suite, run_player(tmp_path / "run", None, None), folder=tmp_path).run(workers=1)
@@ -131,7 +172,15 @@ def test_nothing_is_played_twice_also_where_it_is_scored_otherwise(run, suite, t
     again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
     assert again.run(workers=1, watch=lines.append) == report
     assert first.played > 0 and again.played == 0 and "nothing is played" in lines[0]
-    rows = [{**row, "games_per_seat": GAMES, "role": "trained", **({"normalise": [-1, 1]} if row["name"] == "kuhn-cfr" else {})} for row in ROWS]
+    rows = [
+        {
+            **row,
+            "games_per_seat": GAMES,
+            "role": "trained",
+            **({"normalise": [-1, 1]} if row["name"] == "kuhn-cfr" else {}),
+        }
+        for row in ROWS
+    ]
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
     again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
     report = again.run(workers=1)
@@ -145,12 +194,18 @@ def test_only_new_games_are_played_and_a_colder_policy_is_another_one(run, suite
     assert more.played == (2 + 1 + 2) * (GAMES - 50)
     fresh = SuiteEvaluation(suite, run_player(run, None, None), games=GAMES, folder=tmp_path / "fresh").run(workers=1)
     assert plain(fresh) == plain(report)
-    warm, cold = (SuiteEvaluation(suite, run_player(run, None, temperature), folder=tmp_path / "cold").run(workers=1) for temperature in (None, 0.01))
+    warm, cold = (
+        SuiteEvaluation(suite, run_player(run, None, temperature), folder=tmp_path / "cold").run(workers=1)
+        for temperature in (None, 0.01)
+    )
     assert of(warm, "kuhn-exact")["figures"] != of(cold, "kuhn-exact")["figures"]
     assert of(warm, "kuhn-cfr")["overall"] != of(cold, "kuhn-cfr")["overall"]
 
 
-@pytest.mark.parametrize("changes", [{"seed": 1}, {"step": 1}, {"temperature": 0.5}, {"opponent": {"name": "cfr", "options": {"iterations": 6}}}])
+@pytest.mark.parametrize(
+    "changes",
+    [{"seed": 1}, {"step": 1}, {"temperature": 0.5}, {"opponent": {"name": "cfr", "options": {"iterations": 6}}}],
+)
 def test_other_settings_play_again(run, suite, tmp_path, changes):
     SuiteEvaluation(suite, run_player(run, None, None), games=2, folder=tmp_path).run(workers=1)
     if "opponent" in changes:
@@ -212,8 +267,16 @@ def test_the_number_of_workers_changes_nothing(run, suite, tmp_path, monkeypatch
     first = SuiteEvaluation(suite, run_player(run, None, None), games=games, folder=tmp_path / "one").run(workers=1)
     second = SuiteEvaluation(suite, run_player(run, None, None), games=games, folder=tmp_path / "two").run(workers=2)
     assert plain(first) == plain(second)
-    measured = [json.loads((tmp_path / name / "evaluation-small.json").read_text())["measured"] for name in ("one", "two")]
-    rows = [{key: {name: a for name, a in entry["pieces"].items() if "unmeasured" not in a} for key, entry in results.items()} for results in measured]
+    measured = [
+        json.loads((tmp_path / name / "evaluation-small.json").read_text())["measured"] for name in ("one", "two")
+    ]
+    rows = [
+        {
+            key: {name: a for name, a in entry["pieces"].items() if "unmeasured" not in a}
+            for key, entry in results.items()
+        }
+        for results in measured
+    ]
     assert rows[0] == rows[1]
     assert processes or Pool.worker_counts == [2]
 
@@ -221,11 +284,17 @@ def test_the_number_of_workers_changes_nothing(run, suite, tmp_path, monkeypatch
 def test_agents_without_a_run_and_named_opponents_are_told_apart(suite, tmp_path):
     report = SuiteEvaluation(suite, agent_player(parse_agent("random")), games=10, folder=tmp_path).run(workers=1)
     assert of(report, "ttt-random")["options"] == {"style": "full"}
-    assert of(report, "ttt-random")["trained_by_this_run"] is None and set(report["totals"]) == {"trained", "held_out", "all"}
+    assert of(report, "ttt-random")["trained_by_this_run"] is None and set(report["totals"]) == {
+        "trained",
+        "held_out",
+        "all",
+    }
     assert of(report, "ttt-random")["overall"]["illegal"]["mean"] == 0.0
     assert "gives no probabilities" in of(report, "kuhn-exact")["notes"][0]
     two = [AgentSpec("mcts", {"simulations": 2}), AgentSpec("mcts", {"simulations": 3})]
-    report = SuiteEvaluation(suite, agent_player(parse_agent("random")), opponents=two, games=2, folder=tmp_path).run(workers=1)
+    report = SuiteEvaluation(suite, agent_player(parse_agent("random")), opponents=two, games=2, folder=tmp_path).run(
+        workers=1
+    )
     names = [row["name"] for row in report["rows"] if row["game"] == "tic_tac_toe" and row["kind"] == "match"]
     assert names == ["ttt-random", "ttt-mcts(simulations=2)", "ttt-mcts(simulations=3)"]
     assert not of(report, "ttt-mcts(simulations=2)")["in_totals"] and report["totals"]["all"]["games"] == 3

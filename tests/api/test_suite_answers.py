@@ -17,7 +17,14 @@ from sparring.measure.agent_spec import parse_agent
 from tests.run_with_members import run_of
 
 ROWS = [
-    {"name": "kuhn", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 60},
+    {
+        "name": "kuhn",
+        "game": "kuhn_poker",
+        "role": "trained",
+        "kind": "match",
+        "opponent": {"name": "random"},
+        "games_per_seat": 60,
+    },
     {"name": "exact", "game": "kuhn_poker", "role": "trained", "kind": "exact"},
 ]
 
@@ -47,7 +54,9 @@ def test_each_answer_is_measured_and_kept_apart(run, suite, tmp_path):
         reports[answer] = report(run_player(run, None, None, answer=answer), suite, tmp_path)  # all in one file
         figures = exact_figures(game, load_answer(run, config, engine, step, answer), max_states=1000)
         assert reports[answer]["exact"]["figures"]["nash_conv"] == pytest.approx(figures["nash_conv/kuhn_poker"])
-    assert reports["policy"] == reports["average"] and reports["policy"] == report(run_player(run, None, None), suite, tmp_path)
+    assert reports["policy"] == reports["average"] and reports["policy"] == report(
+        run_player(run, None, None), suite, tmp_path
+    )
     values = {answer: row["exact"]["figures"]["nash_conv"] for answer, row in reports.items() if answer != "average"}
     assert len(set(values.values())) == 4
 
@@ -57,7 +66,10 @@ def test_a_mixture_is_its_member_where_one_has_all_weight(run, suite, tmp_path):
     last = report(run_player(run, None, None, answer="delta_uniform delta=0.99"), suite, tmp_path / "a")
     export_answer(run, tmp_path / "one", "delta_uniform delta=0.99")
     export_answer(run, tmp_path / "all", "nash")
-    alone = {name: report(agent_player(parse_agent(f"exported folder={tmp_path / name}")), suite, tmp_path / "b") for name in ("one", "all")}
+    alone = {
+        name: report(agent_player(parse_agent(f"exported folder={tmp_path / name}")), suite, tmp_path / "b")
+        for name in ("one", "all")
+    }
     for row in ("kuhn", "exact"):
         key = "overall" if row == "kuhn" else "figures"
         assert alone["one"][row][key] == (last[row][key] if row == "kuhn" else pytest.approx(last[row][key], abs=1e-6))
@@ -78,7 +90,10 @@ def test_workers_do_not_matter(run, suite, tmp_path):
 
 def test_the_configuration_s_answer_is_the_default(suite, tmp_path):
     path, _ = run_of(tmp_path / "run", league={"every": 1, "start": True, "plays": 6, "answer": "nash"})
-    assert run_player(path, None, None).about["answer"] == "nash" and "answer" not in run_player(path, None, None, answer="policy").about
+    assert (
+        run_player(path, None, None).about["answer"] == "nash"
+        and "answer" not in run_player(path, None, None, answer="policy").about
+    )
     done = CliRunner().invoke(app, ["evaluate", str(path), "--suite", suite, "--games", "2", "--workers", "1"])
     assert done.exit_code == 0 and "answer nash" in " ".join(done.output.split())
     assert (

@@ -23,9 +23,23 @@ from sparring.run.warmup import warm_up
 from tests.api.builders import written
 
 ROWS = [
-    {"name": "kuhn", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 60},
+    {
+        "name": "kuhn",
+        "game": "kuhn_poker",
+        "role": "trained",
+        "kind": "match",
+        "opponent": {"name": "random"},
+        "games_per_seat": 60,
+    },
     {"name": "exact", "game": "kuhn_poker", "role": "trained", "kind": "exact"},
-    {"name": "leduc", "game": "leduc_poker", "role": "held_out", "kind": "match", "opponent": {"name": "random"}, "games_per_seat": 10},
+    {
+        "name": "leduc",
+        "game": "leduc_poker",
+        "role": "held_out",
+        "kind": "match",
+        "opponent": {"name": "random"},
+        "games_per_seat": 10,
+    },
     {"name": "signals", "game": "signalling", "role": "held_out", "kind": "coplay", "games_per_seat": 10},
 ]
 
@@ -57,7 +71,12 @@ def run(tmp_path_factory):
 
 def report(run, suite, folder, policy=None, workers=1, temperature=None):
     folder.mkdir(exist_ok=True)
-    return {row["name"]: row for row in SuiteEvaluation(suite, run_player(run, None, temperature, policy), folder=folder).run(workers=workers)["rows"]}
+    return {
+        row["name"]: row
+        for row in SuiteEvaluation(suite, run_player(run, None, temperature, policy), folder=folder).run(
+            workers=workers
+        )["rows"]
+    }
 
 
 def test_each_policy_sits_in_its_roles_and_one_that_is_named_in_all(run, suite, tmp_path):
@@ -78,7 +97,9 @@ def test_a_game_whose_roles_nobody_plays_says_so_and_is_measured_with_one_policy
     team, alone = report(run, suite, tmp_path / "team"), report(run, suite, tmp_path / "one", "helper")
     assert team["leduc"]["measured"]  # its roles have the names of Kuhn poker's
     assert not team["signals"]["measured"] and alone["signals"]["measured"]
-    assert "role 'sender' of 'signalling' has no policy" in str(team["signals"]["notes"]) and "--policy leader" in str(team["signals"]["notes"])
+    assert "role 'sender' of 'signalling' has no policy" in str(team["signals"]["notes"]) and "--policy leader" in str(
+        team["signals"]["notes"]
+    )
 
 
 @pytest.mark.slow
@@ -91,7 +112,10 @@ def test_neither_workers_nor_a_second_time_matter_and_the_results_of_policies_ar
 
 def test_temperatures_are_each_policys_own_unless_one_is_given(run, suite, tmp_path):
     assert report(run, suite, tmp_path / "a") != report(run, suite, tmp_path / "b", temperature=0.8)
-    assert report(run, suite, tmp_path / "c", "helper")["kuhn"] == report(run, suite, tmp_path / "d", "helper", temperature=0.8)["kuhn"]
+    assert (
+        report(run, suite, tmp_path / "c", "helper")["kuhn"]
+        == report(run, suite, tmp_path / "d", "helper", temperature=0.8)["kuhn"]
+    )
 
 
 @pytest.mark.slow
@@ -101,11 +125,28 @@ def test_the_command_takes_a_policy_with_and_without_a_suite(run, suite, tmp_pat
     figures = {}
     for name in (None, "leader", "helper"):
         options = [] if name is None else ["--policy", name]
-        outcome = CliRunner().invoke(app, ["evaluate", str(run), "--games", "10", "--json", "--oracle", "none", *options])
+        outcome = CliRunner().invoke(
+            app, ["evaluate", str(run), "--games", "10", "--json", "--oracle", "none", *options]
+        )
         assert outcome.exit_code == 0, outcome.output
         figures[name] = json.loads(outcome.stdout)["figures"]["nash_conv/kuhn_poker"]
     assert len({*figures.values()}) == 3
-    outcome = CliRunner().invoke(app, ["evaluate", str(run), "--suite", suite, "--json", "--out", str(tmp_path), "--games", "2", "--policy", "helper"])
+    outcome = CliRunner().invoke(
+        app,
+        [
+            "evaluate",
+            str(run),
+            "--suite",
+            suite,
+            "--json",
+            "--out",
+            str(tmp_path),
+            "--games",
+            "2",
+            "--policy",
+            "helper",
+        ],
+    )
     assert outcome.exit_code == 0 and json.loads(outcome.stdout)["player"]["policy"] == "helper"
     for wrong in (["--policy", "helpr"], ["--policy", "helper", "--league"]):
         outcome = CliRunner().invoke(app, ["evaluate", str(run), "--games", "2", *wrong])

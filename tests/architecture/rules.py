@@ -9,7 +9,21 @@ ORDER = [
     *("core", "config", "ops", "environments", "models", "play", "methods", "league", "learn"),
     *("measure", "engine", "run", "report", "api", "view", "cli", "interop", "testing"),
 ]
-MATHEMATICS = {"numpy", "scipy", "math", "statistics", "itertools", "functools", "collections", "dataclasses", "typing", "__future__", "ast", "json", "re"}
+MATHEMATICS = {
+    "numpy",
+    "scipy",
+    "math",
+    "statistics",
+    "itertools",
+    "functools",
+    "collections",
+    "dataclasses",
+    "typing",
+    "__future__",
+    "ast",
+    "json",
+    "re",
+}
 MATHEMATICS_OWN = ("sparring.ops", "sparring.core.records", "sparring.core.rng")
 TORCH_PACKAGES = ("models", "methods.features", "methods.losses", "learn", "engine", "interop")
 NO_TORCH = ("models.render",)
@@ -18,14 +32,26 @@ SEPARATE = {  # package -> packages before it that it must not know
     "methods.credit": ("environments", "models"),
     "methods.losses": ("environments", "models", "play"),
 }
-TORCH_RNG = {"seed", "manual_seed", "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "normal", "bernoulli", "multinomial"}
+TORCH_RNG = {
+    "seed",
+    "manual_seed",
+    "rand",
+    "randn",
+    "randint",
+    "randperm",
+    "rand_like",
+    "randn_like",
+    "normal",
+    "bernoulli",
+    "multinomial",
+}
 IN_PLACE_RNG = {"normal_", "uniform_", "random_", "bernoulli_", "exponential_", "geometric_", "log_normal_", "cauchy_"}
 FIXED_INIT = {"zeros_", "ones_", "constant_", "eye_", "dirac_"}
 PICKLES = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve"}
 UNSAFE = {"eval", "exec", "torch.load", "os.system", "os.popen", "yaml.load", "yaml.unsafe_load", "yaml.full_load"}
 FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
 OPENSPIEL = re.compile(r"pyspiel|open_spiel|\.spiel", re.IGNORECASE)
-GAMES = ("Game", "Banked", "FillIn")  # classes of games over OpenSpiel
+GAMES = ("Game", "BankGame", "FillIn")  # classes of games over OpenSpiel
 METHOD_SLOTS = ("credit", "losses", "rewards", "selection")
 
 
@@ -61,8 +87,14 @@ def circle(sources):
     graph = {}
     for name, source in sources.items():
         froms = (node for node in ast.walk(parsed(source)) if isinstance(node, ast.ImportFrom))
-        named = {f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in sources else node.module for node in froms for alias in node.names}
-        named |= {alias.name for node in ast.walk(parsed(source)) if isinstance(node, ast.Import) for alias in node.names}
+        named = {
+            f"{node.module}.{alias.name}" if f"{node.module}.{alias.name}" in sources else node.module
+            for node in froms
+            for alias in node.names
+        }
+        named |= {
+            alias.name for node in ast.walk(parsed(source)) if isinstance(node, ast.Import) for alias in node.names
+        }
         graph[name] = {module for module in named if module in sources and module != name}
     try:
         TopologicalSorter(graph).prepare()
@@ -77,7 +109,9 @@ def games_named(path, source):
     ``path`` is relative to the package. Everything else says Environment, Searchable or Play (environments/base.py).
     """
     tree = parsed(source)
-    is_game = any(ast.unparse(base) in GAMES for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases)
+    is_game = any(
+        ast.unparse(base) in GAMES for node in ast.walk(tree) if isinstance(node, ast.ClassDef) for base in node.bases
+    )
     if path.startswith("environments/openspiel/") or (path.startswith("environments/") and is_game):
         return []
     froms = ((node.module, node.lineno) for node in ast.walk(tree) if isinstance(node, ast.ImportFrom))
@@ -129,7 +163,12 @@ def length(node):
 def documented_methods(sources):
     """Return the names of the methods that the classes of some sources document."""
     classes = [node for source in sources for node in ast.walk(parsed(source)) if isinstance(node, ast.ClassDef)]
-    return {node.name for scope in classes for node in scope.body if isinstance(node, FUNCTION) and ast.get_docstring(node) is not None}
+    return {
+        node.name
+        for scope in classes
+        for node in scope.body
+        if isinstance(node, FUNCTION) and ast.get_docstring(node) is not None
+    }
 
 
 def undocumented(source, interface=frozenset()):
@@ -140,7 +179,10 @@ def undocumented(source, interface=frozenset()):
     tree, missing = parsed(source), []
     if ast.get_docstring(tree) is None and tree.body:
         missing.append("module has no docstring")
-    scopes = [tree, *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_"))]
+    scopes = [
+        tree,
+        *(node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and not node.name.startswith("_")),
+    ]
     for scope in scopes:
         for node in scope.body:
             if not isinstance(node, FUNCTION | ast.ClassDef) or node.name.startswith("_"):
@@ -179,21 +221,37 @@ def sins(module_name, source):
     """Return what is refused on sight."""
     tree, breaches = parsed(source), []
     known = aliases(tree)
-    breaches += [f"line {line}: unsafe import {module}" for module, line in imports(tree) if module.split(".")[0] in PICKLES]
+    breaches += [
+        f"line {line}: unsafe import {module}" for module, line in imports(tree) if module.split(".")[0] in PICKLES
+    ]
     for node in ast.walk(tree):
         if isinstance(node, ast.ExceptHandler) and node.type is None:
             breaches.append(f"line {node.lineno}: bare except")
         if isinstance(node, FUNCTION | ast.Lambda):
-            breaches += [f"line {node.lineno}: mutable default" for value in (*node.args.defaults, *node.args.kw_defaults) if mutable(value)]
+            breaches += [
+                f"line {node.lineno}: mutable default"
+                for value in (*node.args.defaults, *node.args.kw_defaults)
+                if mutable(value)
+            ]
         if isinstance(node, ast.Call):
-            breaches += [f"line {node.lineno}: {sin}" for sin in sins_of_call(module_name, full_name(node.func, known), node)]
+            breaches += [
+                f"line {node.lineno}: {sin}" for sin in sins_of_call(module_name, full_name(node.func, known), node)
+            ]
     return breaches
 
 
 def mutable(value):
     """Return whether a default is an object that calls would share and could change."""
-    is_constructor = isinstance(value, ast.Call) and ast.unparse(value.func) in ("list", "dict", "set", "bytearray", "defaultdict")
-    return is_constructor or isinstance(value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp)
+    is_constructor = isinstance(value, ast.Call) and ast.unparse(value.func) in (
+        "list",
+        "dict",
+        "set",
+        "bytearray",
+        "defaultdict",
+    )
+    return is_constructor or isinstance(
+        value, ast.List | ast.Dict | ast.Set | ast.ListComp | ast.DictComp | ast.SetComp
+    )
 
 
 def sins_of_call(module_name, called, node):
@@ -204,7 +262,11 @@ def sins_of_call(module_name, called, node):
         yield f"{called} outside cli"
     if module_name != "core.rng" and called.startswith(("random.", "numpy.random.")):
         yield f"global generator {called}"
-    torch_draws = (head == "torch" and tail in TORCH_RNG) or tail in IN_PLACE_RNG or (head == "torch.nn.init" and tail not in FIXED_INIT)
+    torch_draws = (
+        (head == "torch" and tail in TORCH_RNG)
+        or tail in IN_PLACE_RNG
+        or (head == "torch.nn.init" and tail not in FIXED_INIT)
+    )
     if torch_draws and "generator" not in keywords:
         yield f"global generator {called}"
     if called in UNSAFE or head in PICKLES:
@@ -222,7 +284,11 @@ def named_methods(source, names):
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | FUNCTION) and node.body and isinstance(node.body[0], ast.Expr):
             docstrings.add(id(node.body[0].value))
-    strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docstrings)
+    strings = (
+        n
+        for n in ast.walk(tree)
+        if isinstance(n, ast.Constant) and isinstance(n.value, str) and id(n) not in docstrings
+    )
     return breaches + [f"line {node.lineno}: {node.value!r}" for node in strings if node.value in names]
 
 
@@ -233,7 +299,11 @@ def openspiel_named(path, text):
     """
     if path.startswith("environments/openspiel/"):
         return []
-    return [f"line {number}: {match[0]}" for number, line in enumerate(text.splitlines(), 1) if (match := OPENSPIEL.search(line))]
+    return [
+        f"line {number}: {match[0]}"
+        for number, line in enumerate(text.splitlines(), 1)
+        if (match := OPENSPIEL.search(line))
+    ]
 
 
 VAGUE = "found one own said told kept given asked shown met held made stood heard drawn paid wanted begun"

@@ -47,7 +47,9 @@ def test_no_line_has_more_than_a_hundred_columns():
 
 def test_the_readme_draws_every_package_in_order():
     packages = (SOURCE.parents[1] / "README.md").read_text().partition("## The packages")[2]
-    listed = re.findall(r"`([a-z_]+)`", "".join(line.split("|")[1] for line in packages.splitlines() if line.startswith("| `")))
+    listed = re.findall(
+        r"`([a-z_]+)`", "".join(line.split("|")[1] for line in packages.splitlines() if line.startswith("| `"))
+    )
     there = {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()}
     assert sorted(listed) == sorted(there)
     assert listed == rules.ORDER
@@ -57,12 +59,18 @@ def test_the_readme_draws_every_package_in_order():
 def test_nobody_waits_with_a_timeout_on_a_simple_queue():
     """Its get of CPython 3.11 may never return then; see ``Mailbox`` of core/child_process.py."""
     assert Mailbox is not queue.SimpleQueue
-    assert [path.name for path in FILES if "SimpleQueue" in path.read_text() and "get(timeout" in path.read_text()] == []
+    assert [
+        path.name for path in FILES if "SimpleQueue" in path.read_text() and "get(timeout" in path.read_text()
+    ] == []
 
 
 def test_only_the_room_of_openspiel_names_it():
     files = (path for path in SOURCE.rglob("*") if path.is_file() and path.suffix != ".pyc")
-    assert {str(path): lines for path in files if (lines := rules.openspiel_named(path.relative_to(SOURCE).as_posix(), path.read_text()))} == {}
+    assert {
+        str(path): lines
+        for path in files
+        if (lines := rules.openspiel_named(path.relative_to(SOURCE).as_posix(), path.read_text()))
+    } == {}
 
 
 @every_case(
@@ -77,7 +85,12 @@ def test_only_the_room_of_openspiel_names_it():
     ],
 )
 def test_a_name_of_openspiel_is_noticed_elsewhere(text):
-    for path in ("environments/kuhn_poker.py", "measure/exploitability.py", "recipes/own.yaml", "environments/openspiel_own.py"):
+    for path in (
+        "environments/kuhn_poker.py",
+        "measure/exploitability.py",
+        "recipes/own.yaml",
+        "environments/openspiel_own.py",
+    ):
         assert rules.openspiel_named(path, text) != []
     assert rules.openspiel_named("environments/openspiel/base.py", text) == []
     spoken = "# OpenSpiel's MCTSBot\nfrom sparring.environments.openspiel.base import Game\nspiel = load(NAME)"
@@ -91,7 +104,12 @@ def test_only_games_over_openspiel_name_their_class():
     assert {str(path): names for path, names in files.items() if names} == {}
     typed = "if TYPE_CHECKING:\n    from sparring.environments.openspiel.base import Game"
     assert rules.games_named("measure/oracle_regret.py", typed) and rules.games_named("environments/talk.py", typed)
-    assert rules.games_named("environments/nim.py", "from sparring.environments.openspiel.base import Game\nclass Nim(Game): ...") == []
+    assert (
+        rules.games_named(
+            "environments/nim.py", "from sparring.environments.openspiel.base import Game\nclass Nim(Game): ..."
+        )
+        == []
+    )
 
 
 @pytest.mark.slow
@@ -99,10 +117,17 @@ def test_only_games_over_openspiel_name_their_class():
 def test_no_modules_import_each_other_in_a_circle():
     """Imports for types alone count: who needs another's type needs the other."""
     project = SOURCE.parents[1]
-    studies = {".".join(path.relative_to(project).with_suffix("").parts): path.read_text() for path in (project / "studies").rglob("*.py")}
+    studies = {
+        ".".join(path.relative_to(project).with_suffix("").parts): path.read_text()
+        for path in (project / "studies").rglob("*.py")
+    }
     assert rules.circle({f"sparring.{module(path)}".rstrip("."): path.read_text() for path in FILES} | studies) == []
     typed = "if TYPE_CHECKING:\n    from sparring.a import A"
-    assert rules.circle({"sparring.a": "from sparring import b", "sparring.b": typed}) == ["sparring.a", "sparring.b", "sparring.a"]
+    assert rules.circle({"sparring.a": "from sparring import b", "sparring.b": typed}) == [
+        "sparring.a",
+        "sparring.b",
+        "sparring.a",
+    ]
     assert rules.circle({"sparring": "", "sparring.a": "import sparring", "sparring.b": typed}) == []
 
 
@@ -111,7 +136,9 @@ def test_ops_is_mathematics_alone(path):
     assert rules.machinery(path.read_text()) == []
 
 
-@pytest.mark.parametrize("source", ["import os", "from pathlib import Path", "from sparring.core.files import parse_json", "import torch"])
+@pytest.mark.parametrize(
+    "source", ["import os", "from pathlib import Path", "from sparring.core.files import parse_json", "import torch"]
+)
 def test_machinery_in_ops_is_noticed(source):
     assert rules.machinery(source) != []
 
@@ -218,16 +245,36 @@ def test_a_named_method_is_noticed():
 @pytest.mark.slow
 @pytest.mark.always
 def test_the_library_knows_no_study_and_studies_use_its_public_names_alone():
-    known = [str(path) for path in FILES if any(name.split(".")[0] in ("studies", "tests") for name, _ in rules.imports(rules.parsed(path.read_text())))]
+    known = [
+        str(path)
+        for path in FILES
+        if any(name.split(".")[0] in ("studies", "tests") for name, _ in rules.imports(rules.parsed(path.read_text())))
+    ]
     assert known == []
     studies = sorted((SOURCE.parents[1] / "studies").rglob("*.py"))
-    private = [(str(path), name) for path in studies for name, _ in rules.imports(rules.parsed(path.read_text())) if any(part.startswith("_") and part != "__future__" for part in name.split("."))]
+    private = [
+        (str(path), name)
+        for path in studies
+        for name, _ in rules.imports(rules.parsed(path.read_text()))
+        if any(part.startswith("_") and part != "__future__" for part in name.split("."))
+    ]
     assert len(studies) > 60 and private == []
 
 
 def test_rooms_without_torch_do_not_bring_it_in_through_others():
-    modules = [path for path in FILES if (name := module(path)) and (not rules.within(name, (*rules.TORCH_PACKAGES, "api", "cli", "report")) or rules.within(name, rules.NO_TORCH))]
-    names = [".".join(("sparring", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__") for path in modules]
+    modules = [
+        path
+        for path in FILES
+        if (name := module(path))
+        and (
+            not rules.within(name, (*rules.TORCH_PACKAGES, "api", "cli", "report"))
+            or rules.within(name, rules.NO_TORCH)
+        )
+    ]
+    names = [
+        ".".join(("sparring", *path.relative_to(SOURCE).with_suffix("").parts)).removesuffix(".__init__")
+        for path in modules
+    ]
     assert len(names) > 80
     code = f"import importlib, sys\nfor name in {names!r}:\n    importlib.import_module(name)\n    assert 'torch' not in sys.modules, name"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)

@@ -28,7 +28,9 @@ def test_every_breach_is_reported_by_the_name_of_its_case_and_no_other_case():
     lines = reported(check)
     assert checked == [1, 1, 3, 5]
     assert lines[0] == "2 of 4 cases:"
-    assert lines[1].startswith("1-2: AssertionError: 1 is not 2") and "tests/architecture/test_cases.py:" in "".join(lines[1:3])
+    assert lines[1].startswith("1-2: AssertionError: 1 is not 2") and "tests/architecture/test_cases.py:" in "".join(
+        lines[1:3]
+    )
     assert "large: ValueError: three" in lines and len(lines) > 4
 
 

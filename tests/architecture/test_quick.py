@@ -53,7 +53,9 @@ LISTED = "# listed\n2.30 test_it.py::test_that_is_listed\n2.30 test_it.py::test_
 def output_of(folder, *options, **environment):
     command = [sys.executable, "-m", "pytest", "-q", "-rfE", "--import-mode=importlib", *options, "."]
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
-    done = subprocess.run(command, cwd=folder, env={**os.environ, "PYTHONPATH": path, **environment}, capture_output=True, text=True)
+    done = subprocess.run(
+        command, cwd=folder, env={**os.environ, "PYTHONPATH": path, **environment}, capture_output=True, text=True
+    )
     return done.stdout + done.stderr
 
 
@@ -66,7 +68,10 @@ def test_a_quick_test_that_takes_long_fails_where_make_runs_it(tmp_path):
     (tmp_path / "slow.txt").write_text(LISTED)
     out = output_of(tmp_path, SPARRING_NO_SKIPS="1")
     failed = {line.split()[1] for line in out.splitlines() if line.startswith("FAILED")}
-    assert failed == {f"test_it.py::{name}" for name in ("test_spins", "test_has_a_process_that_spins", "test_of_which_one_case_is_listed[0]")}, out
+    assert failed == {
+        f"test_it.py::{name}"
+        for name in ("test_spins", "test_has_a_process_that_spins", "test_of_which_one_case_is_listed[0]")
+    }, out
     assert "of processor time, where a quick test may take 2.0 s. Make it smaller" in out and "tests/slow.txt" in out
 
 
@@ -74,14 +79,26 @@ def test_a_quick_test_that_takes_long_fails_where_make_runs_it(tmp_path):
 @pytest.mark.always
 def test_what_took_long_is_listed_by_the_dearest_case(tmp_path):
     shutil.copy(CONFTEST, tmp_path)
-    (tmp_path / "test_it.py").write_text(TESTS.replace("2.3", "0.3").replace("def test_of_no_time", "@pytest.mark.parametrize('case', range(3))\ndef test_of_no_time").replace("time():", "time(case):"))
+    (tmp_path / "test_it.py").write_text(
+        TESTS.replace("2.3", "0.3")
+        .replace("def test_of_no_time", "@pytest.mark.parametrize('case', range(3))\ndef test_of_no_time")
+        .replace("time():", "time(case):")
+    )
     (tmp_path / "long_to_import.py").write_text("")
-    (tmp_path / "slow.txt").write_text("9.00 test_it.py::test_that_is_listed\n8.00 test_it.py::test_of_no_time\n7.00 test_other.py::test_is_not_run\n")
+    (tmp_path / "slow.txt").write_text(
+        "9.00 test_it.py::test_that_is_listed\n8.00 test_it.py::test_of_no_time\n7.00 test_other.py::test_is_not_run\n"
+    )
     output_of(tmp_path, "--measure-slow", "0.25", "-k", "not imports", SPARRING_NO_SKIPS="", SPARRING_ROTATION="")
     lines = [line.split() for line in (tmp_path / "slow.txt").read_text().splitlines() if not line.startswith("#")]
     assert lines[0] == ["7.00", "test_other.py::test_is_not_run"]
     assert {name for _, name in lines[1:]} == {
-        f"test_it.py::{name}" for name in ("test_spins", "test_has_a_process_that_spins", "test_that_is_listed", "test_of_which_one_case_is_listed")
+        f"test_it.py::{name}"
+        for name in (
+            "test_spins",
+            "test_has_a_process_that_spins",
+            "test_that_is_listed",
+            "test_of_which_one_case_is_listed",
+        )
     }
     assert all(0.25 < float(seconds) < 2.0 for seconds, _ in lines[1:])
     assert [float(seconds) for seconds, _ in lines] == sorted((float(seconds) for seconds, _ in lines), reverse=True)
@@ -129,7 +146,11 @@ def test_every_place_has_its_turn(monkeypatch):
         taken += [*conftest.places_of(5)(1, 101)]
     assert sorted(taken) == list(range(1, 101))
     monkeypatch.delenv("SPARRING_ROTATION")
-    assert [*conftest.places_of(5)(1, 20)] == [1, 6, 11, 16] and [*conftest.places_of(1)(3, 6)] == [3, 4, 5] and [*conftest.places_of(5)(1, 40, 3)] == [1, 16, 31]
+    assert (
+        [*conftest.places_of(5)(1, 20)] == [1, 6, 11, 16]
+        and [*conftest.places_of(1)(3, 6)] == [3, 4, 5]
+        and [*conftest.places_of(5)(1, 40, 3)] == [1, 16, 31]
+    )
 
 
 def test_what_is_listed_is_there():

@@ -42,7 +42,14 @@ print(json.dumps({"imported": imported, "run": short(run), "step": short(steps[2
 @pytest.mark.slow
 @pytest.mark.always
 def test_a_run_and_a_step_enter_few_files(tmp_path):
-    done = subprocess.run([sys.executable, "-c", FOLLOW], cwd=tmp_path, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(
+        [sys.executable, "-c", FOLLOW],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     entered = json.loads(done.stdout.splitlines()[-1])
     assert "run/step.py" in entered["step"] and "methods/credit/mars.py" in entered["step"]

@@ -17,7 +17,14 @@ STORED = {  # options and fields that people have typed or that decide random dr
     "src/sparring/league/matchmakers/meta_strategy.py": {"own"},
 }
 TWICE = {"Engine"}  # the one of vLLM's processes is found by this name
-TWICE_MODULES = {"base", "__init__", "load", "loop", "play", "solvers"}  # a command and what it calls, or a slot's plug-in
+TWICE_MODULES = {
+    "base",
+    "__init__",
+    "load",
+    "loop",
+    "play",
+    "solvers",
+}  # a command and what it calls, or a slot's plug-in
 CATALOGUES = ("environments/", "methods/", "play/players/", "play/plans/", "league/", "cli/")
 pytestmark = [pytest.mark.slow, pytest.mark.always]
 
@@ -31,7 +38,9 @@ def sources(*folders):
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_no_name_is_a_participle(folder):
-    assert {path: names for path, source in sources(folder) if (names := rules.vague_names(source, STORED.get(path, set())))} == {}
+    assert {
+        path: names for path, source in sources(folder) if (names := rules.vague_names(source, STORED.get(path, set())))
+    } == {}
 
 
 def test_no_module_is_named_by_a_participle_or_like_another():
@@ -82,5 +91,9 @@ def test_a_vague_name_is_noticed(source):
 def test_plain_names_and_sentences_are_allowed():
     assert rules.vague_names("left, right = 1, 2\nself.told = 1\nclass Episode:\n    def found(self): ...") == []
     assert rules.vague_names("told = 1", {"told"}) == []
-    assert rules.fragments('"""A module.\n\nIt does much."""') == ["line 1: ... It"] == rules.fragments('"""Do. It is\n    late."""')
+    assert (
+        rules.fragments('"""A module.\n\nIt does much."""')
+        == ["line 1: ... It"]
+        == rules.fragments('"""Do. It is\n    late."""')
+    )
     assert rules.fragments('def f():\n    """Return rows.\n\n    Args:\n        x: A row. It is long.\n    """') == []

@@ -33,7 +33,9 @@ def sparring(*arguments):
 def recipe(chat_folder, tmp_path):
     def write(recompute, style="full"):
         path = tmp_path / "chat.yaml"
-        path.write_text(CONFIG.replace("FOLDER", str(chat_folder)).replace("RECOMPUTE", recompute).replace("STYLE", style))
+        path.write_text(
+            CONFIG.replace("FOLDER", str(chat_folder)).replace("RECOMPUTE", recompute).replace("STYLE", style)
+        )
         return path
 
     return write
@@ -61,7 +63,12 @@ def test_two_runs_of_a_chat_model_are_bit_equal(recipe, tmp_path):
 
 @pytest.mark.parametrize(
     ("name", "count", "source"),
-    [("Qwen/Qwen3-4B", 4_022_468_096, "its published configuration"), ("some/model-4B", 4_000_000_000, "its name"), ("some/model-350m-chat", 350_000_000, "its name"), ("some/other", None, None)],
+    [
+        ("Qwen/Qwen3-4B", 4_022_468_096, "its published configuration"),
+        ("some/model-4B", 4_000_000_000, "its name"),
+        ("some/model-350m-chat", 350_000_000, "its name"),
+        ("some/other", None, None),
+    ],
 )
 def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
     plan = sparring("train", recipe("false"), f"model.name={name}", "--dry-run")
@@ -71,12 +78,16 @@ def test_the_plan_says_what_a_model_needs(recipe, name, count, source):
         assert needs.startswith("unknown")
     else:
         assert model["parameters"] == count and source in model["parameters_from"]
-        parts = process_memory(resolve(apply_overrides(load_recipe(str(recipe("false"))), [f"model.name={name}"])))["training process"].parts
+        parts = process_memory(resolve(apply_overrides(load_recipe(str(recipe("false"))), [f"model.name={name}"])))[
+            "training process"
+        ].parts
         assert parts["weights"] == 4 * count
         assert parts["training"] == round(0.01 * count) * 4 * (3 + 1)  # adapters, and an average
         assert plan["memory_gib"] == pytest.approx(sum(parts.values()) / 2**30, abs=0.06)
         assert ("activations left out" in needs) == (source == "its name")
-        assert ("activations_and_logits" in parts) == (source != "its name") and ("No GPU is needed" in needs) == (count < 10**9)
+        assert ("activations_and_logits" in parts) == (source != "its name") and ("No GPU is needed" in needs) == (
+            count < 10**9
+        )
 
 
 def test_the_plan_counts_parameters_and_says_how_the_model_speaks(recipe, chat_folder):
@@ -89,9 +100,13 @@ def test_the_plan_counts_parameters_and_says_how_the_model_speaks(recipe, chat_f
     assert plan["renderer"] == {
         "name": "chat", "system": "", "thinking": False, "history": "keep", "answer": "boxed", "template": None, "date": "2024-07-26"
     }  # fmt: skip
-    parts = process_memory(resolve(apply_overrides(load_recipe(str(recipe("false"))), [keeps])))["training process"].parts
+    parts = process_memory(resolve(apply_overrides(load_recipe(str(recipe("false"))), [keeps])))[
+        "training process"
+    ].parts
     assert parts["keys_and_values_kept"] == 2**29 and parts["activations_and_logits"] > 0
-    assert "GiB on the first GPU (an estimate)" in sparring("train", recipe("false"), "model.device=cuda:77", "--dry-run")
+    assert "GiB on the first GPU (an estimate)" in sparring(
+        "train", recipe("false"), "model.device=cuda:77", "--dry-run"
+    )
 
 
 @pytest.mark.parametrize("device", ["cuda:77", "abacus"])

@@ -58,13 +58,24 @@ def test_dry_run_prints_the_plan_and_makes_nothing(tmp_path):
     assert as_json["plan"]["updates"] == printed["plan"]["updates"] and printed.keys() == {"plan"}
 
 
-@pytest.mark.parametrize("override", ["league.answer=nash", "matchmaker.name=meta_strategy", "league.learners={main: {matchmaker: {name: meta_strategy}}}"])
+@pytest.mark.parametrize(
+    "override",
+    [
+        "league.answer=nash",
+        "matchmaker.name=meta_strategy",
+        "league.learners={main: {matchmaker: {name: meta_strategy}}}",
+    ],
+)
 def test_dry_run_refuses_a_league_that_training_refuses(tmp_path, override):
     three = ["environments=[{name: kuhn_poker, options: {players: 3}}]", "league.every=20", override]
     for how in (["--dry-run"], ["--run", tmp_path / "run"]):
         outcome = call("train", "kuhn-tiny", *three, *how)
-        assert isinstance(outcome.exception, SparringError) and "is for two teams, and 'kuhn_poker' has 3" in str(outcome.exception)
-    assert override.partition("=")[0].removesuffix(".name") in str(outcome.exception) and not (tmp_path / "run").exists()
+        assert isinstance(outcome.exception, SparringError) and "is for two teams, and 'kuhn_poker' has 3" in str(
+            outcome.exception
+        )
+    assert (
+        override.partition("=")[0].removesuffix(".name") in str(outcome.exception) and not (tmp_path / "run").exists()
+    )
 
 
 def test_a_dry_run_refuses_and_resuming_goes_on_without_a_recipe(trained):
@@ -149,12 +160,17 @@ def test_a_chart_and_a_model_are_had_as_files(trained, tmp_path):
     succeed("report", trained, "--svg", tmp_path / "chart.svg")
     assert "nash_conv/kuhn_poker" in (tmp_path / "chart.svg").read_text()
     succeed("export", trained, tmp_path / "model")
-    model, tokenizer = AutoModelForCausalLM.from_pretrained(tmp_path / "model"), AutoTokenizer.from_pretrained(tmp_path / "model")
+    model, tokenizer = (
+        AutoModelForCausalLM.from_pretrained(tmp_path / "model"),
+        AutoTokenizer.from_pretrained(tmp_path / "model"),
+    )
     assert model.config.vocab_size == len(tokenizer)
     assert "not an empty folder" in str(call("export", trained, tmp_path / "model").exception)
 
 
-@pytest.mark.parametrize("name", ["mars", "ppo_clip", "kuhn_poker", "demo", "legal_rate", "nash_conv/kuhn_poker", "mixed"])
+@pytest.mark.parametrize(
+    "name", ["mars", "ppo_clip", "kuhn_poker", "demo", "legal_rate", "nash_conv/kuhn_poker", "mixed"]
+)
 def test_explanations(name):
     outcome = call("explain", name)
     assert outcome.exit_code == 0
@@ -177,9 +193,19 @@ def test_doctor_and_narrow_terminals_wrap_names_and_cut_none(monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_saves_and_says_how_to_go_on(tmp_path, number):
-    command = [sys.executable, "-c", "from sparring.cli import main; main()", "train", "kuhn-tiny", "steps=5000", "checkpoint.every=100000"]
+    command = [
+        sys.executable,
+        "-c",
+        "from sparring.cli import main; main()",
+        "train",
+        "kuhn-tiny",
+        "steps=5000",
+        "checkpoint.every=100000",
+    ]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    process = subprocess.Popen([*command, "--run", str(tmp_path / "run")], stdout=subprocess.PIPE, text=True, env=environment)
+    process = subprocess.Popen(
+        [*command, "--run", str(tmp_path / "run")], stdout=subprocess.PIPE, text=True, env=environment
+    )
     metrics = tmp_path / "run" / "metrics.jsonl"
     for _ in range(600):
         if metrics.is_file() and metrics.read_text().count("\n") > 2:
@@ -208,4 +234,6 @@ def test_the_version_is_that_of_the_package_and_the_citation():
 def test_a_piped_list_has_a_line_each_with_whole_names(what):
     rows = json.loads(call("list", what, "--json").stdout)
     lines = [line.split("\t") for line in call("list", what).stdout.splitlines()]
-    assert lines == [[row["name"], row["kind"], row["summary"]] for row in rows] != [] and all(row["summary"] for row in rows)
+    assert lines == [[row["name"], row["kind"], row["summary"]] for row in rows] != [] and all(
+        row["summary"] for row in rows
+    )

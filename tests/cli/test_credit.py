@@ -50,7 +50,9 @@ def test_tables_have_figures_with_intervals_and_what_was_refused(tmp_path):
     assert "gae lam=0.5" in text
     assert "320 episodes" in text
     assert "not measured: ppr process=steps: credit 'ppr'" in text
-    outcome = succeed("credit", "compare", "--environment", "kuhn_poker", *FEW, "--estimators", "grpo", "--page", tmp_path / "lab.md")
+    outcome = succeed(
+        "credit", "compare", "--environment", "kuhn_poker", *FEW, "--estimators", "grpo", "--page", tmp_path / "lab.md"
+    )
     interval, plain = r"-?[\d.e+]+ \[-?[\d.e+]+, -?[\d.e+]+\]", r"(-|-?[\d.e+]+)"
     (row,) = (line for line in (tmp_path / "lab.md").read_text().splitlines() if line.startswith("| [`grpo`]"))
     assert re.fullmatch(r"\| \S+ \| " + rf"{interval} \| " * 5 + rf"{plain} \| " * 4 + rf"{plain} \|", row), row
@@ -77,7 +79,10 @@ def test_other_policies_play(policy):
 def test_a_run_is_measured_on_its_own_games(tmp_path):
     quick = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1"]
     succeed("train", "kuhn-tiny", *quick, "--run", tmp_path / "run")
-    every, named = (figures(compare("--policy", tmp_path / "run", *FEW, *SOME, *games, "--json")) for games in ((), ("--environment", "kuhn_poker")))
+    every, named = (
+        figures(compare("--policy", tmp_path / "run", *FEW, *SOME, *games, "--json"))
+        for games in ((), ("--environment", "kuhn_poker"))
+    )
     assert every == named
     assert [game["game"] for game in every["games"]] == ["kuhn_poker"]
     other = compare("--policy", tmp_path / "run", "--environment", "leduc_poker", *FEW)
@@ -86,9 +91,23 @@ def test_a_run_is_measured_on_its_own_games(tmp_path):
 
 def test_a_page_has_a_table_and_a_chart_per_game(tmp_path):
     page = tmp_path / "docs" / "lab.md"
-    succeed("credit", "compare", "--environment", "kuhn_poker", "--environment", "leduc_poker style=full", *FEW, *SOME, "--page", page)
+    succeed(
+        "credit",
+        "compare",
+        "--environment",
+        "kuhn_poker",
+        "--environment",
+        "leduc_poker style=full",
+        *FEW,
+        *SOME,
+        "--page",
+        page,
+    )
     text = page.read_text()
-    assert f"sparring credit compare --environment kuhn_poker --environment 'leduc_poker style=full' --policy random --estimators '{SOME[1]}'" in text
+    assert (
+        f"sparring credit compare --environment kuhn_poker --environment 'leduc_poker style=full' --policy random --estimators '{SOME[1]}'"
+        in text
+    )
     assert text.count("| [`rloo`](methods/credit-rloo.md) | 0.000 ") == 2
     assert text.count("[`gae lam=0.5`](methods/credit-gae.md)") == 2
     assert text.count("[`ppr process=steps`](methods/credit-ppr.md): not measured.") == 2
@@ -102,7 +121,9 @@ def test_a_page_has_a_table_and_a_chart_per_game(tmp_path):
 
 def test_a_plot_is_written_and_seconds_are_measured_unless_told_not_to(tmp_path):
     arguments = ["--environment", "kuhn_poker", "--estimators", "outcome", "--episodes", 320, "--batch", 32, "--json"]
-    timed, untimed = (json.loads(compare(*arguments, *more).stdout)["games"][0]["rows"][0] for more in ((), ("--no-time",)))
+    timed, untimed = (
+        json.loads(compare(*arguments, *more).stdout)["games"][0]["rows"][0] for more in ((), ("--no-time",))
+    )
     assert timed.pop("seconds") > 0
     assert untimed.pop("seconds") is None
     assert timed == untimed
@@ -123,7 +144,19 @@ def test_a_plot_is_written_and_seconds_are_measured_unless_told_not_to(tmp_path)
         (["--environment", "kuhn_poker", "--policy", "{tmp}"], "not a run folder"),
         (["--environment", "kuhn_poker", "--episodes", "10"], "write --episodes 256"),
         (["--environment", "kuhn_poker", "--group-size", "7"], "whole groups"),
-        (["--environment", "kuhn_poker", "--environment", "tiny_hanabi", *map(str, FEW), *SOME, "--plot", "{tmp}/x.svg"], "use --page"),
+        (
+            [
+                "--environment",
+                "kuhn_poker",
+                "--environment",
+                "tiny_hanabi",
+                *map(str, FEW),
+                *SOME,
+                "--plot",
+                "{tmp}/x.svg",
+            ],
+            "use --page",
+        ),
         (["--environment", "kuhn_poker", *map(str, FEW), *SOME, "--plot", "{tmp}/no/x.svg"], "cannot be written"),
         (["--environment", "kuhn_poker", *map(str, FEW), *SOME, "--page", "{tmp}/something/x.md"], "cannot be written"),
     ],

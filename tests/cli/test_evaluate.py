@@ -7,7 +7,14 @@ import pytest
 from sparring.core.errors import SparringError
 from tests.cli.builders import assert_refused, call, succeed
 
-QUICK = ["steps=1", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1", "warmup.updates=1"]
+QUICK = [
+    "steps=1",
+    "rollout.games_per_step=16",
+    "model.hidden_size=16",
+    "model.layers=1",
+    "threads=1",
+    "warmup.updates=1",
+]
 NIM = "nim pile_sizes=1;2 is_misere=false"
 
 
@@ -28,13 +35,28 @@ def test_agents_are_measured_alone_or_against_each_other_on_any_game():
     report = result("--agent", "minimax", "--environment", "tic_tac_toe", "--environment", NIM, "--games", 4)
     assert report["agent"] == "minimax" and report["figures"] == {}
     rows = {(row["game"], row["opponent"], row["role"]): row for row in report["matches"]}
-    assert set(rows) == {(game, "random", role) for game, roles in (("tic_tac_toe", "XO"), ("nim", ("first", "second"))) for role in roles}
+    assert set(rows) == {
+        (game, "random", role)
+        for game, roles in (("tic_tac_toe", "XO"), ("nim", ("first", "second")))
+        for role in roles
+    }
     for row in rows.values():
         assert row["oracle"]["name"] == "minimax"
         assert row["oracle"]["judged"] == row["oracle"]["asked"] == row["oracle"]["turns"] > 0
         assert row["intervals"]["regret"] == {"mean": 0.0, "low": 0.0, "high": 0.0}
         assert row["intervals"]["optimal"]["mean"] == 1.0 and row["intervals"]["optimal"]["low"] < 1.0
-    report = result("--agent", "random", "--environment", "sudoku blanks=2", "--games", 5, "--opponent", "random", "--opponent", "mcts simulations=2")
+    report = result(
+        "--agent",
+        "random",
+        "--environment",
+        "sudoku blanks=2",
+        "--games",
+        5,
+        "--opponent",
+        "random",
+        "--opponent",
+        "mcts simulations=2",
+    )
     (row,) = report["matches"]
     assert (row["opponent"], row["role"], row["oracle"]["name"]) == (None, "solver", "constraint")
     assert row["starts"] == "unseen"
@@ -48,14 +70,24 @@ def test_plays_against_itself_are_counted_beside_the_matches_and_not_by_a_suite(
     (row,) = result(*options)["self_plays"]
     assert (row["game"], row["starts"], row["plays"]) == ("nim", "all", 3)
     assert row["turns"] == 3.0 and row["illegal"]["mean"] == 0.0  # best play leaves two piles of one
-    assert "Plays against itself" in call("evaluate", *options).stdout
+    assert "Self-play" in call("evaluate", *options).stdout
 
 
 KUHN_TRIAL = "trial 'environment={name: kuhn_poker}' attempts=2 reflect=false"
 
 
 def test_attempts_of_trials_are_measured_by_opponent_and_pool():
-    options = ("--agent", "scripted preference=[bet]", "--environment", KUHN_TRIAL, "--games", 4, "--oracle", "none", "--no-exact")
+    options = (
+        "--agent",
+        "scripted preference=[bet]",
+        "--environment",
+        KUHN_TRIAL,
+        "--games",
+        4,
+        "--oracle",
+        "none",
+        "--no-exact",
+    )
     folds = ("--opponent", "scripted preference=[pass]", "--opponent", "random")
     rows = result(*options, "--adaptation", *folds)["adaptation"]
     assert [(row["role"], row["opponent"], row["trained"]) for row in rows] == [
@@ -95,8 +127,15 @@ def test_bots_of_a_run_were_met_and_others_are_held_out(tmp_path):
     measure = (tmp_path / "run", "--games", 2, "--oracle", "none", "--adaptation")
     rows = result(*measure)["adaptation"]
     assert all(len(row["exact"]["returns"]) == len(row["exact"]["illegal"]) == 2 for row in rows)
-    assert "exactly" in call("evaluate", *measure).stdout and not any("exact" in row for row in result(*measure, "--no-exact")["adaptation"])
-    assert [(row["opponent"], row["trained"]) for row in rows] == [("bets", True), ("random", False), (None, True), (None, False)]
+    assert "exactly" in call("evaluate", *measure).stdout and not any(
+        "exact" in row for row in result(*measure, "--no-exact")["adaptation"]
+    )
+    assert [(row["opponent"], row["trained"]) for row in rows] == [
+        ("bets", True),
+        ("random", False),
+        (None, True),
+        (None, False),
+    ]
 
 
 def test_a_runs_own_oracle_judges_its_game_and_others_are_chosen(run):
@@ -117,11 +156,16 @@ def test_unseen_puzzles_come_first_and_those_of_training_beside_them(tmp_path):
     assert [row["starts"] for row in evaluation["matches"]] == ["unseen", "seen"]
     assert [entry["starts"] for entry in evaluation["league"]] == ["unseen"]
     stdout = call("evaluate", tmp_path / "run", "--games", 3).stdout
-    assert "unseen" in stdout and "learnt by heart" in stdout
+    assert "unseen" in stdout and "memorised" in stdout
     suite = tmp_path / "own.yaml"
-    suite.write_text("rows: [{name: s, game: sudoku, options: {blanks: 1, puzzles: 3}, role: trained, kind: solo, games_per_seat: 60}]")
+    suite.write_text(
+        "rows: [{name: s, game: sudoku, options: {blanks: 1, puzzles: 3}, role: trained, kind: solo, games_per_seat: 60}]"
+    )
     report = result(tmp_path / "run", "--suite", suite, "--workers", 1)
-    assert [(row["name"], row["starts"], row["measured"]) for row in report["rows"]] == [("s", "unseen", True), ("s-seen", "seen", True)]
+    assert [(row["name"], row["starts"], row["measured"]) for row in report["rows"]] == [
+        ("s", "unseen", True),
+        ("s-seen", "seen", True),
+    ]
     assert [row["in_totals"] for row in report["rows"]] == [True, False]
     (bot,) = result("--agent", "random", "--suite", suite, "--out", tmp_path, "--games", 2)["rows"]
     assert bot["starts"] == "unseen"
@@ -132,7 +176,15 @@ def test_runs_meet_other_games_and_mixtures_need_members(run, tmp_path, monkeypa
     assert {row["game"] for row in report["matches"]} == {"nim(is_misere=False,pile_sizes=1_2)", "nim(pile_sizes=2_2)"}
     assert any("are unknown to the model" in note for note in report["notes"])
     monkeypatch.chdir(tmp_path)
-    small = ["steps=1", "threads=1", "warmup.updates=0", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "evaluation.opponents=[]"]
+    small = [
+        "steps=1",
+        "threads=1",
+        "warmup.updates=0",
+        "rollout.games_per_step=8",
+        "model.hidden_size=8",
+        "model.layers=1",
+        "evaluation.opponents=[]",
+    ]
     succeed("train", "kuhn-tiny", *small, "--run", "run")
     done = call("evaluate", "run", "--answer", "nash")
     assert "league.every=20" in str(done.exception)
@@ -148,8 +200,17 @@ def test_seeds_bind_and_what_cannot_be_judged_is_a_note():
 
 def test_a_note_of_two_environments_is_said_once(tmp_path):
     options = "workers: {}, turns: 2, waves: 1, worlds: 1001"
-    two = ", ".join(f"{{name: wide_search, label: w{workers}, options: {{{options.format(workers)}}}}}" for workers in (1, 2))
-    small = [*QUICK, "rollout.games_per_step=4", "model.context=256", f"environments=[{two}]", "evaluation.opponents=[]", "evaluation.exact=false"]
+    two = ", ".join(
+        f"{{name: wide_search, label: w{workers}, options: {{{options.format(workers)}}}}}" for workers in (1, 2)
+    )
+    small = [
+        *QUICK,
+        "rollout.games_per_step=4",
+        "model.context=256",
+        f"environments=[{two}]",
+        "evaluation.opponents=[]",
+        "evaluation.exact=false",
+    ]
     succeed("train", "kuhn-tiny", *small, "--run", tmp_path / "run")
     (note,) = result(tmp_path / "run", "--games", 2, "--oracle", "none")["notes"]
     assert note.startswith("wide_search: exact figures are for at most")
@@ -159,9 +220,15 @@ def test_a_note_of_two_environments_is_said_once(tmp_path):
     ("arguments", "message"),
     [
         (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "minmax"], "Did you mean 'minimax'"),
-        (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "minimax"], "--oracle minimax can judge none of the games"),
+        (
+            ["--agent", "random", "--environment", "kuhn_poker", "--oracle", "minimax"],
+            "--oracle minimax can judge none of the games",
+        ),
         (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "cfr iterations=x"], "iterations"),
-        (["--agent", "random", "--environment", "kuhn_poker", "--environment", "kuhn_poker"], "Game 'kuhn_poker' is named twice"),
+        (
+            ["--agent", "random", "--environment", "kuhn_poker", "--environment", "kuhn_poker"],
+            "Game 'kuhn_poker' is named twice",
+        ),
         (["--agent", "random", "--environment", "kuhn_poker", "--checkpoint", "3"], "--checkpoint belongs to a run"),
         (["--agent", "random", "--environment", "kuhn_poker", "--league"], "--league rates"),
         (["--agent", "random", "--suite", "mars", "--adaptation"], "--adaptation"),
@@ -174,8 +241,22 @@ def test_bad_input_gets_one_clear_line(arguments, message):
 
 def test_the_answer_of_a_run_is_measured_and_may_be_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    small = ["steps=2", "threads=1", "warmup.updates=0", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "evaluation.opponents=[]"]
-    league = ["league.every=1", "league.start=true", "league.plays=6", "league.answer=uniform", "matchmaker.name=meta_strategy"]
+    small = [
+        "steps=2",
+        "threads=1",
+        "warmup.updates=0",
+        "rollout.games_per_step=8",
+        "model.hidden_size=8",
+        "model.layers=1",
+        "evaluation.opponents=[]",
+    ]
+    league = [
+        "league.every=1",
+        "league.start=true",
+        "league.plays=6",
+        "league.answer=uniform",
+        "matchmaker.name=meta_strategy",
+    ]
     succeed("train", "kuhn-tiny", *small, *league, "--run", "run")
     metrics = json.loads((tmp_path / "run" / "metrics.jsonl").read_text().splitlines()[-1])
 
@@ -184,11 +265,24 @@ def test_the_answer_of_a_run_is_measured_and_may_be_named(tmp_path, monkeypatch)
         return json.loads(done.stdout)
 
     mixture, policy = evaluated(), evaluated("--answer", "policy")
-    assert mixture["answer"] == "mixture of 0.333 past-000000, 0.333 past-000001, 0.333 past-000002" and "answer" not in policy
+    assert (
+        mixture["answer"] == "mixture of 0.333 past-000000, 0.333 past-000001, 0.333 past-000002"
+        and "answer" not in policy
+    )
     exact = "nash_conv/kuhn_poker"
-    assert mixture["figures"][exact] == pytest.approx(metrics[exact], abs=1e-6) != pytest.approx(policy["figures"][exact], abs=1e-6)
-    assert evaluated("--answer", "last")["figures"][exact] == evaluated("--answer", "delta_uniform delta=0.99")["figures"][exact]
-    assert "Measured is a mixture of 0.333 past-000000" in call("evaluate", "run", "--games", "2", "--oracle", "none").output
+    assert (
+        mixture["figures"][exact]
+        == pytest.approx(metrics[exact], abs=1e-6)
+        != pytest.approx(policy["figures"][exact], abs=1e-6)
+    )
+    assert (
+        evaluated("--answer", "last")["figures"][exact]
+        == evaluated("--answer", "delta_uniform delta=0.99")["figures"][exact]
+    )
+    assert (
+        "Measured is a mixture of 0.333 past-000000"
+        in call("evaluate", "run", "--games", "2", "--oracle", "none").output
+    )
     for words in (["--answer", "nahs"], ["--answer", "nash", "--policy", "main"]):
         done = call("evaluate", "run", *words)
         assert done.exit_code != 0 and "answer" in str(done.exception)

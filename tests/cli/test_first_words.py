@@ -41,7 +41,10 @@ def refusal(*words):
         (["kuhn-tiny", "credit.name=a2c"], "policy_gradient"),
         (["kuhn-tiny", "environments.0.name=kuhn"], "Did you mean 'kuhn_poker'"),
         (["kuhn-tiny", "learner.learning_rate=[0.001, 0.002]"], "start a run for each"),
-        (["kuhn-tiny", "scale.fleet=simulated", "scale.workers=2"], "scale.fleet: Input should be 'here', 'processes' or 'ray', got 'simulated'"),
+        (
+            ["kuhn-tiny", "scale.fleet=simulated", "scale.workers=2"],
+            "scale.fleet: Input should be 'here', 'processes' or 'ray', got 'simulated'",
+        ),
     ],
 )
 def test_training_says_what_to_write(words, advice, tmp_path):
@@ -56,7 +59,10 @@ def test_training_says_what_to_write(words, advice, tmp_path):
         (["credit", "race", "--seeds", "2"], "`sparring credit race` was removed in version 0.3"),
         (["scale", "chaos", "kuhn-tiny"], "`sparring scale` was removed in version 0.3"),
         (["scale", "--help"], "write: sparring train RECIPE steps=3"),
-        (["train", "kuhn-tiny", "--dry-run", "--assume", "play=3"], "`sparring train --assume` was removed in version 0.3"),
+        (
+            ["train", "kuhn-tiny", "--dry-run", "--assume", "play=3"],
+            "`sparring train --assume` was removed in version 0.3",
+        ),
         (["train", "kuhn-tiny", "--times=scale.json"], "write: sparring train RECIPE steps=3"),
     ],
 )
@@ -130,7 +136,14 @@ def test_playing_again_and_commands_are_said_as_they_were_called(monkeypatch):
     assert text.command() == "sparring"
 
 
-QUICK = ["steps=2", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "evaluation.exact=false", "threads=1"]
+QUICK = [
+    "steps=2",
+    "rollout.games_per_step=8",
+    "model.hidden_size=16",
+    "model.layers=1",
+    "evaluation.exact=false",
+    "threads=1",
+]
 LONG = "n" * 300
 COMMAND = [sys.executable, "-c", "from sparring.cli import main; main()"]
 
@@ -176,7 +189,21 @@ def test_what_the_disk_refuses_is_one_line_with_the_path(arguments, words, train
     assert "\n" not in message and len(message) < 900
 
 
-CODES = ["EIO", "EFBIG", "ENAMETOOLONG", "EISDIR", "ENOENT", "ENOTDIR", "ENOSPC", "EDQUOT", "EACCES", "EROFS", "EPERM", "EBUSY", "EMFILE"]
+CODES = [
+    "EIO",
+    "EFBIG",
+    "ENAMETOOLONG",
+    "EISDIR",
+    "ENOENT",
+    "ENOTDIR",
+    "ENOSPC",
+    "EDQUOT",
+    "EACCES",
+    "EROFS",
+    "EPERM",
+    "EBUSY",
+    "EMFILE",
+]
 
 
 @pytest.mark.parametrize("code", [*CODES, "ELOOP", "ESTALE", "ETIMEDOUT"])
@@ -209,7 +236,9 @@ def test_unexpected_errors_and_full_memory_are_one_line_of_limited_length(monkey
 
     monkeypatch.setattr("sparring.api.runs.LocalEngine", full)
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
-    assert isinstance(outcome.exception, RunError) and "The memory is full (Unable to allocate 9.00 EiB)" in str(outcome.exception)
+    assert isinstance(outcome.exception, RunError) and "The memory is full (Unable to allocate 9.00 EiB)" in str(
+        outcome.exception
+    )
     monkeypatch.setattr("sparring.cli.explain.explanation", lambda _: 1 / 0)
     assert isinstance(call("explain", "mars").exception, ZeroDivisionError)
     monkeypatch.delenv("SPARRING_DEBUG", raising=False)
@@ -273,7 +302,15 @@ def test_each_verb_is_found_and_says_in_the_list_what_it_says_itself(verb):
 
 
 MODELLING = re.compile(r"transformers\.(modeling_\w+|models\..*|generation.*|pytorch_utils)")
-SIZES = ["threads=1", "steps=2", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "model.heads=2", "evaluation.exact=false"]
+SIZES = [
+    "threads=1",
+    "steps=2",
+    "rollout.games_per_step=8",
+    "model.hidden_size=8",
+    "model.layers=1",
+    "model.heads=2",
+    "evaluation.exact=false",
+]
 STAGES = """
 import json, sys
 stages = {{}}
@@ -312,5 +349,10 @@ def test_a_tiny_run_its_workers_and_learners_import_no_modelling_code(tmp_path):
 
 
 def test_modelling_code_is_noticed():
-    names = ["transformers.modeling_utils", "transformers.models.gpt2.modeling_gpt2", "transformers.generation", "transformers.pytorch_utils"]
+    names = [
+        "transformers.modeling_utils",
+        "transformers.models.gpt2.modeling_gpt2",
+        "transformers.generation",
+        "transformers.pytorch_utils",
+    ]
     assert modelling(["torch", *names, "transformers.tokenization_utils_base"]) == names

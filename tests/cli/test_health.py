@@ -32,7 +32,10 @@ def test_a_rule_stops_the_run_in_plain_words_and_resume_goes_on(tmp_path, recipe
     run = tmp_path / "run"
     outcome = succeed("train", recipe, "--run", run)
     words = "legal_rate/kuhn_poker is "
-    assert f"A health rule stopped the run: {words}" in outcome.stdout and "Usual remedy: start from legal play" in outcome.stdout
+    assert (
+        f"A health rule stopped the run: {words}" in outcome.stdout
+        and "Usual remedy: start from legal play" in outcome.stdout
+    )
     assert f"Stopped after step 2 and saved. Go on with: sparring train --run {run} --resume" in outcome.stdout
     assert outcome.stderr.count(f"warning: {words}") == 1
     assert f"<li>step 2: {words}" in (run / "report.html").read_text()

@@ -38,7 +38,9 @@ def test_a_play_of_poker_from_the_rules_to_the_show_down(poker):
 
 
 def test_the_board_is_drawn_and_the_end_is_said():
-    output = output_of("--environment", "tic_tac_toe", "--against", "random", text="b2\na1\nc1\na3\nc3\na2\nc2\nb1\nb3\n" * 2)
+    output = output_of(
+        "--environment", "tic_tac_toe", "--against", "random", text="b2\na1\nc1\na3\nc3\na2\nc2\nb1\nb3\n" * 2
+    )
     assert "  a b c\n1 . . .\n2 . . .\n3 . . .\n" in output
     assert re.search(r"The player 'O' chose [abc][123]\.", output)
     assert re.search(r"(You won: |You lost: |A draw\. Payoffs: X )[+-]", output)
@@ -64,7 +66,9 @@ def test_the_end_of_input_ends_the_session(poker, text):
 
 
 def test_bots_and_answers_of_a_run_sit_opposite(poker, tmp_path):
-    output = output_of("--environment", "tic_tac_toe", "--against", "scripted preference=[c3]", "--seed", 1, text="b2\nq\n")
+    output = output_of(
+        "--environment", "tic_tac_toe", "--against", "scripted preference=[c3]", "--seed", 1, text="b2\nq\n"
+    )
     assert "tic_tac_toe, against scripted preference=[c3]." in output
     assert "The player 'O' chose c3." in output
     assert "urn, alone." in output_of("--environment", "urn", text="q\n")
@@ -109,18 +113,31 @@ def test_what_people_played_is_shown(poker, tmp_path):
             sitting.say("bet")
         keep(run, sitting.episode)
     output = call("show", run, "--played", "--ids").output
-    assert "There is no play 9 of people in" in str(call("show", run, "--played", "--step", 9).exception)
+    assert "There is no episode 9 of people in" in str(call("show", run, "--played", "--step", 9).exception)
     assert "person-you" in output and "bot-random" in output and "Stored steps: 1, 2." in output
 
 
 def test_play_web_serves_the_page_with_what_was_chosen(poker, monkeypatch):
     served = {}
     monkeypatch.setattr("sparring.view.serve.serve", lambda roots, *_, **options: served.update(options, roots=roots))
-    arguments = ["play", str(poker), "--web", "--no-browser", "--seat", "1", "--against", "mcts simulations=5", "--seed", "7"]
+    arguments = [
+        "play",
+        str(poker),
+        "--web",
+        "--no-browser",
+        "--seat",
+        "1",
+        "--against",
+        "mcts simulations=5",
+        "--seed",
+        "7",
+    ]
     assert call("play", poker, "--web", "--answer", "last").exit_code == 0 and served["answer"] == "last"
     succeed(*arguments)
     assert served["roots"] == [poker] and served["trusted"] == ["mcts simulations=5"] and served["browser"] is False
-    assert served["query"] == "?view=play&run=0&environment=kuhn_poker&seat=1&against=mcts+simulations%3D5&seed=7&begin=1"
+    assert (
+        served["query"] == "?view=play&run=0&environment=kuhn_poker&seat=1&against=mcts+simulations%3D5&seed=7&begin=1"
+    )
     succeed("play", "--environment", "nim", "--web")
     assert served["roots"] == [] and served["query"].startswith("?view=play&environment=nim")
     assert "seats 0 to 1" in str(call("play", str(poker), "--web", "--seat", "9").exception)

@@ -9,9 +9,29 @@ from sparring.play.store import EpisodeStore
 from tests.cli.builders import call
 
 CHANGES = (
-    *("steps=4", "threads=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=24", "rollout.group_size=4"),
-    *("rollout.plan.name=branch", "matchmaker.name=pfsp", "matchmaker.past=0.5", "league.every=1", "checkpoint.every=2"),
-    *("store.every=1", "scale.unit_games=8", "evaluation.exact=false", "model.hidden_size=16", "model.layers=1", "model.heads=2"),
+    *(
+        "steps=4",
+        "threads=1",
+        "warmup.updates=1",
+        "warmup.games=8",
+        "rollout.games_per_step=24",
+        "rollout.group_size=4",
+    ),
+    *(
+        "rollout.plan.name=branch",
+        "matchmaker.name=pfsp",
+        "matchmaker.past=0.5",
+        "league.every=1",
+        "checkpoint.every=2",
+    ),
+    *(
+        "store.every=1",
+        "scale.unit_games=8",
+        "evaluation.exact=false",
+        "model.hidden_size=16",
+        "model.layers=1",
+        "model.heads=2",
+    ),
 )
 
 

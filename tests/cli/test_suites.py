@@ -38,7 +38,9 @@ def run(tmp_path_factory):
 @pytest.fixture
 def suite(tmp_path):
     path = tmp_path / "small.yaml"
-    path.write_text(yaml.safe_dump({"rows": [ROW, {**ROW, "name": "exact", "kind": "exact", "opponent": None, "normalise": None}]}))
+    path.write_text(
+        yaml.safe_dump({"rows": [ROW, {**ROW, "name": "exact", "kind": "exact", "opponent": None, "normalise": None}]})
+    )
     return path
 
 
@@ -74,7 +76,12 @@ def endpoint(monkeypatch):
 def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
     first = succeed("evaluate", run, "--suite", suite, "--workers", 1, "--json")
     report = json.loads(first.stdout)
-    assert report["suite"] == "small" and report["player"] == {"run": str(run), "step": 1, "temperature": 1.0, "weights": "EMA weights"}
+    assert report["suite"] == "small" and report["player"] == {
+        "run": str(run),
+        "step": 1,
+        "temperature": 1.0,
+        "weights": "EMA weights",
+    }
     assert {row["name"]: row["measured"] for row in report["rows"]} == {"kuhn-random": True, "exact": True}
     assert json.loads((run / "evaluation-small.json").read_text())["report"] == report
     assert "kuhn-random done; 8 of 8 games" in first.stderr
@@ -87,12 +94,26 @@ def test_a_suite_prints_a_table_or_json_and_keeps_both(run, suite):
 def test_options_reach_the_games(run, suite, tmp_path):
     options = ("--workers", 1, "--games", 3, "--temperature", 0.5)
     report = json.loads(
-        call("evaluate", run, "--suite", suite, *options, "--opponent", "cfr iterations=3", "--out", tmp_path / "other", "--json").stdout
+        call(
+            "evaluate",
+            run,
+            "--suite",
+            suite,
+            *options,
+            "--opponent",
+            "cfr iterations=3",
+            "--out",
+            tmp_path / "other",
+            "--json",
+        ).stdout
     )
     assert report["player"]["temperature"] == 0.5
     rows = {row["name"]: row for row in report["rows"]}
     assert rows["kuhn-random"]["overall"]["games"] == rows["kuhn-cfr"]["overall"]["games"] == 6
-    assert rows["kuhn-cfr"]["opponent"] == {"name": "cfr", "options": {"iterations": 3}} and not rows["kuhn-cfr"]["in_totals"]
+    assert (
+        rows["kuhn-cfr"]["opponent"] == {"name": "cfr", "options": {"iterations": 3}}
+        and not rows["kuhn-cfr"]["in_totals"]
+    )
     assert (tmp_path / "other" / "evaluation-small.json").is_file()
 
 
@@ -101,7 +122,14 @@ def test_moves_are_judged_by_the_oracle_of_the_row_or_of_the_command(tmp_path):
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
     command = ["evaluate", "--agent", "minimax", "--suite", tmp_path / "small.yaml", "--out", tmp_path, "--workers", 1]
     stdout = call(*command, "--oracle", "minimax").stdout
-    for text in ("optimal moves", "regret per turn", "1.00 [", "0.000 [", "100.0%", "Moves not judged: something is hidden"):
+    for text in (
+        "optimal moves",
+        "regret per turn",
+        "1.00 [",
+        "0.000 [",
+        "100.0%",
+        "Moves not judged: something is hidden",
+    ):
         assert text in " ".join(stdout.split()), stdout
     row = json.loads(call(*command, "--oracle", "minimax max_states=100", "--json").stdout)["rows"][1]
     assert row["oracle"] == {"name": "minimax", "options": {"max_states": 100}}
@@ -113,8 +141,13 @@ def test_moves_are_judged_by_the_oracle_of_the_row_or_of_the_command(tmp_path):
 
 
 def test_two_opponents_of_one_kind_have_names_of_their_own(run):
-    outcome = call("evaluate", run, "--games", 2, "--opponent", "cfr iterations=3", "--opponent", "cfr iterations=4", "--json")
-    assert {row["opponent"] for row in json.loads(outcome.stdout)["matches"]} == {"cfr(iterations=3)", "cfr(iterations=4)"}
+    outcome = call(
+        "evaluate", run, "--games", 2, "--opponent", "cfr iterations=3", "--opponent", "cfr iterations=4", "--json"
+    )
+    assert {row["opponent"] for row in json.loads(outcome.stdout)["matches"]} == {
+        "cfr(iterations=3)",
+        "cfr(iterations=4)",
+    }
 
 
 def test_an_endpoint_is_measured_without_a_run(suite, tmp_path, endpoint, monkeypatch):
@@ -165,7 +198,19 @@ def test_what_was_paid_for_in_a_piece_that_broke_off_is_not_asked_again(suite, t
 def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
     url, requests = endpoint
     report = json.loads(
-        call("evaluate", run, "--suite", suite, "--workers", 1, "--out", tmp_path, "--opponent", f"endpoint model=m base_url={url}", "--json").stdout
+        call(
+            "evaluate",
+            run,
+            "--suite",
+            suite,
+            "--workers",
+            1,
+            "--out",
+            tmp_path,
+            "--opponent",
+            f"endpoint model=m base_url={url}",
+            "--json",
+        ).stdout
     )
     row = next(row for row in report["rows"] if row["name"] == "kuhn-endpoint")
     assert row["measured"] and "brief words" in row["notes"][0] and requests
@@ -181,7 +226,10 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
         (["{run}", "--suite", "mars", "--league"], "do not go with --suite"),
         (["{run}", "--suite", "mars", "--oracle-turns", "5"], "do not go with --suite"),
         (["{run}", "--suite", "mars", "--oracle", "minmax"], "Did you mean 'minimax'"),
-        (["{run}", "--suite", "mars", "--oracle", "posterior"], "can judge none of the rows that have no oracle: tic_tac_toe: it has no solver"),
+        (
+            ["{run}", "--suite", "mars", "--oracle", "posterior"],
+            "can judge none of the rows that have no oracle: tic_tac_toe: it has no solver",
+        ),
         (["{run}", "--suite", "vpr", "--oracle", "minimax"], "already have an oracle; leave --oracle out"),
         (["{run}", "--suite", "mars", "--opponent", "mtcs"], "Did you mean 'mcts'"),
         (["{run}", "--suite", "mars", "--opponent", "mcts", "--opponent", "mcts"], "named twice"),
@@ -198,7 +246,12 @@ def test_an_endpoint_plays_against_a_run(run, suite, endpoint, tmp_path):
     ],
 )
 def test_bad_input_gets_one_clear_line(run, tmp_path, arguments, message):
-    assert_refused(call("evaluate", *(argument.replace("{tmp}", str(tmp_path)).replace("{run}", str(run)) for argument in arguments)), message)
+    assert_refused(
+        call(
+            "evaluate", *(argument.replace("{tmp}", str(tmp_path)).replace("{run}", str(run)) for argument in arguments)
+        ),
+        message,
+    )
 
 
 def alive(group):
@@ -218,9 +271,19 @@ def alive(group):
 def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
     rows = [{**ROW, "name": f"row{n}", "games_per_seat": 100_000} for n in range(2)]
     (tmp_path / "large.yaml").write_text(yaml.safe_dump({"rows": rows}))
-    command = [sys.executable, "-c", "from sparring.cli import main; main()", "evaluate", str(run), "--suite", str(tmp_path / "large.yaml")]
+    command = [
+        sys.executable,
+        "-c",
+        "from sparring.cli import main; main()",
+        "evaluate",
+        str(run),
+        "--suite",
+        str(tmp_path / "large.yaml"),
+    ]
     command += ["--workers", "2", "--out", str(tmp_path)]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True)
+    process = subprocess.Popen(
+        command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}, start_new_session=True
+    )
     results = tmp_path / "evaluation-large.json"
     for _ in range(3000):
         if results.is_file():

@@ -21,10 +21,19 @@ from sparring.report.progress import ProgressLine
 from sparring.report.terminal import PlainConsole
 
 TITLE = "\x1b]0;owned\x07"  # an escape code that sets the window's title
-TINY = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1", "evaluation.exact=false"]
+TINY = [
+    "steps=1",
+    "rollout.games_per_step=8",
+    "model.hidden_size=16",
+    "model.layers=1",
+    "threads=1",
+    "evaluation.exact=false",
+]
 
 
-@pytest.mark.parametrize("code", ["\x1b[31m", TITLE, "\x9b31m", "\r", "\b", "\x00", "\x7f", "\u202e", "\u2066", "\u2028", "\ud800"])
+@pytest.mark.parametrize(
+    "code", ["\x1b[31m", TITLE, "\x9b31m", "\r", "\b", "\x00", "\x7f", "\u202e", "\u2066", "\u2028", "\ud800"]
+)
 def test_what_commands_a_terminal_is_shown_by_its_escape(code):
     text = escape_controls(f"a{code}b")
     assert text.isprintable() and text.startswith("a\\") and text.endswith("b")
@@ -40,6 +49,7 @@ def test_long_errors_and_codes_are_shown_by_one_console(monkeypatch):
     folder = Path(sparring.__file__).parent
     files = [path for path in folder.rglob("*.py") if path.name != "terminal.py"]
     assert not [path.name for path in files if "rich.console import Console" in path.read_text(encoding="utf-8")]
+
     class Stream(io.StringIO):
         def isatty(self):
             return True
@@ -59,7 +69,12 @@ def test_a_table_shows_strings_as_they_are():
     console.print(table)
     console.print(f"[link=http://127.0.0.1]line {TITLE}")
     text = out.getvalue()
-    for part in ("[bold]head", "[/b]\\x1b]0;owned", "[red]cell[/] :smile: \\x1b]0;owned", "[link=http://127.0.0.1]line \\x1b"):
+    for part in (
+        "[bold]head",
+        "[/b]\\x1b]0;owned",
+        "[red]cell[/] :smile: \\x1b]0;owned",
+        "[link=http://127.0.0.1]line \\x1b",
+    ):
         assert part in text, text
     assert "\x1b" not in text and "\x07" not in text
 
@@ -105,6 +120,9 @@ def test_play_shows_the_words_of_a_model_as_they_are(tmp_path, monkeypatch):
     assert "owned" in outcome.output and "\x1b" not in outcome.output and "\x07" not in outcome.output
 
 
-@pytest.mark.parametrize(("minutes", "words"), [(0.2, "12 seconds"), (1.0, "1 minute"), (1.6, "2 minutes"), (200, "3.3 hours"), (66000, "1,100 hours")])
+@pytest.mark.parametrize(
+    ("minutes", "words"),
+    [(0.2, "12 seconds"), (1.0, "1 minute"), (1.6, "2 minutes"), (200, "3.3 hours"), (66000, "1,100 hours")],
+)
 def test_durations_in_words(minutes, words):
     assert in_words(minutes) == words

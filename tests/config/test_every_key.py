@@ -44,7 +44,10 @@ BASE = {
 }
 LEAGUE = {"steps": 3, "league": {"every": 1, "keep": 2}, "matchmaker": {"name": "mixed", "past": 0.5}}
 BOOK = {**LEAGUE, "league": {"every": 1, "keep": 4, "plays": 4}}
-JUDGED = {"environments": [{"name": "kuhn_poker", "oracle": {"name": "cfr", "iterations": 20}}], "reorder_outcomes": True}
+JUDGED = {
+    "environments": [{"name": "kuhn_poker", "oracle": {"name": "cfr", "iterations": 20}}],
+    "reorder_outcomes": True,
+}
 REGRET = {**JUDGED, "rewards": [{"name": "best_action", "weight": 0.1}]}
 SEVERAL = {**REGRET, "rollout": {"games_per_step": 16, "group_size": 4, "candidates": {"count": 2}}}
 PAIRS = {"credit": {"name": "oprl"}}
@@ -78,7 +81,10 @@ CASES = {
     "model.heads": (2,),
     "model.context": (64,),
     "renderer": ({"name": "chat"}, {}, REFUSED),
-    "context": ({"name": "sliding_window", "exchanges": 1}, {"environments": [{"name": "tic_tac_toe"}], "model": {"context": 128}}),
+    "context": (
+        {"name": "sliding_window", "exchanges": 1},
+        {"environments": [{"name": "tic_tac_toe"}], "model": {"context": 128}},
+    ),
     "rollout.max_new_tokens": (1,),
     "rollout.temperature": (2.0,),
     "rollout.top_p": (0.5,),
@@ -110,8 +116,14 @@ CASES = {
     "league.payoff_decay": (0.5, BOOK),
     "rewards": ([{"name": "best_action", "weight": 0.5}], JUDGED),
     "outcome_weight": (0.1, {**REGRET, "credit": {"name": "rae"}}),
-    "reorder_outcomes": (True, {**REGRET, "reorder_outcomes": False, "rewards": [{"name": "best_action", "weight": 9.0}]}),
-    "curriculum": ({"name": "difficulty"}, {"rollout": {"games_per_step": 16, "group_size": 4, "starts": 4}, "steps": 3}),
+    "reorder_outcomes": (
+        True,
+        {**REGRET, "reorder_outcomes": False, "rewards": [{"name": "best_action", "weight": 9.0}]},
+    ),
+    "curriculum": (
+        {"name": "difficulty"},
+        {"rollout": {"games_per_step": 16, "group_size": 4, "starts": 4}, "steps": 3},
+    ),
     "selection": ({"name": "variance_filter"},),
     "replay": ({"name": "r3"},),
     "credit": ({"name": "rae"},),
@@ -169,7 +181,23 @@ BY_DESIGN = {
     "model.gradient_checkpointing": "bounds memory and changes nothing else",
     "knowledge": "needs an environment with latent choices: tests/run/test_candidates_in_runs.py",
     **dict.fromkeys(
-        [f"scale.{key}" for key in ("fleet", "workers", "unit_games", "order", "timeout", "restarts", "weights", "address", "gpus", "gpus_per_worker", "share_gpus", "mixed")],
+        [
+            f"scale.{key}"
+            for key in (
+                "fleet",
+                "workers",
+                "unit_games",
+                "order",
+                "timeout",
+                "restarts",
+                "weights",
+                "address",
+                "gpus",
+                "gpus_per_worker",
+                "share_gpus",
+                "mixed",
+            )
+        ],
         WHERE,
     ),
 }
@@ -185,7 +213,11 @@ def fields_of(section, path=""):
     """Yield (key, section, field) of a section and of those below it; plug-ins and mappings by name are one key each."""
     for name, field in section.model_fields.items():
         key, kinds = f"{path}{name}", list(parts_of(field.annotation))
-        below = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel) and not issubclass(kind, PluginConfig)]
+        below = [
+            kind
+            for kind in kinds
+            if isinstance(kind, type) and issubclass(kind, BaseModel) and not issubclass(kind, PluginConfig)
+        ]
         listed = any(typing.get_origin(kind) in (list, dict) for kind in kinds)
         if not below or listed or type(None) in kinds:
             yield key, section, name
@@ -206,7 +238,11 @@ def loaded_names(source):
     """Return the names and attributes that a source reads, and the words that it assigns: counted = "worlds"."""
     nodes = [*ast.walk(ast.parse(textwrap.dedent(source)))]
     read = [node for node in nodes if isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)]
-    return {getattr(node, "id", None) or node.attr for node in read} | {node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier()}
+    return {getattr(node, "id", None) or node.attr for node in read} | {
+        node.value
+        for node in nodes
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier()
+    }
 
 
 @functools.cache

@@ -21,10 +21,20 @@ from sparring.report.explanations import entries, explanation
 def test_layers_lie_over_recipes_in_order(tmp_path):
     base = load_recipe("mars/kuhn-paper")
     layered = apply_overrides(base, ["learner.micro_tokens=99", "learner.ranks=2", "with=scale/8-gpus"])
-    assert layered["learner"]["ranks"] == 2 and layered["learner"]["micro_tokens"] == 99 and layered["learner"]["sharding"] == "fsdp2"
-    assert layered["learner"]["minibatches"] == 16 and layered["model"]["name"] == "Qwen/Qwen3-4B" and layered["sampler"]["name"] == "vllm"
+    assert (
+        layered["learner"]["ranks"] == 2
+        and layered["learner"]["micro_tokens"] == 99
+        and layered["learner"]["sharding"] == "fsdp2"
+    )
+    assert (
+        layered["learner"]["minibatches"] == 16
+        and layered["model"]["name"] == "Qwen/Qwen3-4B"
+        and layered["sampler"]["name"] == "vllm"
+    )
     assert "sharding" not in base["learner"], "the recipe itself stays"
-    with pytest.raises(ConfigError, match=r"is a layer for another recipe; write for example mars/kuhn-paper with=scale/8-gpus"):
+    with pytest.raises(
+        ConfigError, match=r"is a layer for another recipe; write for example mars/kuhn-paper with=scale/8-gpus"
+    ):
         load_recipe("scale/8-gpus")
     assert not {*layers()} & {*recipe_names()}
     listed = {row["name"]: row for row in entries("recipes")}
@@ -32,7 +42,9 @@ def test_layers_lie_over_recipes_in_order(tmp_path):
     assert "sharding: fsdp2" in explanation("scale/8-gpus")
     (mine := tmp_path / "mine.yaml").write_text("learner: {ranks: 8}\nmodel: {context: 99}\n")
     layered = apply_overrides(load_recipe("mars/kuhn-paper"), [f"with=[scale/8-gpus, {mine}]"])
-    assert layered["learner"]["ranks"] == 8 and layered["model"]["device"] == "cuda" and layered["model"]["context"] == 99
+    assert (
+        layered["learner"]["ranks"] == 8 and layered["model"]["device"] == "cuda" and layered["model"]["context"] == 99
+    )
     twice = apply_overrides(load_recipe("mars/kuhn-paper"), ["with=scale/8-gpus", f"with={mine}"])
     assert twice == layered
     (both := tmp_path / "both.yaml").write_text("extends: [mars/kuhn-paper, scale/8-gpus]\n")
@@ -51,8 +63,16 @@ def test_what_is_no_layer_is_refused(text):
         apply_overrides({}, ["with=no.yaml"])
 
 
-BOMB = "{a0: &a0 [x, x, x, x, x, x, x, x], " + ", ".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 12)) + "}"
-MERGES = "{m0: &m0 {x: 1, y: 2}, " + ", ".join(f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 9)}]}}" for i in range(1, 9)) + "}"
+BOMB = (
+    "{a0: &a0 [x, x, x, x, x, x, x, x], "
+    + ", ".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 8)}]" for i in range(1, 12))
+    + "}"
+)
+MERGES = (
+    "{m0: &m0 {x: 1, y: 2}, "
+    + ", ".join(f"m{i}: &m{i} {{<<: [{', '.join([f'*m{i - 1}'] * 9)}]}}" for i in range(1, 9))
+    + "}"
+)
 CHAIN = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 3000))
 
 
@@ -65,7 +85,10 @@ CHAIN = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1,
         (".5e3", 500.0),
         ("1.5e3", 1500.0),
         ("3.e2", 300.0),
-        ("{learning_rate: {schedule: linear, start: 3e-3, end: 0.0}}", {"learning_rate": {"schedule": "linear", "start": 3e-3, "end": 0.0}}),
+        (
+            "{learning_rate: {schedule: linear, start: 3e-3, end: 0.0}}",
+            {"learning_rate": {"schedule": "linear", "start": 3e-3, "end": 0.0}},
+        ),
         ("[1e-8, 2]", [1e-8, 2]),
     ],
 )
@@ -73,24 +96,45 @@ def test_numbers_with_exponents_are_numbers(text, value):
     assert parse_yaml(text, "x") == value
 
 
-@pytest.mark.parametrize("text", ["1e4x", "e4", "1e", "1e-", "12e5f", "0x1e5z", "1_e", "'1e5'", '"12e5"', "1e5.0", "a1e5", "1-e5", "1e5e5"])
+@pytest.mark.parametrize(
+    "text", ["1e4x", "e4", "1e", "1e-", "12e5f", "0x1e5z", "1_e", "'1e5'", '"12e5"', "1e5.0", "a1e5", "1-e5", "1e5e5"]
+)
 def test_what_only_looks_like_a_number_stays_text(text):
     assert parse_yaml(text, "x") == text.strip("'\"")
 
 
-@pytest.mark.parametrize("text", ["1", "1.5", "true", "off", "null", "~", "0x1f", "1_000", "1:30", ".5", "a: {b: [c, 1]}", "plain words", "''", "-"])
+@pytest.mark.parametrize(
+    "text",
+    ["1", "1.5", "true", "off", "null", "~", "0x1f", "1_000", "1:30", ".5", "a: {b: [c, 1]}", "plain words", "''", "-"],
+)
 def test_nothing_else_is_read_differently(text):
     assert parse_yaml(text, "x") == yaml.safe_load(text)
 
 
 def test_dates_are_text_and_messages_say_why(tmp_path):
-    assert parse_yaml("[2001-01-01, 2001-99-99, 2001-01-01 10:00:00]", "x") == ["2001-01-01", "2001-99-99", "2001-01-01 10:00:00"]
-    assert [quoted(value) for value in ("a b", 3, 1.5, None, [1, "x"], {"a": 1})] == ["'a b'", "3", "1.5", "None", "[1, 'x']", "{'a': 1}"]
+    assert parse_yaml("[2001-01-01, 2001-99-99, 2001-01-01 10:00:00]", "x") == [
+        "2001-01-01",
+        "2001-99-99",
+        "2001-01-01 10:00:00",
+    ]
+    assert [quoted(value) for value in ("a b", 3, 1.5, None, [1, "x"], {"a": 1})] == [
+        "'a b'",
+        "3",
+        "1.5",
+        "None",
+        "[1, 'x']",
+        "{'a': 1}",
+    ]
     (tmp_path / "latin.yaml").write_bytes(b"name: \xff")
     (tmp_path / "mark.yaml").write_bytes(b"\xef\xbb\xbfname: x")
     (tmp_path / "large.yaml").write_bytes(b"#" * 10_000_001)
     assert read_text(tmp_path / "mark.yaml", "x") == "name: x"
-    for name, message in (("latin.yaml", "not UTF-8 text: byte 0xff at position 6"), (".", "directory"), ("large.yaml", "bytes"), ("none", "No such")):
+    for name, message in (
+        ("latin.yaml", "not UTF-8 text: byte 0xff at position 6"),
+        (".", "directory"),
+        ("large.yaml", "bytes"),
+        ("none", "No such"),
+    ):
         with pytest.raises(ConfigError, match=message):
             read_text(tmp_path / name, "Recipe 'r'")
 
@@ -127,7 +171,16 @@ def test_what_cannot_be_read_gets_one_short_line(text, message):
         assert "\n" not in str(error.value) and len(str(error.value)) < 500
 
 
-@given(st.recursive(st.text(st.characters(codec="utf-8", exclude_categories=["C"])) | st.integers(-(2**63), 2**63) | st.floats() | st.booleans() | st.none(), lambda x: st.lists(x) | st.dictionaries(st.text("ab1e.-"), x)))
+@given(
+    st.recursive(
+        st.text(st.characters(codec="utf-8", exclude_categories=["C"]))
+        | st.integers(-(2**63), 2**63)
+        | st.floats()
+        | st.booleans()
+        | st.none(),
+        lambda x: st.lists(x) | st.dictionaries(st.text("ab1e.-"), x),
+    )
+)
 def test_what_is_written_reads_back_equal(value):
     assert repr(parse_yaml(dump_yaml(value), "x")) == repr(value)
 
@@ -140,7 +193,16 @@ def test_texts_that_look_like_numbers_are_quoted(text):
 
 @pytest.mark.parametrize(
     "value",
-    ["x" * 10_000, list(range(10_000)), {str(i): i for i in range(9999)}, 10**5000, -(10**400), [[[[[[1]]]]]], b"x" * 999, {1: {"a": ["b" * 500] * 500}}],
+    [
+        "x" * 10_000,
+        list(range(10_000)),
+        {str(i): i for i in range(9999)},
+        10**5000,
+        -(10**400),
+        [[[[[[1]]]]]],
+        b"x" * 999,
+        {1: {"a": ["b" * 500] * 500}},
+    ],
     ids=lambda value: type(value).__name__,
 )
 def test_messages_quote_large_values_shortened(value):
@@ -201,16 +263,35 @@ def test_a_text_says_what_a_mapping_says(text):
 def test_plug_ins_are_named_by_text_in_recipes_and_suites():
     loss = LossConfig.model_validate("entropy_bonus weight=0.25")
     assert (loss.name, loss.weight, loss.options) == ("entropy_bonus", 0.25, {})
-    changes = ["credit=grpo:dr_grpo", "losses=[ppo_clip, entropy_bonus weight=0.1]", "selection=variance_filter", "rollout.group_size=8"]
-    changes += ["evaluation.opponents=[random games_per_seat=5]", "environments.0.oracle='cfr iterations=50'", "bots.b=random"]
+    changes = [
+        "credit=grpo:dr_grpo",
+        "losses=[ppo_clip, entropy_bonus weight=0.1]",
+        "selection=variance_filter",
+        "rollout.group_size=8",
+    ]
+    changes += [
+        "evaluation.opponents=[random games_per_seat=5]",
+        "environments.0.oracle='cfr iterations=50'",
+        "bots.b=random",
+    ]
     long = ["credit={name: grpo, preset: dr_grpo}", "losses=[{name: ppo_clip}, {name: entropy_bonus, weight: 0.1}]"]
-    long += ["selection={name: variance_filter}", "rollout.group_size=8", "evaluation.opponents=[{name: random, games_per_seat: 5}]"]
+    long += [
+        "selection={name: variance_filter}",
+        "rollout.group_size=8",
+        "evaluation.opponents=[{name: random, games_per_seat: 5}]",
+    ]
     long += ["environments.0.oracle={name: cfr, iterations: 50}", "bots.b={name: random}"]
     short, spelled = (resolve(apply_overrides(load_recipe("kuhn-tiny"), loss)) for loss in (changes, long))
     assert short == spelled
     with pytest.raises(ValueError, match="Out of range"):
         written("x", {"a": float("inf")})
-    row = {"name": "k", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "cfr", "iteration": 7}}
+    row = {
+        "name": "k",
+        "game": "kuhn_poker",
+        "role": "trained",
+        "kind": "match",
+        "opponent": {"name": "cfr", "iteration": 7},
+    }
     with pytest.raises(ConfigError, match="iterations"):
         check_suite("x", {"rows": [row]})
 
@@ -243,8 +324,10 @@ def test_any_text_is_a_plug_in_or_one_line(text):
 @pytest.mark.parametrize("entry", [OpponentEntry, OracleEntry])
 def test_a_suite_takes_options_beside_the_name_below_options_or_as_text(entry):
     forms = ({"name": "cfr", "iterations": 7}, {"name": "cfr", "options": {"iterations": 7}}, "cfr iterations=7")
-    assert [entry.model_validate(form).model_dump() for form in forms] == [{"name": "cfr", "options": {"iterations": 7}}] * 3
-    with pytest.raises(ValueError, match="iterations stands beside the name and below options"):
+    assert [entry.model_validate(form).model_dump() for form in forms] == [
+        {"name": "cfr", "options": {"iterations": 7}}
+    ] * 3
+    with pytest.raises(ValueError, match="iterations is both beside the name and under options"):
         entry.model_validate({"name": "cfr", "iterations": 7, "options": {"iterations": 8}})
 
 
@@ -258,7 +341,11 @@ def test_suites_are_written_as_recipes_are(name):
                 assert parse_agent(text) == entry.spec
 
 
-VALUES = st.recursive(st.none() | st.booleans() | st.integers() | st.floats(-1e6, 1e6) | st.text(), lambda inner: st.lists(inner, max_size=2), max_leaves=4)
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(-1e6, 1e6) | st.text(),
+    lambda inner: st.lists(inner, max_size=2),
+    max_leaves=4,
+)
 
 
 @given(st.text(min_size=1), st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=4))

@@ -50,7 +50,10 @@ def refusal(*overrides):
         ("environments.0.weight=.inf", "environments.0.weight: Input should be a finite number"),
         ("losses.0.weight=.nan", "losses.0.weight: nan is not a finite number"),
         ("losses.0.weight=true", "neither a number nor a schedule"),
-        ("losses=[{name: masked_is}]", "losses: nothing trains the policy, as masked_is cannot alone; add a line such as - {name: ppo_clip}"),
+        (
+            "losses=[{name: masked_is}]",
+            "losses: nothing trains the policy, as masked_is cannot do so; add a line such as - {name: ppo_clip}",
+        ),
         ("losses=[{name: truncated_is}, {name: probability_mask}]", "nothing trains the policy"),
         (f"name={BOMB}", "name: Input should be a valid string"),
         (f"learner.learning_rate={BOMB}", "neither a number nor a schedule"),
@@ -74,7 +77,9 @@ def test_wrong_values_get_one_line(override, message):
 
 def test_exponents_are_numbers_and_a_recipe_may_extend_one_twice(tmp_path):
     path = tmp_path / "mine.yaml"
-    path.write_text("extends: kuhn-tiny\nname: '12e5'\nlearner: {learning_rate: {schedule: cosine, start: 3e-3, end: 1e-5}}\ncredit: {name: grpo, epsilon: 9e-1}\n")
+    path.write_text(
+        "extends: kuhn-tiny\nname: '12e5'\nlearner: {learning_rate: {schedule: cosine, start: 3e-3, end: 1e-5}}\ncredit: {name: grpo, epsilon: 9e-1}\n"
+    )
     config = resolve(load_recipe(str(path)))
     assert config.learner.learning_rate == {"schedule": "cosine", "start": 3e-3, "end": 1e-5}
     assert config.credit.bind("credit").options["epsilon"] == 0.9
@@ -129,9 +134,9 @@ REFUSED = {
     "below 0": ((CUDA, *TWO, "learner.gpus=[-1,1]"), r"learner.gpus.0: .*greater than or equal to 0"),
     "learners on the CPU": (("model.device=cpu", "learner.gpus=[1]"), r"learner.gpus=\[1\] and model.device=cpu; write model.device: cuda"),
     "wherever": (("learner.gpus=[1]",), r"learner.gpus=\[1\] and model.device=auto; write model.device: cuda"),
-    "one GPU for two": (("model.device=cuda:3", *TWO), r"model.device=cuda:3 is one GPU, and learner.ranks=2.*write model.device: cuda and learner.gpus: \[3, 4\]"),
+    "one GPU for two": (("model.device=cuda:3", *TWO), r"model.device=cuda:3 is one GPU, and each of learner.ranks=2.*write model.device: cuda and learner.gpus: \[3, 4\]"),
     "two ways": (("model.device=cuda:3", "learner.gpus=[1]"), r"write model.device: cuda and learner.gpus: \[1\]"),
-    "workers on the CPU": (("model.device=cpu", *PROCESSES, "scale.gpus=[1]"), r"scale.gpus gives workers GPUs, and nothing of theirs is on one \(model.device=cpu\); write model.device: cuda.*, or leave scale.gpus out"),
+    "workers on the CPU": (("model.device=cpu", *PROCESSES, "scale.gpus=[1]"), r"scale.gpus gives workers GPUs, and no model of theirs uses one \(model.device=cpu\); write model.device: cuda.*, or leave scale.gpus out"),
     "no workers": ((CUDA, "scale.gpus=[1]"), r"gpus=\[1\] are for workers, and fleet=here; write fleet: processes"),
     "shares of processes": ((CUDA, *PROCESSES, "scale.gpus_per_worker=1"), r"gpus_per_worker=1 is what an actor of Ray reserves, and fleet=processes; write gpus: \[1, 2\]"),
     "nothing": ((CUDA, *CLUSTER, "scale.gpus_per_worker=0"), r"gpus_per_worker=0 is no number of GPUs; write 1, 2 ..., a share of one such as 0.5, or null"),

@@ -4,8 +4,7 @@ import inspect
 from types import ModuleType
 
 from sparring.config.plugins import registry
-from sparring.config.plugins.declarations import ModuleDeclarations, declarations_of
-from sparring.config.plugins.plugin import Plugin
+from sparring.config.plugins.plugin import ModuleDeclarations, Plugin, declarations_of
 from sparring.core.records import bot
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
@@ -35,7 +34,15 @@ NEEDS_MORE = [
     for name in registry.names("players")
     if any(option.default is inspect.Parameter.empty for option in registry.load("players", name).options.values())
 ]
-NOT_TIC_TAC_TOE = {"cfr", "fictitious", "house", "kuhn_bot", "scheduler", "searcher", "werewolf_bot"}  # see tests/players, a file of each
+NOT_TIC_TAC_TOE = {
+    "cfr",
+    "fictitious",
+    "house",
+    "kuhn_bot",
+    "scheduler",
+    "searcher",
+    "werewolf_bot",
+}  # see tests/players, a file of each
 NAMES = [name for name in registry.names("players") if name not in {*NEEDS_MORE, *NOT_TIC_TAC_TOE}]
 
 
@@ -104,7 +111,9 @@ class MinimalPlayer:
 def test_a_player_with_the_required_methods_alone_has_no_ability_and_plays():
     agent = MinimalPlayer()
     assert not [ability for ability in ABILITIES if isinstance(agent, ability)]
-    assert [reply.text for reply in replies("minimal", agent, turns(2))] == [turn.state.legal_actions()[0] for turn in turns(2)]
+    assert [reply.text for reply in replies("minimal", agent, turns(2))] == [
+        turn.state.legal_actions()[0] for turn in turns(2)
+    ]
     (episode,) = play_teams(specs(make_game("tic_tac_toe"), 1, name="minimal"), {"minimal": agent})
     assert all(turn.action == turn.legal_actions[0] for turn in episode.turns)
 

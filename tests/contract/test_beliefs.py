@@ -55,7 +55,10 @@ def test_what_the_seat_cannot_tell_apart_is_judged_alike(name, prior):
     for episode in range(600):  # banks are large, and what a seat sees first can differ
         if alike >= 20:
             break
-        state, draws = game.reset(root.child("deal").child(episode)), root.child("draws")  # the same draws in every play
+        state, draws = (
+            game.reset(root.child("deal").child(episode)),
+            root.child("draws"),
+        )  # the same draws in every play
         while not state.done and state.plies < 2:
             judgement, known = judge(state), state.game.key(state, state.seat)
             alike += known in seen
@@ -68,11 +71,19 @@ def test_what_the_seat_cannot_tell_apart_is_judged_alike(name, prior):
 
 @every_case(("name", "prior"), CASES, ids=IDS)
 def test_the_oracle_passes_a_judgement_on(name, prior):
-    oracle, judge, states = registry.bind("oracles", "posterior", {"prior": prior})(), belief(name, prior), positions(make_game(name))
+    oracle, judge, states = (
+        registry.bind("oracles", "posterior", {"prior": prior})(),
+        belief(name, prior),
+        positions(make_game(name)),
+    )
     for state, verdict in zip(states, oracle.judge(states), strict=True):
         judgement = judge(state)
         assert verdict.values == tuple(judgement.values)
-        assert (verdict.certainty, verdict.bound, verdict.entropy) == (judgement.certainty, judgement.bound, judgement.entropy)
+        assert (verdict.certainty, verdict.bound, verdict.entropy) == (
+            judgement.certainty,
+            judgement.bound,
+            judgement.entropy,
+        )
 
 
 @every_case("name", [name for name in NAMES if hasattr(solver(name).module, "key")])

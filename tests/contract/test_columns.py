@@ -16,7 +16,14 @@ from sparring.methods.columns.base import FIELDS, with_column
 from sparring.testing import check_estimator, random_table
 from tests.cases import every_case
 
-TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=8", "evaluation.every=9"]
+TINY = [
+    "threads=1",
+    "model.hidden_size=8",
+    "model.layers=1",
+    "model.heads=2",
+    "rollout.games_per_step=8",
+    "evaluation.every=9",
+]
 TINY += ["warmup.updates=0", "store.every=1", "steps=2"]
 PARTS = {"critic", "reference", "process", "tree", "candidates", "playouts"}
 
@@ -31,7 +38,9 @@ def test_a_column_of_ours_has_a_field_and_says_what_it_takes(name):
 def test_columns_come_after_what_they_need():
     assert registry.ordered({"process_logprob"}) == ("old_logprob", "process_logprob")
     assert registry.ordered({"value", "process_logprob", "old_logprob"}) == ("old_logprob", "process_logprob", "value")
-    assert registry.required_services(registry.bind("credit", "oprl")) == {"process"} and registry.required_services(registry.bind("credit", "gae")) == {"critic"}
+    assert registry.required_services(registry.bind("credit", "oprl")) == {"process"} and registry.required_services(
+        registry.bind("credit", "gae")
+    ) == {"critic"}
 
 
 def test_a_column_without_a_field_is_kept_by_name():
@@ -77,7 +86,9 @@ def package(tmp_path, monkeypatch):
         folder.mkdir()
         (folder / "__init__.py").write_text("")
         (folder / "parts.py").write_text(COLUMN)
-        (folder / "credits.py").write_text(ESTIMATOR.replace("PACKAGE", name).replace("COLUMN", column) + 'PLUGINS = ("by_surprise",)\n')
+        (folder / "credits.py").write_text(
+            ESTIMATOR.replace("PACKAGE", name).replace("COLUMN", column) + 'PLUGINS = ("by_surprise",)\n'
+        )
         monkeypatch.syspath_prepend(str(tmp_path))
         return name
 
@@ -92,7 +103,11 @@ def test_a_column_from_outside_costs_one_file(package, tmp_path):
     name = package("surprise")
     credit = f"credit={{name: {name}.credits.by_surprise, factor: 0.5}}"
     run = sparring.train("kuhn-tiny", *TINY, credit, run=tmp_path / "run")
-    turns = run.table("episodes").to_pandas().merge(run.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index"])
+    turns = (
+        run.table("episodes")
+        .to_pandas()
+        .merge(run.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index"])
+    )
     first = turns[turns["step"] == 1]
     surprise = -first["logprobs"].map(sum)  # the learner is the sampler, up to rounding
     assert np.allclose(first["advantage"], first["reward"] - 0.5 * surprise, atol=1e-4)
@@ -107,12 +122,19 @@ def test_a_column_of_the_wrong_length_is_refused_by_name(package, tmp_path):
 
 @pytest.mark.parametrize(
     ("slot", "needs", "near"),
-    [("credit", {"valeu"}, "'value'"), ("losses", {"old_logprop"}, "'old_logprobs'"), ("rewards", {"verdict"}, "'verdicts'"), ("selection", {"value"}, "")],
+    [
+        ("credit", {"valeu"}, "'value'"),
+        ("losses", {"old_logprop"}, "'old_logprobs'"),
+        ("rewards", {"verdict"}, "'verdicts'"),
+        ("selection", {"value"}, ""),
+    ],
 )
 def test_an_unknown_need_is_refused_when_the_plug_in_is_loaded(slot, needs, near, tmp_path, monkeypatch):
     monkeypatch.setattr("sparring.config.plugins.outside._loaded", {})
     name = f"needing_{slot}"
-    (tmp_path / f"{name}.py").write_text(f'SLOT = "{slot}"\nNEEDS = {needs!r}\nPLUGINS = ("f",)\ndef f(*inputs):\n    """Do."""\n')
+    (tmp_path / f"{name}.py").write_text(
+        f'SLOT = "{slot}"\nNEEDS = {needs!r}\nPLUGINS = ("f",)\ndef f(*inputs):\n    """Do."""\n'
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(UnknownNameError, match="Unknown name in NEEDS of") as caught:
         registry.bind(slot, f"{name}.f")
@@ -137,14 +159,21 @@ def configured(*changes):
 @pytest.mark.parametrize("name", ["gae", "hiper", "vtrace", "bi_level_gae", "spa"])
 def test_a_critic_that_nothing_fits_is_refused(name):
     credit = f"credit={{name: {name}}}"
-    with pytest.raises(ConfigError, match=rf"'{name}' reads a critic, which nothing fits; add to losses the line - {{name: value_loss}}"):
+    with pytest.raises(
+        ConfigError,
+        match=rf"'{name}' reads a critic, which nothing fits; add to losses the line - {{name: value_loss}}",
+    ):
         configured(credit, "losses=[{name: ppo_clip}]")
     configured(credit, "losses=[{name: ppo_clip}, {name: value_loss}]")
 
 
-@pytest.mark.parametrize(("name", "option"), [("vpr", "process"), ("ppr", "process"), ("spae", "accuracy"), ("ssl", "component")])
+@pytest.mark.parametrize(
+    ("name", "option"), [("vpr", "process"), ("ppr", "process"), ("spae", "accuracy"), ("ssl", "component")]
+)
 def test_a_component_that_no_reward_gives_is_refused(name, option):
-    with pytest.raises(ConfigError, match=rf"'{name}' reads the reward component 'best_action' \(its option {option}\)"):
+    with pytest.raises(
+        ConfigError, match=rf"'{name}' reads the reward component 'best_action' \(its option {option}\)"
+    ):
         configured(f"credit={{name: {name}}}")
     configured(f"credit={{name: {name}, {option}: game}}")
     configured(f"credit={{name: {name}}}", "rewards=[{name: best_action}]", "environments.0.oracle={name: cfr}")
@@ -170,9 +199,15 @@ def test_an_estimator_may_be_a_function_of_the_table_alone():
     turns = random_table([3, 2, 1], seed=1)
     check_estimator(plain)
     check_estimator(plain, factor=2.0)
-    ours, theirs = (sparring.testing.bound_plugin.bound("credit", function, {"factor": 3.0}) for function in (plain, whole))
+    ours, theirs = (
+        sparring.testing.bound_plugin.bound("credit", function, {"factor": 3.0}) for function in (plain, whole)
+    )
     result, other = ours(turns, {"kept": 1.0}), theirs(turns, {"kept": 1.0})
-    assert result.advantages.tolist() == other.advantages.tolist() and result.state == other.state == {"kept": 1.0} and result.level == "turn"
+    assert (
+        result.advantages.tolist() == other.advantages.tolist()
+        and result.state == other.state == {"kept": 1.0}
+        and result.level == "turn"
+    )
 
 
 @pytest.mark.parametrize("answer", [None, "x", [1.0], {"a": 1}])

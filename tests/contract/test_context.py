@@ -43,7 +43,11 @@ def never_enough(seen):
 
 
 def wordless(seen):
-    return WriteMemory(" ") if seen.past and not seen.past[-1].memory and not seen.again else ContextWindow(seen.past, seen.text)
+    return (
+        WriteMemory(" ")
+        if seen.past and not seen.past[-1].memory and not seen.again
+        else ContextWindow(seen.past, seen.text)
+    )
 
 
 def forgetful(seen, calls=[]):  # noqa: B006
@@ -68,7 +72,7 @@ def test_one_that_keeps_the_contract_passes():
         (reworded, "'reworded' .context. breaks the ledger"),
         (untold, "must return ContextWindow.past, text. or WriteMemory"),
         (listing, "must return ContextWindow"),
-        (never_enough, "nothing new to remember"),
+        (never_enough, "without anything new to remember"),
         (wordless, "must request a memory by a text"),
         (failing, "'failing' .context. failed in test_context.py"),
     ],

@@ -61,15 +61,53 @@ BY_OPTION = [
     ("spo_tree", {"average": "children"}, {"action"}),
     ("vpr", {"process": "process"}, {"process"}),
 ]
-DECAYS = ("gamma", "gamma_turn", "gamma_token", "gamma_episode", "lam", "lam_turn", "lam_token", "lam_segment", "decay", "smoothing")
+DECAYS = (
+    "gamma",
+    "gamma_turn",
+    "gamma_token",
+    "gamma_episode",
+    "lam",
+    "lam_turn",
+    "lam_token",
+    "lam_segment",
+    "decay",
+    "smoothing",
+)
 
 
 # with every option of two values or more: nothing in groups of one; nothing in groups of equal returns, up to rounding;
 # and a million more for every trajectory changes nothing
-ALL_THREE = {"arena_rl", "branch_grpo", "dr_mas", "flow_grpo", "gpg", "grpo", "loop", "mars2", "mc_grpo", "opo", "pass_at_k", "rloo", "salt", "spo_tree"}
+ALL_THREE = {
+    "arena_rl",
+    "branch_grpo",
+    "dr_mas",
+    "flow_grpo",
+    "gpg",
+    "grpo",
+    "loop",
+    "mars2",
+    "mc_grpo",
+    "opo",
+    "pass_at_k",
+    "rloo",
+    "salt",
+    "spo_tree",
+}
 ALONE = ALL_THREE | {"a_grae", "at_grpo", "dgrpo", "match_tir", "s_grpo", "ssl", "xrpo"}
 EQUAL = ALL_THREE | {"a_grae", "adv_evo", "copo", "dgrpo", "rebn", "reinforce_plus_plus", "ssl", "vpr", "xrpo"}
-SHIFTED = ALL_THREE | {"adv_evo", "coma", "copo", "difference_rewards", "exact_advantage", "oprl", "rebn", "reinforce_plus_plus", "spa", "spae", "vpr"}
+SHIFTED = ALL_THREE | {
+    "adv_evo",
+    "coma",
+    "copo",
+    "difference_rewards",
+    "exact_advantage",
+    "oprl",
+    "rebn",
+    "reinforce_plus_plus",
+    "spa",
+    "spae",
+    "vpr",
+}
 
 
 def table(**columns):
@@ -84,19 +122,30 @@ def in_groups_of_one():
 def of_equal_returns(value=0.1):
     turns = table()
     reward = np.where(turns.done, value, 0.0)
-    return dataclasses.replace(turns, reward=reward, components={**dict.fromkeys(turns.components, 0.0 * reward), "game": reward})
+    return dataclasses.replace(
+        turns, reward=reward, components={**dict.fromkeys(turns.components, 0.0 * reward), "game": reward}
+    )
 
 
 def shifted(turns, by):
     reward = turns.reward + np.where(turns.done, by, 0.0)
-    return dataclasses.replace(turns, reward=reward, components={**turns.components, "game": turns.components["game"] + np.where(turns.done, by, 0.0)})
+    return dataclasses.replace(
+        turns,
+        reward=reward,
+        components={**turns.components, "game": turns.components["game"] + np.where(turns.done, by, 0.0)},
+    )
 
 
 def with_each_option(name):
     """Yield an estimator as it is, and with each value of each of its options that are flags or names."""
     hints = typing.get_type_hints(registry.load("credit", name).function)
-    values = {option: (True, False) if hints[option] is bool else typing.get_args(hints[option]) for option in options_of(name)}
-    named = [{option: value} for option, choices in values.items() for value in choices if isinstance(value, bool | str)]
+    values = {
+        option: (True, False) if hints[option] is bool else typing.get_args(hints[option])
+        for option in options_of(name)
+    }
+    named = [
+        {option: value} for option, choices in values.items() for value in choices if isinstance(value, bool | str)
+    ]
     for options in ({}, *named):
         estimate = registry.bind("credit", name, options)
         if not {"candidates"} & registry.required_services(estimate):
@@ -111,7 +160,9 @@ def options_of(name):
 def with_entry(turns, name, entry):
     """Return the table with this column or component missing (None), or with an entry 1 that is no number (NaN)."""
     if name in COMPONENTS:
-        changed = {other: column.copy() for other, column in turns.components.items() if other != name or entry is not None}
+        changed = {
+            other: column.copy() for other, column in turns.components.items() if other != name or entry is not None
+        }
         if entry is not None:
             changed[name][1] = entry
         return dataclasses.replace(turns, components=changed)
@@ -194,7 +245,9 @@ def test_what_says_nothing_gives_nothing_and_what_all_earn_is_no_credit(name):
             assert estimate(of_equal_returns(1e6 + 0.1), {}).advantages == pytest.approx(0.0, abs=1e-3)
         if name in SHIFTED:
             plain = estimate(table(), {}).advantages
-            assert estimate(shifted(table(), 1e6), {}).advantages == pytest.approx(plain, abs=1e-4 * max(1.0, np.abs(plain).max()))
+            assert estimate(shifted(table(), 1e6), {}).advantages == pytest.approx(
+                plain, abs=1e-4 * max(1.0, np.abs(plain).max())
+            )
 
 
 @every_case("name", [name for name in NAMES if "epsilon" in options_of(name)])
@@ -213,7 +266,8 @@ def test_no_epsilon_makes_a_division_by_zero(name):
 
 
 @every_case(
-    ("name", "option"), [(name, option) for name in NAMES for option in options_of(name) if option in DECAYS or option == "epsilon"]
+    ("name", "option"),
+    [(name, option) for name in NAMES for option in options_of(name) if option in DECAYS or option == "epsilon"],
 )
 def test_options_outside_their_range_are_refused(name, option):
     for value in (-0.1, *([1.5] if option in DECAYS else [])):

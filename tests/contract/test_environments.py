@@ -26,7 +26,9 @@ from tests.contract.test_pictures import OPTIONS
 NAMES = registry.built_in("environments")
 CASES = [(name, options) for name in NAMES for options in [{}, *OPTIONS.get(name, ())]]
 AUCTION = {"environment": {"name": "sealed_auction", "options": {"deals": 20}}}
-BANKED = {name: {} for name in NAMES if is_banked(make_game(name))} | dict.fromkeys(("repeated", "talk", "tools", "trial", "choose"), AUCTION)
+BANKED = {name: {} for name in NAMES if is_banked(make_game(name))} | dict.fromkeys(
+    ("repeated", "talk", "tools", "trial", "choose"), AUCTION
+)
 
 
 def random_play(rules, seed):
@@ -44,7 +46,11 @@ def random_play(rules, seed):
 def test_a_spec_goes_to_json_and_back_and_makes_the_same_play(name, options):
     game = make_game(name, options=options, illegal={"penalty": 0.5})
     again = from_spec(EnvironmentSpec(**json.loads(json.dumps(asdict(spec_of(game))))))
-    assert spec_of(again) == spec_of(game) and (again.illegal, again.roles, again.max_turns) == (game.illegal, game.roles, game.max_turns)
+    assert spec_of(again) == spec_of(game) and (again.illegal, again.roles, again.max_turns) == (
+        game.illegal,
+        game.roles,
+        game.max_turns,
+    )
     for (play, replies), (other, theirs) in zip(random_play(game, 5), random_play(again, 5), strict=True):
         assert [play.observe(seat) for seat in replies] == [other.observe(seat) for seat in theirs]
         assert (play.returns, replies) == (other.returns, theirs)
@@ -58,7 +64,9 @@ def test_every_brief_word_is_in_the_vocabulary(name, options):
     for seed in range(20):
         for play, replies in random_play(game, seed):
             texts = [play.observe(seat).text for seat in replies]
-            endings = [play.ending(seat) for seat in range(game.num_seats)] if play.done and hasattr(play, "ending") else []
+            endings = (
+                [play.ending(seat) for seat in range(game.num_seats)] if play.done and hasattr(play, "ending") else []
+            )
             assert {word for text in (*texts, *replies.values(), *endings) for word in text.split()} <= words
 
 

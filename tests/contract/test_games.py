@@ -32,16 +32,25 @@ MORE = {
     "minesweeper": [{"rows": 3, "columns": 5, "mines": 4, "flags": True, "pay": "share"}],
     "twenty_questions": [{"objects": 5, "attributes": 2, "questions": 3, "noise": 0.2, "cost": 0.05, "tables": 1}],
     "urn": [{"urns": 3, "colours": 3, "draws": 4, "sets": 1}],
-    "sokoban": [{"rows": 4, "columns": 5, "boxes": 2, "walls": 3, "moves": 10, "blocked": "waits", "pay": "share", "cost": 0.01}],
+    "sokoban": [
+        {"rows": 4, "columns": 5, "boxes": 2, "walls": 3, "moves": 10, "blocked": "waits", "pay": "share", "cost": 0.01}
+    ],
     "battleship_hunt": [{"rows": 3, "columns": 5, "fleet": "3 2", "shots": 9, "touch": False, "pay": "share"}],
     "mastermind": [{"pegs": 2, "colours": 5, "guesses": 3, "pay": "left", "codes": 12}],
     "nim": [{"pile_sizes": "2;3", "is_misere": False}],
 }
-WORDS = {"simple_negotiation": 211, "sudoku": 68}  # words of a game with more than 48: two hundred offers; a word per cell and digit
+WORDS = {
+    "simple_negotiation": 211,
+    "sudoku": 68,
+}  # words of a game with more than 48: two hundred offers; a word per cell and digit
 VARIANTS = [
     (name, options)
     for name in searchable_names()
-    for options in [*({"players": seats} for seats in SEATS.get(name, ())), *MORE.get(name, ()), *([] if name in SEATS else [{}])]
+    for options in [
+        *({"players": seats} for seats in SEATS.get(name, ())),
+        *MORE.get(name, ()),
+        *([] if name in SEATS else [{}]),
+    ]
 ]
 ADAPTED = [
     ("matrix_pd", {}),
@@ -188,7 +197,12 @@ def test_a_wrapped_state_says_what_the_played_one_says(name, options, style):
     game = make_game(name, options={**options, "style": style})
     for state in positions(game, 2):
         wrapped = game.state_of(state.spiel)
-        assert (wrapped.seat, wrapped.done, wrapped.plies, wrapped.trail) == (state.seat, state.done, state.plies, state.trail)
+        assert (wrapped.seat, wrapped.done, wrapped.plies, wrapped.trail) == (
+            state.seat,
+            state.done,
+            state.plies,
+            state.trail,
+        )
         assert wrapped.legal_actions() == state.legal_actions()
         for seat, since in itertools.product(range(game.num_seats), (0, state.plies)):
             assert wrapped.observe(seat, since) == state.observe(seat, since)
@@ -240,7 +254,11 @@ def test_returns_are_the_sum_of_the_rewards(name, options):
         total = [0.0] * game.num_seats
         for state in positions(game, seed):
             if state.plies:
-                total = [a + b for a, b in zip(total, state.spiel.rewards(), strict=True)] if not state.trail[-1].player < 0 else total
+                total = (
+                    [a + b for a, b in zip(total, state.spiel.rewards(), strict=True)]
+                    if not state.trail[-1].player < 0
+                    else total
+                )
         if game.spiel.get_type().reward_model.name == "TERMINAL":
             assert tuple(total) == state.returns
 
@@ -264,7 +282,9 @@ def test_deals_follow_the_true_chance_probabilities(name, options):
         assert len({game.reset(root.child(deal)).observe(0).key for deal in range(20)}) == 1
         return
     depth = len(next(iter(true)))
-    count = Counter(tuple(event.action for event in game.reset(root.child(deal)).trail[:depth]) for deal in range(number))
+    count = Counter(
+        tuple(event.action for event in game.reset(root.child(deal)).trail[:depth]) for deal in range(number)
+    )
     assert set(count) <= set(true)
     result = stats.chisquare([count[key] for key in true], [number * share for share in true.values()])
     assert result.pvalue > 0.005

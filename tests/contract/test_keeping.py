@@ -31,7 +31,9 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_an_answer_that_cannot_be_used_is_refused(name):
     function, message = BAD[name]
-    rule = with_options(Plugin(slot="league.keeping", name="mine", function=function, module=inspect.getmodule(function)))
+    rule = with_options(
+        Plugin(slot="league.keeping", name="mine", function=function, module=inspect.getmodule(function))
+    )
     with pytest.raises(PluginError, match=message) as error:
         rule(keep_request([10, 20, 30], 2))
     assert "keeping rule 'mine' (league.keeping)" in str(error.value)

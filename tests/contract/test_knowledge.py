@@ -30,7 +30,9 @@ def test_it_judges_is_the_same_again_and_goes_through_json(name, steps):
             assert judged == again
             assert all(isinstance(value, float) for value in judged.metrics.values())
             scored = with_scores(step.episodes, judged.scores)
-            assert any(reply.score is not None for episode in scored for turn in episode.turns for reply in replies(turn))
+            assert any(
+                reply.score is not None for episode in scored for turn in episode.turns for reply in replies(turn)
+            )
             state = json.loads(json.dumps(judged.state))
             assert state == judged.state
 

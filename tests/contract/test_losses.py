@@ -31,7 +31,12 @@ def batch(size, seed=0, *, low=0.0, equal=False):
     tokens_here = {name: column[index] for name, column in columns.items()}
     seen = {name: column for name, column in columns.items() if name != "sampler_logprobs"}
     trajectories = 2 * ((size + 1) // 2)
-    values, targets, outcome, uniform = draw((size + 1) // 2), draw((size + 1) // 2), draw(trajectories), draw().abs() % 1
+    values, targets, outcome, uniform = (
+        draw((size + 1) // 2),
+        draw((size + 1) // 2),
+        draw(trajectories),
+        draw().abs() % 1,
+    )
     features = {name: draw(size).requires_grad_(True) for name in registry.names("features")}
     place = torch.arange(size) // 2
     whole = WholeMinibatch(

@@ -146,7 +146,9 @@ def test_a_folder_dropped_among_the_games_is_an_environment_with_its_solver(fold
     assert "our_urns" in call("list", "environments")
     assert "most: what the first action is worth" in call("explain", "our_urns")
     page = page_of("environments", "our_urns")
-    assert "src/sparring/environments/our_urns`" in page and "## Solver" in page and "| `most` | float | `0.75` |" in page
+    assert (
+        "src/sparring/environments/our_urns`" in page and "## Solver" in page and "| `most` | float | `0.75` |" in page
+    )
     game = make_game("our_urns", options={"draws": 2})
     oracle, note = choose_oracle(game)
     assert (oracle.name, note) == ("posterior", "")
@@ -162,7 +164,10 @@ def test_a_folder_dropped_among_the_games_is_an_environment_with_its_solver(fold
 
 def test_a_plain_estimator_of_28_lines_calls_no_check_and_keeps_the_contract(dropped):
     assert MEDIAN.count("\n") <= 28
-    for test in (test_credit.test_the_public_check_passes, test_credit.test_shapes_finite_deterministic_and_nothing_changed):
+    for test in (
+        test_credit.test_the_public_check_passes,
+        test_credit.test_shapes_finite_deterministic_and_nothing_changed,
+    ):
         test("median_of_batch")
     test_docstrings.check_headings("credit", "median_of_batch", registry.load("credit", "median_of_batch"))
     estimate = registry.bind("credit", "median_of_batch")
@@ -176,7 +181,9 @@ def test_a_file_dropped_into_the_folder_is_all_it_takes(dropped, tmp_path):
     assert "scale * (R_i - median R)" in call("explain", "median_of_batch")
     page = page_of("credit", "median_of_batch")
     assert "doubled" in page and "Never" in page
-    lab = call("credit", "compare", "--environment", "kuhn_poker", "--episodes", 320, "--batch", 32, "--no-time", "--json")
+    lab = call(
+        "credit", "compare", "--environment", "kuhn_poker", "--episodes", 320, "--batch", 32, "--no-time", "--json"
+    )
     rows = {row["estimator"] for row in json.loads(lab)["games"][0]["rows"]}
     assert {"median_of_batch", "median_of_batch:doubled"} <= rows
     small = ("steps=1", "rollout.games_per_step=8", "evaluation.every=1", "model.hidden_size=8", "model.heads=1")

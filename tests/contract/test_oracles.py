@@ -43,7 +43,9 @@ IDS = [f"{name}-{game.name}" for name, game in PAIRS]
 @pytest.mark.parametrize("name", NAMES)
 def test_it_judges_some_game_and_refuses_others_with_a_reason(name):
     oracle = oracle_of(name)
-    assert any(verdict is not None for game in COVERED[name] for verdict in oracle.judge(positions(game, plays=3, most=12)))
+    assert any(
+        verdict is not None for game in COVERED[name] for verdict in oracle.judge(positions(game, plays=3, most=12))
+    )
     assert oracle.name == name
     assert oracle.judge([]) == []
     for game in (game for game in GAMES.values() if game not in COVERED[name]):
@@ -65,7 +67,11 @@ def test_a_verdict_is_on_the_legal_actions_and_names_the_best(name, game):
         assert len(verdict.values) == len(verdict.actions)
         assert all(math.isfinite(value) for value in verdict.values)
         top = max(verdict.values)
-        assert verdict.best == {a for a, value in zip(verdict.actions, verdict.values, strict=True) if value >= top - 1e-9 * max(1, abs(top))}
+        assert verdict.best == {
+            a
+            for a, value in zip(verdict.actions, verdict.values, strict=True)
+            if value >= top - 1e-9 * max(1, abs(top))
+        }
         assert 0.0 <= verdict.certainty <= 1.0
         assert verdict.bound >= 0.0
 

@@ -15,7 +15,11 @@ from tests.cases import every_case
 # options with which deals that cannot be told apart are met often; then long plays and large boards
 OPTIONS = {
     "bargain": [{"kinds": 2, "most": 2, "total": 4, "scenarios": 5}, {"style": "full", "messages": 40}],
-    "choose": [{"environment": {"name": "kuhn_poker"}}, {"environment": {"name": "sealed_auction"}, "diverse": False}, {"proposer": "seat"}],
+    "choose": [
+        {"environment": {"name": "kuhn_poker"}},
+        {"environment": {"name": "sealed_auction"}, "diverse": False},
+        {"proposer": "seat"},
+    ],
     "code_words": [{"words": 2}, {"words": 6, "style": "full"}],
     "hanabi": [{}, {"size": "simple", "players": 4}],
     "kuhn_poker": [{}, {"players": 3}],
@@ -37,7 +41,11 @@ OPTIONS = {
     "trial": [{"environment": {"name": "kuhn_poker"}, "carry": ("second",)}, {"attempts": 20}],
     "twenty_questions": [{"tables": 1}, {"objects": 32, "attributes": 5, "values": 4}],
     "urn": [{"sets": 1}],
-    "werewolf": [{"players": 3, "say": ["result"], "rounds": 1}, {"rounds": 1, "deduce": True}, {"players": 9, "reveal": True, "order": "simultaneous", "wolves_talk": True}],
+    "werewolf": [
+        {"players": 3, "say": ["result"], "rounds": 1},
+        {"rounds": 1, "deduce": True},
+        {"players": 9, "reveal": True, "order": "simultaneous", "wolves_talk": True},
+    ],
     "word_problems": [{"problems": 1}, {"steps": 5, "largest": 100, "style": "full"}],
     "zebra": [{"puzzles": 4, "wrong": "continues"}],
 }
@@ -79,7 +87,9 @@ def test_what_is_hidden_changes_the_picture_of_a_reader_alone():
     bargain = started("bargain")
     scenario = bargain.table.scenario
     other = bargain.clone()
-    other.table = replace(bargain.table, scenario=scenario._replace(values=(scenario.values[0], scenario.values[1][::-1])))
+    other.table = replace(
+        bargain.table, scenario=scenario._replace(values=(scenario.values[0], scenario.values[1][::-1]))
+    )
     assert scenario.values[1] != scenario.values[1][::-1]
     auction = started("sealed_auction", seats=3)
     richer = auction.clone()
@@ -132,7 +142,13 @@ def test_who_lost_a_lot_is_not_told_who_won_it():
 @every_case(
     ("name", "options"),
     [
-        *(("battleship_hunt", {}), ("mastermind", {}), ("minesweeper", {}), ("urn", {"sets": 1}), ("twenty_questions", {"tables": 1})),
+        *(
+            ("battleship_hunt", {}),
+            ("mastermind", {}),
+            ("minesweeper", {}),
+            ("urn", {"sets": 1}),
+            ("twenty_questions", {"tables": 1}),
+        ),
         *(("needle_chain", {}), ("signalling", {}), ("zebra", {"wrong": "continues"}), ("lookups", {}), ("hanabi", {})),
     ],
 )

@@ -24,7 +24,18 @@ def finished(origin, games, stream, trained):
         tokens = tuple(-stream.child(number).uniform(token) for token in range(stream.child(number).integer(9, 3)))
         segments = (Segment(kind="sampled", ids=(1,) * len(tokens), logprobs=tokens),)
         turns.append(
-            Turn(len(turns) % 2, 0, "a", state_key="", legal_actions=(), reply="", action="x", event="ok", rewards={}, segments=segments)
+            Turn(
+                len(turns) % 2,
+                0,
+                "a",
+                state_key="",
+                legal_actions=(),
+                reply="",
+                action="x",
+                event="ok",
+                rewards={},
+                segments=segments,
+            )
         )
     episode = Episode(
         episode_id=len(games), group_id=0, game="g", seed=0, roles=("f", "s"), agents=("a", "a"), trained=trained, turns=tuple(turns),
@@ -43,11 +54,16 @@ def test_a_plan_names_places_that_there_are_and_is_a_function_of_what_it_is_told
         origins = plan(num_missing, tuple(games), stream.child("plan"), progress=0.5)
         assert plan(num_missing, tuple(games), Stream(stream.child("plan").key), progress=0.5) == origins
         for origin in origins:
-            assert origin == FRESH or (0 <= origin.parent < len(games) and origin.turn in games[origin.parent].decisions)
+            assert origin == FRESH or (
+                0 <= origin.parent < len(games) and origin.turn in games[origin.parent].decisions
+            )
         if not origins:
             break
         known, trained = list(games), (True, stream.child("trained").uniform(0) < 0.5)
-        games += [finished(origin, known, stream.child(len(known) + number), trained) for number, origin in enumerate(origins[:num_missing])]
+        games += [
+            finished(origin, known, stream.child(len(known) + number), trained)
+            for number, origin in enumerate(origins[:num_missing])
+        ]
 
 
 @every_case(("name", "preset"), CASES)

@@ -56,7 +56,9 @@ def test_forced_moves_are_right(name):
         if plain is not None:
             assert list(plain.values) == list(narrow.values)
             top = max(plain.values)
-            assert narrow.best is None or all(value == top for value, ok in zip(narrow.values, narrow.best, strict=True) if ok)
+            assert narrow.best is None or all(
+                value == top for value, ok in zip(narrow.values, narrow.best, strict=True) if ok
+            )
 
 
 @pytest.mark.parametrize("name", offering("environments", "solver", "def reference("))

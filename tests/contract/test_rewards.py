@@ -15,12 +15,16 @@ from sparring.testing.rewards import check_reward_of
 
 NAMES = registry.names("rewards")
 NEEDS_MORE = [
-    name for name in NAMES if any(option.default is inspect.Parameter.empty for option in registry.load("rewards", name).options.values())
+    name
+    for name in NAMES
+    if any(option.default is inspect.Parameter.empty for option in registry.load("rewards", name).options.values())
 ]
 GAMES = {name: make_game(name) for name in ("tic_tac_toe", "kuhn_poker")}
 
 LEGAL = ("bet", "pass")
-TURNS = st.tuples(st.integers(0, 2), st.sampled_from(["ok", "illegal", "unparsable"]), st.integers(0, 30), st.booleans())
+TURNS = st.tuples(
+    st.integers(0, 2), st.sampled_from(["ok", "illegal", "unparsable"]), st.integers(0, 30), st.booleans()
+)
 
 
 @st.composite
@@ -41,7 +45,9 @@ def episodes(draw):
         action = draw(st.sampled_from(LEGAL)) if event == "ok" else None
         rewards = {"game": draw(st.floats(-10, 10))}
         segments = (reply,) if tokens else ()
-        turn = Turn(seat, counts[seat], "learner", "k", LEGAL, "bet", action, event, rewards, segments, truncated=truncated)
+        turn = Turn(
+            seat, counts[seat], "learner", "k", LEGAL, "bet", action, event, rewards, segments, truncated=truncated
+        )
         turns.append(turn._replace(verdict=draw(verdicts())))
         counts[seat] += 1
     return Episode(

@@ -24,7 +24,14 @@ def test_a_schedule_that_never_says_yes_fails_the_check():
 
 @pytest.mark.parametrize("answer", [None, 1, "yes"])
 def test_an_answer_that_cannot_be_used_is_refused(answer):
-    schedule = with_options(Plugin(slot="league.schedules", name="mine", function=lambda request: answer, module=inspect.getmodule(check_schedule)))
+    schedule = with_options(
+        Plugin(
+            slot="league.schedules",
+            name="mine",
+            function=lambda request: answer,
+            module=inspect.getmodule(check_schedule),
+        )
+    )
     with pytest.raises(PluginError, match="must return True, for a snapshot now, or False") as error:
         schedule(schedule_request(1))
     assert "schedule 'mine' (league.schedule)" in str(error.value)

@@ -13,7 +13,24 @@ from sparring.core.errors import ConfigError
 from sparring.core.foreign_text import check_file_name, check_label, check_path_name, current_slot
 from tests.cases import every_case
 
-ELSEWHERE = ["", ".", "..", "../x", "x/../y", "/x", "x/", "x//y", "~/x", ".git/hooks", "a\x00", "a\n", "x" * 101, "x\\y", "-x", "ä"]
+ELSEWHERE = [
+    "",
+    ".",
+    "..",
+    "../x",
+    "x/../y",
+    "/x",
+    "x/",
+    "x//y",
+    "~/x",
+    ".git/hooks",
+    "a\x00",
+    "a\n",
+    "x" * 101,
+    "x\\y",
+    "-x",
+    "ä",
+]
 
 
 @every_case("name", ELSEWHERE)
@@ -59,7 +76,10 @@ def test_names_in_use_are_taken_and_old_spellings_read(tmp_path):
 OLD, NEW = {"games": [{"name": "nim"}]}, {"environments": [{"name": "nim"}]}
 
 
-@pytest.mark.parametrize(("old", "new"), [("games", "environments"), ("agents", "players"), ("games.solver", "environments.solver"), ("credit", "credit")])
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("games", "environments"), ("agents", "players"), ("games.solver", "environments.solver"), ("credit", "credit")],
+)
 def test_slots_have_one_spelling(old, new):
     assert current_slot(old) == new and current_slot(new) == new
 
@@ -83,7 +103,9 @@ def stdout_of(*arguments):
 
 @pytest.mark.parametrize("option", ["--game", "--environment"])
 def test_the_command_line_reads_both(option):
-    report = json.loads(stdout_of("evaluate", "--agent", "random", option, "kuhn_poker", "--games", "2", "--no-exact", "--json"))
+    report = json.loads(
+        stdout_of("evaluate", "--agent", "random", option, "kuhn_poker", "--games", "2", "--no-exact", "--json")
+    )
     assert {row["game"] for row in report["matches"]} == {"kuhn_poker"}
 
 

@@ -59,7 +59,9 @@ def test_streams_are_functions_of_their_keys_and_orders_of_chance():
     pairs = Counter(tuple(Stream.from_seed(seed).shuffled(range(4), 2)) for seed in range(2400))
     assert len(pairs) == 12 and min(pairs.values()) > 140
     some = Stream.from_seed(5)
-    assert some.shuffled(range(9), 4) == some.shuffled(range(9))[:4] and some.shuffled([]) == some.shuffled("ab", 0) == []
+    assert (
+        some.shuffled(range(9), 4) == some.shuffled(range(9))[:4] and some.shuffled([]) == some.shuffled("ab", 0) == []
+    )
 
 
 @pytest.mark.parametrize("device", ["cuda", "cuda:1", "mps"])
@@ -69,7 +71,9 @@ def test_a_device_that_the_tiny_model_does_not_run_on_is_refused(device):
     resolve({"environments": [{"name": "kuhn_poker"}], "model": {"device": "cpu"}})
 
 
-@pytest.mark.parametrize("draw", [lambda i: Stream.from_seed(0).uniform(i), lambda i: Stream.from_seed(i).child("x").uniform(0)])
+@pytest.mark.parametrize(
+    "draw", [lambda i: Stream.from_seed(0).uniform(i), lambda i: Stream.from_seed(i).child("x").uniform(0)]
+)
 def test_draws_are_uniform_along_counters_and_across_streams(draw):
     counts = np.histogram([draw(i) for i in range(20_000)], bins=50, range=(0, 1))[0]
     assert scipy.stats.chisquare(counts).pvalue > 1e-3
@@ -82,11 +86,23 @@ def test_draws_are_uniform_along_counters_and_across_streams(draw):
         ({"schedule": "constant", "value": 2}, {0.3: 2.0}),
         ({"schedule": "linear", "start": 1.0, "end": 0.0}, {-1: 1.0, 0: 1.0, 0.25: 0.75, 1: 0.0, 2: 0.0}),
         ({"schedule": "linear", "start": 0.0, "end": 1.0, "until": 0.5}, {0.25: 0.5, 0.5: 1.0, 0.9: 1.0}),
-        ({"schedule": "cosine", "start": 1.0, "end": 0.0}, {0: 1.0, 0.5: 0.5, 1: 0.0, 0.25: (1 + math.cos(math.pi / 4)) / 2}),
-        ({"schedule": "linear", "start": 2.0, "end": 0.0, "rise": 0.5}, {0: 0.0, 0.25: 1.0, 0.5: 2.0, 0.75: 1.0, 1: 0.0}),
-        ({"schedule": "linear", "start": 2.0, "end": 1.0, "rise": 0.2, "until": 0.6}, {0.1: 1.0, 0.4: 1.5, 0.6: 1.0, 1: 1.0}),
+        (
+            {"schedule": "cosine", "start": 1.0, "end": 0.0},
+            {0: 1.0, 0.5: 0.5, 1: 0.0, 0.25: (1 + math.cos(math.pi / 4)) / 2},
+        ),
+        (
+            {"schedule": "linear", "start": 2.0, "end": 0.0, "rise": 0.5},
+            {0: 0.0, 0.25: 1.0, 0.5: 2.0, 0.75: 1.0, 1: 0.0},
+        ),
+        (
+            {"schedule": "linear", "start": 2.0, "end": 1.0, "rise": 0.2, "until": 0.6},
+            {0.1: 1.0, 0.4: 1.5, 0.6: 1.0, 1: 1.0},
+        ),
         ({"schedule": "cosine", "start": 1.0, "end": 0.0, "rise": 0.2}, {0: 0.0, 0.1: 0.5, 0.2: 1.0, 0.6: 0.5, 1: 0.0}),
-        ({"schedule": "staircase", "values": [3, 2, 1], "at": [0.5, 0.8]}, {0: 3.0, 0.49: 3.0, 0.5: 2.0, 0.8: 1.0, 1: 1.0}),
+        (
+            {"schedule": "staircase", "values": [3, 2, 1], "at": [0.5, 0.8]},
+            {0: 3.0, 0.49: 3.0, 0.5: 2.0, 0.8: 1.0, 1: 1.0},
+        ),
     ],
 )
 def test_schedules_by_hand(written, values):
@@ -160,7 +176,11 @@ def test_wrong_configurations_are_refused_with_the_place(changes, message):
 
 def test_overrides_reach_into_lists_and_plugins_are_replaced_as_a_whole():
     data = {"a": {"b": [{"c": 1}]}}
-    assert recipe.apply_overrides(data, ["a.b.0.c=2", "x.y=[1, 2]", "z={k: v}"]) == {"a": {"b": [{"c": 2}]}, "x": {"y": [1, 2]}, "z": {"k": "v"}}
+    assert recipe.apply_overrides(data, ["a.b.0.c=2", "x.y=[1, 2]", "z={k: v}"]) == {
+        "a": {"b": [{"c": 2}]},
+        "x": {"y": [1, 2]},
+        "z": {"k": "v"},
+    }
     assert data == {"a": {"b": [{"c": 1}]}}
     base = {"credit": {"name": "rae", "decay": 0.9}, "learner": {"epochs": 2, "betas": [0.9, 0.9]}}
     merged = recipe.merge(base, {"credit": {"name": "mars"}, "learner": {"epochs": 1}})
@@ -187,7 +207,9 @@ def test_published_settings_of_spiral(name):
     games = [configured_game(section) for section in resolved.environments]
     assert all((game.min_utility, game.max_utility) == (-1, 1) for game in games)
     turns = {"tic_tac_toe": 7.75, "kuhn_rounds": 11.2, "simple_negotiation": 10}  # of random play
-    assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(128, rel=0.1)
+    assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(
+        128, rel=0.1
+    )
 
 
 def test_recipes_are_read_once_and_may_extend_several(monkeypatch, tmp_path):
@@ -198,7 +220,9 @@ def test_recipes_are_read_once_and_may_extend_several(monkeypatch, tmp_path):
     again = recipe.load_recipe("mars/kuhn-tiny")
     assert "changed" not in (again["environments"][0]["name"], again["credit"]["name"])
     monkeypatch.undo()
-    (tmp_path / "one.yaml").write_text("environments: [{name: tic_tac_toe}, {name: kuhn_poker, weight: 0}]\nrollout: {games_per_step: 128}\n")
+    (tmp_path / "one.yaml").write_text(
+        "environments: [{name: tic_tac_toe}, {name: kuhn_poker, weight: 0}]\nrollout: {games_per_step: 128}\n"
+    )
     (tmp_path / "both.yaml").write_text(f"extends: [spiral/multi-game-tiny, {tmp_path / 'one.yaml'}]\nsteps: 7\n")
     read = recipe.load_recipe(str(tmp_path / "both.yaml"))
     assert (read["credit"]["name"], read["steps"], read["rollout"]["games_per_step"]) == ("rae", 7, 128)
@@ -216,7 +240,9 @@ def test_recipes_are_named_by_path_and_those_that_went_by_their_words():
     assert recipe.load_recipe("mars/_tiny", part_of_another=True)["credit"] == {"name": "mars"}
     with pytest.raises(ConfigError) as caught:
         recipe.load_recipe("mars/ablations/rae")
-    assert "It is an arm of the study mars. For the same: sparring train mars/multi-game-tiny steps=300" in str(caught.value)
+    assert "It is an arm of the study mars. For the same: sparring train mars/multi-game-tiny steps=300" in str(
+        caught.value
+    )
     assert not REMOVED.keys() & {*recipe.recipe_names()}
 
 
@@ -228,4 +254,7 @@ def test_the_words_in_place_of_a_recipe_that_went_are_a_recipe(name):
     base, *changes = shlex.split(REMOVED[name]["write"])
     read = recipe.apply_overrides(recipe.load_recipe(base), changes)
     assert config.resolve(read) and read != recipe.load_recipe(base)
-    assert "study" not in REMOVED[name] or (ROOT / "studies" / REMOVED[name]["study"].replace("-", "_") / "study.py").is_file()
+    assert (
+        "study" not in REMOVED[name]
+        or (ROOT / "studies" / REMOVED[name]["study"].replace("-", "_") / "study.py").is_file()
+    )

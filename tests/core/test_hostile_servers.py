@@ -70,7 +70,9 @@ def request_on(connection):
     while b"\r\n\r\n" not in text:
         text += connection.recv(65536)
     head, _, body = text.partition(b"\r\n\r\n")
-    length = next(int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length"))
+    length = next(
+        int(line.split(b":")[1]) for line in head.lower().split(b"\r\n") if line.startswith(b"content-length")
+    )
     while len(body) < length:
         body += connection.recv(65536)
     return head
@@ -128,6 +130,7 @@ def test_deadlines_and_sizes_bound_every_answer(listen):
     with pytest.raises(RolloutError, match="2 tries"):
         ask(url, retries=1)
     assert len(requests) == 2
+
     def speak(connection, done):
         for byte in (whole[at : at + 16] for at in range(0, len(whole), 16)):
             connection.sendall(byte)
@@ -141,7 +144,9 @@ def test_deadlines_and_sizes_bound_every_answer(listen):
 @pytest.mark.parametrize("status", ["301 Moved", "302 Found", "307 Temporary", "308 Permanent"])
 def test_a_redirect_is_not_followed(listen, status):
     other, requests = listen(lambda connection, done: connection.sendall(answer()))
-    url, _ = listen(lambda connection, done: connection.sendall(answer(b"{}", status, f"location: {other}/chat/completions")))
+    url, _ = listen(
+        lambda connection, done: connection.sendall(answer(b"{}", status, f"location: {other}/chat/completions"))
+    )
     with pytest.raises(RolloutError, match=f"status {status[:3]}"):
         ask(url, timeout=20)
     assert requests == []
@@ -156,9 +161,13 @@ def test_nothing_of_the_environment_is_sent(listen, monkeypatch):
     assert f"Bearer {KEY}".encode() in requests[0] and b"of-the-environment" not in requests[0]
 
 
-@pytest.mark.parametrize("echo", [KEY, KEY[:8], KEY[-6:], KEY[3:9].upper(), f"sk-{KEY[3:7]}***", " ".join([KEY[:6], KEY[6:12], KEY[12:]])])
+@pytest.mark.parametrize(
+    "echo", [KEY, KEY[:8], KEY[-6:], KEY[3:9].upper(), f"sk-{KEY[3:7]}***", " ".join([KEY[:6], KEY[6:12], KEY[12:]])]
+)
 def test_no_part_of_the_key_is_quoted(listen, echo):
-    url, _ = listen(lambda connection, done: connection.sendall(answer(f"no such key: {echo}, sorry".encode(), "400 Bad")))
+    url, _ = listen(
+        lambda connection, done: connection.sendall(answer(f"no such key: {echo}, sorry".encode(), "400 Bad"))
+    )
     with pytest.raises(RolloutError, match=r"no such \*\*\*|no such key: .*sorry") as caught:
         ask(url, timeout=20)
     text = str(caught.value).casefold()
@@ -177,7 +186,9 @@ def test_nothing_more_is_sent_and_no_key_or_absurd_count_is_kept(listen):
 
 
 def model(*, adapters=False):
-    network = tiny_model(vocabulary_size=24, stream=Stream.from_seed(3), context=64, hidden_size=16, layers=1, heads=2).to_transformers()
+    network = tiny_model(
+        vocabulary_size=24, stream=Stream.from_seed(3), context=64, hidden_size=16, layers=1, heads=2
+    ).to_transformers()
     if adapters:
         network = add_adapters(network, rank=1, alpha=1.0, targets=["c_attn"], stream=Stream.from_seed(0))
     for name, parameter in network.named_parameters():
@@ -189,7 +200,9 @@ def refused(url, *, match, retries=0, timeout=0.4, **options):
     began, threads = time.monotonic(), torch.get_num_threads()
     torch.set_num_threads(1)
     with pytest.raises(RunError, match=match) as caught:
-        sampler = openai(model(**options), base_url=url, served="base", key_variable="MY_API_KEY", retries=retries, timeout=timeout)
+        sampler = openai(
+            model(**options), base_url=url, served="base", key_variable="MY_API_KEY", retries=retries, timeout=timeout
+        )
         sample(sampler, [SampleRequest((1, 2), 3)], SamplingParams(max_new_tokens=4), (2,))
     torch.set_num_threads(threads)
     message = str(caught.value)
@@ -225,7 +238,10 @@ HOSTILE = {  # what stands in the choice of an answer -> what is said
     "no log-probabilities": ({"logprobs": None}, "gives no log-probabilities"),
     "fewer log-probabilities": ({"logprobs": {"token_logprobs": [-1.0] * 7}}, "8 tokens and 7 log-probabilities"),
     "more tokens": ({"token_ids": [9] * 9, "logprobs": {"token_logprobs": [-1.0] * 9}}, "ended a reply after 9 tokens"),
-    "fewer tokens": ({"token_ids": [9] * 3, "logprobs": {"token_logprobs": [-1.0] * 3}}, "ended a reply after 3 tokens"),
+    "fewer tokens": (
+        {"token_ids": [9] * 3, "logprobs": {"token_logprobs": [-1.0] * 3}},
+        "ended a reply after 3 tokens",
+    ),
     "another prompt": ({"prompt_token_ids": [7] * 3}, "as 3 others. It must neither add nor drop tokens"),
     "other weights": ({}, "differ from this model's by up to"),
 }
@@ -256,9 +272,15 @@ RAW = {  # what is spoken on the connection -> what is said
     "torn body": (says(answer().replace(b"content-length: ", b"content-length: 9")), LOST),
     "no HTTP": (says(b"\x00\xff" * 40 + b"\r\n\r\n"), LOST),
     "endless header": (says(b"HTTP/1.1 200 OK\r\nx: " + b"y" * 2**20), LOST),
-    "two gigabytes": (floods(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n"), "the answer is longer than 16 MiB"),
+    "two gigabytes": (
+        floods(b"HTTP/1.1 200 OK\r\ncontent-length: 2147483648\r\n\r\n"),
+        "the answer is longer than 16 MiB",
+    ),
     "no length and no end": (floods(b"HTTP/1.1 200 OK\r\n\r\n"), "the answer is longer than 16 MiB"),
-    "gzip bomb": (says(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")), "compressed, contrary to the request"),
+    "gzip bomb": (
+        says(answer(gzip.compress(b" " * 2**24), "200 OK", "content-encoding: gzip")),
+        "compressed, contrary to the request",
+    ),
     "deep JSON": (says(answer(b"[" * 10**5)), NO_COMPLETION),
     "deep choices": (says(answer(b'{"choices":' * 10**4)), NO_COMPLETION),
     "no JSON": (says(answer(b"<html>\x1b[31m\xff\n</html>")), "not with a completion"),

@@ -51,7 +51,12 @@ def test_jobs_are_answered_once_by_any_number_of_workers(make):
 
 
 @pytest.mark.parametrize(
-    ("job", "message"), [(["bad"], "^this job is bad$"), (["odd"], "ZeroDivisionError"), (["die"], r"died \(exit code -9\).*fewer workers")]
+    ("job", "message"),
+    [
+        (["bad"], "^this job is bad$"),
+        (["odd"], "ZeroDivisionError"),
+        (["die"], r"died \(exit code -9\).*fewer workers"),
+    ],
 )
 def test_a_worker_that_fails_is_an_error_here(make, job, message):
     with pytest.raises(RolloutError, match=message), WorkerPool(make, {"plus": 0}, 1) as pool:
@@ -60,7 +65,9 @@ def test_a_worker_that_fails_is_an_error_here(make, job, message):
 
 
 def test_an_interrupt_ends_the_workers_at_once(make):
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in a job that a shell put into the background
+    before = signal.signal(
+        signal.SIGINT, signal.default_int_handler
+    )  # it is ignored in a job that a shell put into the background
     try:
         with pytest.raises(KeyboardInterrupt), WorkerPool(make, {"plus": 0}, 2) as pool:
             for _ in pool.answers([["sleep"], [1], [2]]):

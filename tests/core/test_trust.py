@@ -32,14 +32,21 @@ def environment(monkeypatch, tmp_path):
 
 def both(**options):
     options = {"model": "m", **options}
-    return [registry.bind("players", "endpoint", options), lambda: registry.bind("rewards", "llm_judge", options)([], {})]
+    return [
+        registry.bind("players", "endpoint", options),
+        lambda: registry.bind("rewards", "llm_judge", options)([], {}),
+    ]
 
 
-@pytest.mark.parametrize("name", ["AWS_SECRET_ACCESS_KEY", "HOME", "GITHUB_TOKEN", "PATH", "_API_KEY", "my_API_KEY", "X_API_KEY\n", "sk-123"])
+@pytest.mark.parametrize(
+    "name", ["AWS_SECRET_ACCESS_KEY", "HOME", "GITHUB_TOKEN", "PATH", "_API_KEY", "my_API_KEY", "X_API_KEY\n", "sk-123"]
+)
 def test_only_a_variable_of_a_key_is_sent(name, monkeypatch):
     monkeypatch.setenv(re.sub(r"\W", "", name), "secret-value")
     for make in both(base_url="http://127.0.0.1:1/v1", key_variable=name):
-        with pytest.raises(ConfigError, match=r"key_variable must be .* ends in _API_KEY .*write key_variable=OPENAI_API_KEY") as caught:
+        with pytest.raises(
+            ConfigError, match=r"key_variable must be .* ends in _API_KEY .*write key_variable=OPENAI_API_KEY"
+        ) as caught:
             make()
         assert "secret-value" not in str(caught.value)
 
@@ -65,7 +72,15 @@ def test_a_key_goes_to_no_host_that_the_user_has_not_named(url, monkeypatch):
             make()
 
 
-@pytest.mark.parametrize("url", ["http://127.0.0.1\\@evil.example/v1", "http://127.0.0.1\\.evil.example", "http://[::1%25x]@evil.example", "http://ev\u0131l/"])
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://127.0.0.1\\@evil.example/v1",
+        "http://127.0.0.1\\.evil.example",
+        "http://[::1%25x]@evil.example",
+        "http://ev\u0131l/",
+    ],
+)
 def test_an_address_that_two_readers_might_read_differently_is_none(url):
     with pytest.raises(ConfigError, match=r"not an http address|no user, password"):
         parse_address(url)
@@ -115,7 +130,9 @@ def test_what_is_typed_is_named_by_the_user(text):
     assert os.environ[HOSTS] == "gpu.lan:8000"
 
 
-@pytest.mark.parametrize("cache", ["notes.txt", ".bashrc", "~/.ssh/authorized_keys", "/dev/null", "answers", "", "x.jsonl/"])
+@pytest.mark.parametrize(
+    "cache", ["notes.txt", ".bashrc", "~/.ssh/authorized_keys", "/dev/null", "answers", "", "x.jsonl/"]
+)
 def test_answers_are_kept_in_json_lines_alone(cache):
     for make in both(base_url="http://127.0.0.1:1/v1", cache=cache):
         with pytest.raises(ConfigError, match=r"must end in \.jsonl"):
@@ -123,7 +140,16 @@ def test_answers_are_kept_in_json_lines_alone(cache):
 
 
 @pytest.mark.parametrize(
-    "cache", ["{tmp}/x.jsonl", "../x.jsonl", "new/folder/x.jsonl", "~/x.jsonl", "answers/../../x.jsonl", "{tmp}/cache/x.jsonl", ".x.jsonl"]
+    "cache",
+    [
+        "{tmp}/x.jsonl",
+        "../x.jsonl",
+        "new/folder/x.jsonl",
+        "~/x.jsonl",
+        "answers/../../x.jsonl",
+        "{tmp}/cache/x.jsonl",
+        ".x.jsonl",
+    ],
 )
 def test_a_recipe_keeps_no_answers_where_it_likes(cache, tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
@@ -171,4 +197,7 @@ def test_what_is_no_file_or_of_any_depth_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setenv(FILES, str(tmp_path))
     good = {"request": "0", "text": "bet", "truncated": False, "tokens_in": 1, "tokens_out": 1}
     (tmp_path / "deep.jsonl").write_text(json.dumps(good) + "\n" + "[" * 100_000 + "\n")
-    assert both(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "deep.jsonl"))[0]().account.cache.get("0").text == "bet"
+    assert (
+        both(base_url="http://127.0.0.1:1/v1", cache=str(tmp_path / "deep.jsonl"))[0]().account.cache.get("0").text
+        == "bet"
+    )

@@ -84,8 +84,14 @@ class FunctionCalls(TorchFunctionMode):
         if function == Tensor.device.__get__:
             return self.places.of(args[0])
         if function in IN_MEMORY and self.places.of(args[0]) in GPUS:
-            raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first.")
-        if function == Tensor.grad.__set__ and args[1] is not None and self.places.of(args[0]) != self.places.of(args[1]):
+            raise TypeError(
+                "can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+            )
+        if (
+            function == Tensor.grad.__set__
+            and args[1] is not None
+            and self.places.of(args[0]) != self.places.of(args[1])
+        ):
             raise RuntimeError("assigned grad has data located on a different device")
         if function in MOVES:
             return self._moved(args[0], MOVES[function])
@@ -169,7 +175,13 @@ class DispatchCheck(TorchDispatchMode):
             tensors = [leaf for leaf in flat if isinstance(leaf, Tensor)]
             gpu = of_all(self.places.of(leaf) for leaf in tensors)
             on_gpu = gpu in GPUS
-            device = self.functions.calls[-1] if self.functions.calls else gpu if on_gpu or torch._C._current_graph_task_id() < 0 else GPU
+            device = (
+                self.functions.calls[-1]
+                if self.functions.calls
+                else gpu
+                if on_gpu or torch._C._current_graph_task_id() < 0
+                else GPU
+            )
             if device.type == "meta" or any(leaf.is_meta for leaf in tensors):
                 return operation(*args, **kwargs)
             rule = self._devices(operation, args, kwargs, flat, device)
@@ -189,7 +201,11 @@ class DispatchCheck(TorchDispatchMode):
         if not tensors and kwargs.get("device") is None and device in GPUS:
             kwargs = {**kwargs, "device": device}
         # what is where depends on nothing else, so that torch is asked once
-        known = (operation, device, *((self.places.of(leaf), leaf.dim() > 0) if isinstance(leaf, Tensor) else type(leaf) for leaf in flat))
+        known = (
+            operation,
+            device,
+            *((self.places.of(leaf), leaf.dim() > 0) if isinstance(leaf, Tensor) else type(leaf) for leaf in flat),
+        )
         if known not in RULES:
             RULES[known] = self._devices_by_torch(operation, args, kwargs, tensors)
         return RULES[known]
@@ -215,7 +231,9 @@ class DispatchCheck(TorchDispatchMode):
         return devices[0] if len(set(devices)) == 1 else devices  # one for as many as there are
 
     def _common(self, operation, tensors):
-        devices = {self.places.of(tensor) for tensor in tensors if tensor.dim()} or {self.places.of(tensor) for tensor in tensors}
+        devices = {self.places.of(tensor) for tensor in tensors if tensor.dim()} or {
+            self.places.of(tensor) for tensor in tensors
+        }
         if len(devices) > 1 and "index" not in str(operation):
             raise RuntimeError(f"{operation}: found two different devices, cuda:0 and cpu")
         return of_all(devices)
@@ -235,7 +253,9 @@ def pretended_gpu(monkeypatch):
 
     monkeypatch.setattr(torch.autograd, "_engine_run_backward", backward)
     # what is computed again is compared with what was kept, but for devices: torch looks at these inside of its functions
-    monkeypatch.setitem(checkpoint._allowed_determinism_checks_to_fns, "default", lambda x: {"shape": x.shape, "dtype": x.dtype})
+    monkeypatch.setitem(
+        checkpoint._allowed_determinism_checks_to_fns, "default", lambda x: {"shape": x.shape, "dtype": x.dtype}
+    )
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(GPUS))
     monkeypatch.setattr(torch.cuda, "get_device_properties", lambda _: SimpleNamespace(total_memory=1 << 34))
     with functions, checked:

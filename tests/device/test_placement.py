@@ -74,7 +74,9 @@ def gpu(monkeypatch):
 
 
 def engine(folder, **changes):
-    parts = {key: {**KUHN.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()}
+    parts = {
+        key: {**KUHN.get(key, {}), **value} if isinstance(value, dict) else value for key, value in changes.items()
+    }
     model = {"name": str(folder), "device": "cuda", **changes.get("model", {})}
     return LocalEngine(resolve({**KUHN, **parts, "model": model}))
 
@@ -84,7 +86,10 @@ def tensors(run):
         models = [policy.model, *(copied.model for copied in policy.snapshots)]
         for number, model in enumerate(models):
             for prefix, module in model.modules():
-                yield from ((f"{name}.{number}.{prefix}.{key}", tensor) for key, tensor in (*module.named_parameters(), *module.named_buffers()))
+                yield from (
+                    (f"{name}.{number}.{prefix}.{key}", tensor)
+                    for key, tensor in (*module.named_parameters(), *module.named_buffers())
+                )
         for learner in (policy.learner, policy.process):
             for number, state in enumerate(learner.optimizer.state.values() if learner is not None else ()):
                 yield from ((f"{name}.optimizer.{number}.{key}", tensor) for key, tensor in state.items())
@@ -92,11 +97,29 @@ def tensors(run):
 
 def plays(run, step, others=()):
     matchmaker = registry.bind("league.matchmakers", "mirror")
-    specs = starts(step, games=run.environments, rollout=run.config.rollout, matchmaker=matchmaker, members=(), root=run.root, progress=0.0)
+    specs = starts(
+        step,
+        games=run.environments,
+        rollout=run.config.rollout,
+        matchmaker=matchmaker,
+        members=(),
+        root=run.root,
+        progress=0.0,
+    )
     game = run.environments[0][0]
     for number, (other, place) in enumerate(itertools.product(others, (1, -1)), len(specs)):
         root = run.root.child("against").child(number)  # both move first, so that they are asked at once
-        specs.append(EpisodeSpec(game=game, episode_id=number, group_id=number, deal=root, stream=root.child("play"), seats=(LEARNER, other)[::place], trained=(True, False)[::place]))
+        specs.append(
+            EpisodeSpec(
+                game=game,
+                episode_id=number,
+                group_id=number,
+                deal=root,
+                stream=root.child("play"),
+                seats=(LEARNER, other)[::place],
+                trained=(True, False)[::place],
+            )
+        )
     return run.play(specs).episodes
 
 
@@ -106,7 +129,9 @@ def learnt(run, episodes, step):
         count = len(batch.turns.reward)
         token = "values" in run.policies[name].trained.needs and fitted_at(run.policies[name].columns) == "token"
         targets = np.linspace(-1, 1, len(batch.pack.turn_of) if token else count)
-        metrics = run.learn(batch, Credit(advantages=np.linspace(-1, 1, count), value_targets=targets), step=step, progress=0.0)
+        metrics = run.learn(
+            batch, Credit(advantages=np.linspace(-1, 1, count), value_targets=targets), step=step, progress=0.0
+        )
         assert np.isfinite(list(metrics.values())).all()
         assert np.isfinite(run.entropies(batch)).all()
 
@@ -123,7 +148,9 @@ def whole_run(run, again, folder, device=GPU):
     again.restore(folder)
     for tensor in (run, again):
         learnt(tensor, episodes, 2)
-    misplaced = {name: tensor.device for one_run in (run, again) for name, tensor in tensors(one_run) if tensor.device != device}
+    misplaced = {
+        name: tensor.device for one_run in (run, again) for name, tensor in tensors(one_run) if tensor.device != device
+    }
     assert not misplaced
     for name in run.learners:
         assert fingerprint(run.policies[name].model) == fingerprint(again.policies[name].model)
@@ -170,7 +197,12 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
         run = engine(folder, model={"lora": adapter})
         whole_run(run, engine(folder, model={"lora": adapter}), tmp_path)
         run.model.save(tmp_path / f"saved{number}", adapter=adapter is not None)
-        again = saved_model(tmp_path / f"saved{number}", base=str(folder) if adapter else None, lora=adapter and {"alpha": 32.0, "targets": [], **adapter}, device="cuda")
+        again = saved_model(
+            tmp_path / f"saved{number}",
+            base=str(folder) if adapter else None,
+            lora=adapter and {"alpha": 32.0, "targets": [], **adapter},
+            device="cuda",
+        )
         assert again.device == GPU and {parameter.device for parameter in again.network.parameters()} == {GPU}
         assert run.model.decoding == again.decoding == "torch"
 
@@ -178,7 +210,10 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
 def test_a_learner_takes_the_gpu_that_it_is_given(gpu, chat_folder, tmp_path):
     changes = {"learner": {"gpus": [1]}}
     whole_run(engine(chat_folder, **changes), engine(chat_folder, **changes), tmp_path, SECOND)
-    with pytest.raises(ConfigError, match=r"learner.gpus=\[2\] takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1"):
+    with pytest.raises(
+        ConfigError,
+        match=r"learner.gpus=\[2\] takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1",
+    ):
         engine(chat_folder, learner={"gpus": [2]})
 
 

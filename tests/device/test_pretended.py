@@ -18,9 +18,19 @@ def test_tensors_are_where_they_are_asked_for_and_what_comes_of_them_too(gpu):
         there = torch.zeros(3)
     assert there.device == GPU and (there + 1).device == GPU and torch.ones_like(there).device == GPU
     assert there[1:].device == there.new_zeros(2).device == torch.arange(3, device=there.device).device == GPU
-    assert torch.zeros(3).device == torch.from_numpy(np.ones(3)).device == torch.ones_like(there, device="cpu").device == CPU
+    assert (
+        torch.zeros(3).device
+        == torch.from_numpy(np.ones(3)).device
+        == torch.ones_like(there, device="cpu").device
+        == CPU
+    )
     assert there.to("cpu").device == there.cpu().device == CPU
-    assert torch.ones(3).to(there).device == torch.ones(3).to(torch.device("cuda"), torch.float64).device == torch.ones(3).to(device="cuda").device == GPU
+    assert (
+        torch.ones(3).to(there).device
+        == torch.ones(3).to(torch.device("cuda"), torch.float64).device
+        == torch.ones(3).to(device="cuda").device
+        == GPU
+    )
     assert there.to(torch.float64).device == GPU and there.to("cuda") is there
     assert torch.tensor([1.0], device="cuda").device == GPU and torch.tensor([1.0]).device == CPU
     assert there.cpu().untyped_storage().data_ptr() != there.untyped_storage().data_ptr()
@@ -29,7 +39,13 @@ def test_tensors_are_where_they_are_asked_for_and_what_comes_of_them_too(gpu):
 
 def test_devices_that_do_not_go_together_are_refused(gpu):
     there, here = torch.ones(3, device="cuda"), torch.ones(3)
-    for mixed in (lambda: there + here, lambda: torch.cat([there, here]), lambda: there.index_select(0, torch.tensor([0])), lambda: there.add_(here), lambda: torch.where(there > 0, there, here)):
+    for mixed in (
+        lambda: there + here,
+        lambda: torch.cat([there, here]),
+        lambda: there.index_select(0, torch.tensor([0])),
+        lambda: there.add_(here),
+        lambda: torch.where(there > 0, there, here),
+    ):
         with pytest.raises(RuntimeError, match="device"):
             mixed()
     assert (there + torch.tensor(2.0)).tolist() == [3.0] * 3  # a number may be anywhere

@@ -19,12 +19,19 @@ from sparring.methods.credit.base import Credit
 from tests.device.pretended import CPU, GPU, pretended_gpu
 from tests.device.test_placement import engine, plays, tensors
 
-TOLD = ("set_gradient_divide_factor", "set_force_sum_reduction_for_comms", "set_custom_reduce_scatter", "set_requires_gradient_sync", "reshard")
+TOLD = (
+    "set_gradient_divide_factor",
+    "set_force_sum_reduction_for_comms",
+    "set_custom_reduce_scatter",
+    "set_requires_gradient_sync",
+    "reshard",
+)
 
 
 @pytest.fixture
 def gpu(monkeypatch):
     """Pretended GPUs, and a ``fully_shard`` that leaves all to the one learner."""
+
     def whole(module, mesh):
         assert mesh == "mesh of cuda"
         for name in TOLD:
@@ -43,7 +50,9 @@ def shard_of(run, monkeypatch, folder):
     """Return a learner that has met the others, and how they have met."""
     options = {}
     monkeypatch.setattr(torch.distributed, "FileStore", lambda path, ranks: path, raising=False)
-    monkeypatch.setattr(torch.distributed, "init_process_group", lambda backend, **how: options.update(how, backend=backend))
+    monkeypatch.setattr(
+        torch.distributed, "init_process_group", lambda backend, **how: options.update(how, backend=backend)
+    )
     monkeypatch.setattr(room, "init_device_mesh", lambda kind, shape: f"mesh of {kind}")
     shard = Shard.__new__(Shard)
     shard.rank, shard.ranks, shard.engine, shard._store = 0, 1, run, folder / "store"
@@ -53,9 +62,15 @@ def shard_of(run, monkeypatch, folder):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("master", [False, True])
-def test_a_learner_of_split_weights_learns_saves_and_takes_back_on_its_gpu(master, gpu, monkeypatch, chat_folder, tmp_path):
+def test_a_learner_of_split_weights_learns_saves_and_takes_back_on_its_gpu(
+    master, gpu, monkeypatch, chat_folder, tmp_path
+):
     learner = {"leaves": 4, "master_weights": master, "minibatches": 1}
-    changes = {"learner": learner, "model": {"dtype": "bfloat16"}, "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}]} if master else {"learner": learner}
+    changes = (
+        {"learner": learner, "model": {"dtype": "bfloat16"}, "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}]}
+        if master
+        else {"learner": learner}
+    )
     run, plain = engine(chat_folder, **changes), engine(chat_folder, **changes)
     episodes = plays(plain, 0)
     shard, options = shard_of(run, monkeypatch, tmp_path)
@@ -69,15 +84,17 @@ def test_a_learner_of_split_weights_learns_saves_and_takes_back_on_its_gpu(maste
             engine_of.learn(batch, credit, step=step, progress=0.0)
         policy.imitate(episodes)
         plain.imitate(episodes)
-    misplaced = {name: tensor.device for name, tensor in tensors(run) if tensor.device != GPU and not name.endswith(".step")}
+    misplaced = {
+        name: tensor.device for name, tensor in tensors(run) if tensor.device != GPU and not name.endswith(".step")
+    }
     assert not misplaced, "steps are counted in the machine's memory"
     assert fingerprint(policy.model) == fingerprint(plain.policies["main"].model)
     shard._weights(policy.trained, tmp_path / policy.file("model"), tmp_path / policy.file("average"))
-    shard._moments(policy.trained, tmp_path / policy.file("optimizer"))
+    shard._save_moments(policy.trained, tmp_path / policy.file("optimizer"))
     load_optimizer(plain.policies["main"].trained.optimizer, tmp_path / policy.file("optimizer"))
     other = engine(chat_folder, **changes)
     second, _ = shard_of(other, monkeypatch, tmp_path)
-    second._take(other.policies["main"], tmp_path, policy.model.version)
+    second._take_weights(other.policies["main"], tmp_path, policy.model.version)
     assert fingerprint(other.policies["main"].model) == fingerprint(policy.model)
     assert not {name for name, tensor in tensors(other) if tensor.device != GPU and not name.endswith(".step")}
     for engine_of in (policy, other.policies["main"]):
@@ -98,7 +115,9 @@ def test_a_learner_that_has_no_gradient_somewhere_has_zeros_on_its_gpu(gpu):
 def test_the_kernel_finds_the_count_of_updates_on_the_gpu_and_leaves_ours_where_it_is(gpu, monkeypatch):
     """It reads the count on its device; torch's rules of places, which let a number be anywhere, do not say so."""
     seen = []
-    monkeypatch.setattr(master_weights, "adamw", lambda weights, gradients, means, squares, none, steps, **_: seen.extend(steps))
+    monkeypatch.setattr(
+        master_weights, "adamw", lambda weights, gradients, means, squares, none, steps, **_: seen.extend(steps)
+    )
     four, step = tuple(torch.ones(3, device="cuda") for _ in range(4)), torch.zeros(())
     master_weights.update([master_weights.OptimizerRows(four, 0, 3, step)], lr=0.1)
     assert [count.device for count in seen] == [GPU] and step.device == CPU and seen[0] is not step

@@ -15,9 +15,48 @@ SCRIPTS = sorted(path.stem for path in FOLDER.glob("*.py"))
 HELPERS = {"common", "published", "scale_model", "view_store", *(name for name in SCRIPTS if name.startswith("peer_"))}
 # what TRL, Transformers and PEFT look for in the peers' environment: a folder with such a module is taken for the package
 LOOKED_FOR = {
-    *("accelerate", "aqlm", "auto_gptq", "bitsandbytes", "comet_ml", "datasets", "deepspeed", "diffusers", "eetq", "fastapi", "flash_attn"),
-    *("gptqmodel", "hqq", "jmespath", "joblib", "kernels", "liger_kernel", "llm_blender", "math_verify", "mergekit", "peft", "pydantic", "requests"),
-    *("rich", "textarena", "torch", "torchao", "trackio", "transformers", "trl", "unsloth", "uvicorn", "vllm", "vllm_ascend", "wandb", "weave"),
+    *(
+        "accelerate",
+        "aqlm",
+        "auto_gptq",
+        "bitsandbytes",
+        "comet_ml",
+        "datasets",
+        "deepspeed",
+        "diffusers",
+        "eetq",
+        "fastapi",
+        "flash_attn",
+    ),
+    *(
+        "gptqmodel",
+        "hqq",
+        "jmespath",
+        "joblib",
+        "kernels",
+        "liger_kernel",
+        "llm_blender",
+        "math_verify",
+        "mergekit",
+        "peft",
+        "pydantic",
+        "requests",
+    ),
+    *(
+        "rich",
+        "textarena",
+        "torch",
+        "torchao",
+        "trackio",
+        "transformers",
+        "trl",
+        "unsloth",
+        "uvicorn",
+        "vllm",
+        "vllm_ascend",
+        "wandb",
+        "weave",
+    ),
 }
 MAKEFILE = (ROOT / "Makefile").read_text(encoding="utf-8")
 
@@ -34,7 +73,11 @@ def imported():
 
 
 def required():
-    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8") + MAKEFILE + (ROOT / "requirements-vllm.txt").read_text(encoding="utf-8")
+    text = (
+        (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+        + MAKEFILE
+        + (ROOT / "requirements-vllm.txt").read_text(encoding="utf-8")
+    )
     names = re.findall(r"""(?:^|["'\s])([A-Za-z][\w.-]*?)(?:\[[\w,]+\])?\s*(?:==|>=|<=|~=)""", text, re.MULTILINE)
     return {name.lower().replace("-", "_") for name in names}
 
@@ -70,12 +113,20 @@ def test_a_quick_run_changes_what_is_left_out_alone_and_is_a_trial(monkeypatch):
     assert options.source["setting"] == {"rounds": 3, "sizes": [1], "quick": True}
 
 
-@pytest.mark.parametrize(("script", "message"), [("import nowhere_at_all", "No module named 'nowhere_at_all'"), ("pass", "peer.py ended with 0")])
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [("import nowhere_at_all", "No module named 'nowhere_at_all'"), ("pass", "peer.py ended with 0")],
+)
 def test_the_error_of_a_peer_is_shown(tmp_path, script, message):
     """By a process of its own: the text of the peer goes to the terminal, and the script ends with an error."""
     (tmp_path / "benchmarks").mkdir()
     (tmp_path / "benchmarks" / "peer.py").write_text(script)
-    lines = ["import sys, pathlib, common", f"common.ROOT = pathlib.Path({str(tmp_path)!r})", "common.PEERS = pathlib.Path(sys.executable)", "common.ask_peer('peer.py')"]
+    lines = [
+        "import sys, pathlib, common",
+        f"common.ROOT = pathlib.Path({str(tmp_path)!r})",
+        "common.PEERS = pathlib.Path(sys.executable)",
+        "common.ask_peer('peer.py')",
+    ]
     code = "; ".join(lines)
     done = subprocess.run([sys.executable, "-c", code], cwd=FOLDER, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and message in done.stderr and "CalledProcessError" not in done.stderr

@@ -66,7 +66,11 @@ def test_a_docstring_is_cut_at_its_headings():
 def test_every_option_of_a_method_is_described(slot):
     for plugin in registry.loadable(slot):
         described = pages.described_options(pages.sections(inspect.getdoc(plugin.function) or "").get("Args", ""))
-        options = [name for name, parameter in plugin.options.items() if parameter.default is parameter.empty or not callable(parameter.default)]
+        options = [
+            name
+            for name, parameter in plugin.options.items()
+            if parameter.default is parameter.empty or not callable(parameter.default)
+        ]
         assert not [name for name in options if not described.get(name)], plugin.name
 
 
@@ -86,7 +90,10 @@ def test_every_option_of_a_solver_is_described_on_the_page_of_its_game_and_of_it
         ("A = R - b, with b\nthe mean.", "A = R - b, with b\nthe mean."),
         ("\n    A = R - b\n    b = mean R", "```text\nA = R - b\nb = mean R\n```"),
         ("\n    A = R - b\nwith ``b`` the mean.", "```text\nA = R - b\n```\n\nwith `b` the mean."),
-        ("the sum\n\n    b = sum_i\n          R_i\n\nover i.", "the sum\n\n```text\nb = sum_i\n      R_i\n```\n\nover i."),
+        (
+            "the sum\n\n    b = sum_i\n          R_i\n\nover i.",
+            "the sum\n\n```text\nb = sum_i\n      R_i\n```\n\nover i.",
+        ),
     ],
 )
 def test_equations_stand_on_lines_of_their_own(text, page):
@@ -114,7 +121,9 @@ def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
         assert page.startswith(f"# {name}\n")
         assert "``" not in page.replace("```", "")  # the fence of a sample play
         for option, parameter in plugin.options.items():
-            assert (callable(parameter.default) and parameter.default is not parameter.empty) or f"| `{option}` |" in page
+            assert (
+                callable(parameter.default) and parameter.default is not parameter.empty
+            ) or f"| `{option}` |" in page
         assert all(f"| `{preset}` |" in page for preset in plugin.presets)
         assert all((ROOT / path).is_file() for path in re.findall(r"tests/[\w/]+\.py", page)), page
 
@@ -122,7 +131,9 @@ def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
 def test_the_page_of_every_estimator_says_its_exact_bias():
     known = json.loads((ROOT / "docs" / "exact-bias.json").read_text(encoding="utf-8"))
     for name in registry.built_in("credit"):
-        (line,) = (line for line in generated_pages()[f"docs/methods/credit-{name}.md"].splitlines() if "**Exact bias" in line)
+        (line,) = (
+            line for line in generated_pages()[f"docs/methods/credit-{name}.md"].splitlines() if "**Exact bias" in line
+        )
         assert all(pages.bias_text(share) in line for other, share in known.items() if other.split(":")[0] == name)
     assert pages.exact_bias(registry.load("losses", "dpo")) == []
     new = dataclasses.replace(registry.load("credit", "rloo"), name="new")
@@ -176,7 +187,9 @@ def test_the_page_of_environments_has_every_one():
     assert all(f"| [`{name}`](methods/environments-{name}.md) |" in page for name in registry.built_in("environments"))
     assert "| 2, 3 | yes | zero-sum | - | `demo`, `kuhn-tiny`" in page
     solvers = {name: load_part("environments", name, "solver") for name in registry.built_in("environments")}
-    linked = {(name, oracle) for oracle, name in re.findall(r"\[`(\w+)`\]\(methods/environments-(\w+)\.md#solver\)", page)}
+    linked = {
+        (name, oracle) for oracle, name in re.findall(r"\[`(\w+)`\]\(methods/environments-(\w+)\.md#solver\)", page)
+    }
     assert linked == {(name, solver.module.ORACLE) for name, solver in solvers.items() if solver is not None} != set()
 
 

@@ -30,8 +30,16 @@ def test_what_a_row_names_exists_and_can_be_pasted(row):
     parts = pasted(row)
     assert parts
     together = {}
-    for part in parts:  # each with what the row has of other sections, for an estimator may need a loss or a reward beside it
-        others = {key: value for other in parts if not other.keys() & part.keys() for key, value in other.items() if key != "preset"}
+    for (
+        part
+    ) in parts:  # each with what the row has of other sections, for an estimator may need a loss or a reward beside it
+        others = {
+            key: value
+            for other in parts
+            if not other.keys() & part.keys()
+            for key, value in other.items()
+            if key != "preset"
+        }
         whole = {**BASE, **others, **part}
         whole["rollout"] = {**BASE["rollout"], **whole["rollout"]}
         if "preset" not in part:
@@ -53,7 +61,10 @@ def test_presets_and_options_in_words_belong_to_a_plugin_of_the_row(row):
     sections = {"rollout": config.RolloutConfig, "learner": config.LearnerConfig}
     for section, key in re.findall(r"`(rollout|learner)\.(\w+)`", " ".join(row)):
         assert key in sections[section].model_fields, row
-    known = {option for plugin in linked for option in plugin.options} | {*registry.SLOTS, *config.RunConfig.model_fields}
+    known = {option for plugin in linked for option in plugin.options} | {
+        *registry.SLOTS,
+        *config.RunConfig.model_fields,
+    }
     known |= {plugin.name for plugin in linked} | {preset for plugin in linked for preset in plugin.presets}
     assert set(re.findall(r"`(\w+)`", row[1] + row[3])) <= known, row
 
@@ -89,4 +100,6 @@ def test_the_readmes_lines_can_be_pasted_and_stand_on_a_page_of_docs(row):
     together["rollout"] = {**BASE["rollout"], **together.get("rollout", {})}
     config.resolve({**BASE, **together})
     credit = re.search(r"`(credit: .*?)`", row[2])[1]
-    assert any(credit in (DOCS / page).read_text(encoding="utf-8") for page in ("finding-methods.md", "process-rewards.md"))
+    assert any(
+        credit in (DOCS / page).read_text(encoding="utf-8") for page in ("finding-methods.md", "process-rewards.md")
+    )

@@ -20,7 +20,10 @@ def test_the_released_form_of_each_game_has_a_row():
 
 
 def test_judging_is_read_of_the_first_steps_of_a_kept_run(tmp_path):
-    lines = [{"step": step, "seconds/oracle": 1.0, "seconds/round": 4.0 if step <= judging.STEPS else 1.0} for step in range(1, 60)]
+    lines = [
+        {"step": step, "seconds/oracle": 1.0, "seconds/round": 4.0 if step <= judging.STEPS else 1.0}
+        for step in range(1, 60)
+    ]
     (tmp_path / "timing.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     assert judging.shares(tmp_path) == [0.25] * 40
 

@@ -9,7 +9,9 @@ measured = load("docs", "measured")  # by which the page's script finds it
 records = load("docs/tables", "records")
 
 
-@pytest.mark.parametrize(("schema", "descriptions"), [(store.SCHEMA, records.EPISODES), (store.CREDIT_SCHEMA, records.CREDIT)])
+@pytest.mark.parametrize(
+    ("schema", "descriptions"), [(store.SCHEMA, records.EPISODES), (store.CREDIT_SCHEMA, records.CREDIT)]
+)
 def test_every_column_is_described_and_no_other(schema, descriptions):
     assert sorted(schema.names) == sorted(descriptions)
     assert all(descriptions.values())

@@ -14,17 +14,36 @@ simulate_fresh, thousand_workers = model.simulate_fresh, model.thousand_workers
 
 
 def setting(**changes):
-    return Setting(**{"workers": 1, "lag": 0, "steps": 20, "units": 4, "unit": lambda unit: 1.0, "learner": 2.0, "message": 0.0, "pull": 0.0, **changes})
+    return Setting(
+        **{
+            "workers": 1,
+            "lag": 0,
+            "steps": 20,
+            "units": 4,
+            "unit": lambda unit: 1.0,
+            "learner": 2.0,
+            "message": 0.0,
+            "pull": 0.0,
+            **changes,
+        }
+    )
 
 
 def test_without_a_lag_a_step_takes_its_plays_and_then_its_learning():
     outcome = simulate(setting())
     assert outcome.seconds == pytest.approx(20 * (4 + 2))
-    assert (outcome.step_seconds, outcome.busy, outcome.learner_busy) == (pytest.approx(6.0), pytest.approx(4 / 6), pytest.approx(2 / 6))
+    assert (outcome.step_seconds, outcome.busy, outcome.learner_busy) == (
+        pytest.approx(6.0),
+        pytest.approx(4 / 6),
+        pytest.approx(2 / 6),
+    )
     assert simulate(setting(pull=0.5)).step_seconds == pytest.approx(6.5), "new weights cost each worker once a step"
 
 
-@pytest.mark.parametrize(("workers", "learner", "seconds", "limit"), [(1, 2.0, 4.0, "players"), (4, 2.0, 2.0, "learner"), (2, 2.0, 2.0, "players")])
+@pytest.mark.parametrize(
+    ("workers", "learner", "seconds", "limit"),
+    [(1, 2.0, 4.0, "players"), (4, 2.0, 2.0, "learner"), (2, 2.0, 2.0, "players")],
+)
 def test_with_a_lag_the_slower_of_both_sets_the_pace(workers, learner, seconds, limit):
     outcome = simulate(setting(workers=workers, learner=learner, lag=1, steps=60))
     assert outcome.step_seconds == pytest.approx(seconds, rel=0.05)
@@ -33,7 +52,9 @@ def test_with_a_lag_the_slower_of_both_sets_the_pace(workers, learner, seconds, 
 
 def test_nine_tenths_of_a_millisecond_a_message_limit_what_many_workers_play():
     """1,000 units a step on 500 workers, 0.9 ms each for the training process: 0.9 seconds a step, though play takes 0.02."""
-    outcome = simulate(setting(workers=500, units=1000, lag=2, steps=8, message=0.0009, unit=lambda unit: 0.01, learner=0.05))
+    outcome = simulate(
+        setting(workers=500, units=1000, lag=2, steps=8, message=0.0009, unit=lambda unit: 0.01, learner=0.05)
+    )
     assert outcome.step_seconds == pytest.approx(0.9, rel=0.02)
     assert outcome.limit == "messages" and outcome.messages_busy == pytest.approx(1.0, abs=0.02)
 
@@ -57,7 +78,10 @@ def test_messages_that_wait_are_not_counted_before_they_are_dealt_with():
 
 
 def test_seeds_bind():
-    outcomes = [simulate(setting(workers=4, units=16, unit=lognormal_units(seed, 1.0, 1.0), deaths=20.0, lag=1)) for seed in (3, 3, 4)]
+    outcomes = [
+        simulate(setting(workers=4, units=16, unit=lognormal_units(seed, 1.0, 1.0), deaths=20.0, lag=1))
+        for seed in (3, 3, 4)
+    ]
     assert outcomes[0] == outcomes[1] != outcomes[2]
 
 
@@ -71,11 +95,17 @@ def test_seeds_bind():
 @settings(max_examples=60, deadline=None)
 def test_a_lag_never_slows_a_run_and_shares_are_shares(workers, units, learner, message, seed):
     unit = lognormal_units(seed, 1.0, 0.8)
-    outcomes = [simulate(setting(workers=workers, units=units, unit=unit, learner=learner, message=message, lag=lag, steps=12)) for lag in (0, 1, 3)]
+    outcomes = [
+        simulate(setting(workers=workers, units=units, unit=unit, learner=learner, message=message, lag=lag, steps=12))
+        for lag in (0, 1, 3)
+    ]
     for outcome, following in pairwise(outcomes):
         assert following.seconds <= outcome.seconds * 1.01
     for outcome in outcomes:
-        assert all(0 <= share <= 1 + 1e-9 for share in (outcome.busy, outcome.learner_busy, outcome.messages_busy, outcome.lost))
+        assert all(
+            0 <= share <= 1 + 1e-9
+            for share in (outcome.busy, outcome.learner_busy, outcome.messages_busy, outcome.lost)
+        )
         assert outcome.limit in ("players", "learner", "messages", "tail")
 
 
@@ -87,7 +117,19 @@ def test_rows_of_many_workers_have_their_values_by_seed():
 
 
 def with_tails(**changes):
-    return Setting(**{"workers": 8, "lag": 2, "steps": 12, "units": 16, "unit": lognormal_units(0, 2.0, 1.2), "learner": 0.5, "pull": 0.0, "timeout": 1e5, **changes})
+    return Setting(
+        **{
+            "workers": 8,
+            "lag": 2,
+            "steps": 12,
+            "units": 16,
+            "unit": lognormal_units(0, 2.0, 1.2),
+            "learner": 0.5,
+            "pull": 0.0,
+            "timeout": 1e5,
+            **changes,
+        }
+    )
 
 
 def test_with_equal_units_it_is_as_quick_as_pinned_order():

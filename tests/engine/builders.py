@@ -8,7 +8,15 @@ from sparring.league.seating import starts
 def specs_of(engine, step=0):
     config = engine.config
     matchmaker = config.matchmaker.bind("league.matchmakers")
-    return starts(step, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.0)
+    return starts(
+        step,
+        games=engine.environments,
+        rollout=config.rollout,
+        matchmaker=matchmaker,
+        members=(),
+        root=engine.root,
+        progress=0.0,
+    )
 
 
 def episodes_of(engine, step=0):

@@ -120,9 +120,7 @@ class World:
         assert units[0] == min(waiting)  # the oldest first
         assert set(units) <= waiting
         assert len({self.issue_of[unit] for unit in units}) == 1
-        of_issue = sorted(
-            unit for unit in waiting if self.issue_of[unit] == self.issue_of[units[0]]
-        )
+        of_issue = sorted(unit for unit in waiting if self.issue_of[unit] == self.issue_of[units[0]])
         if units[0] in self.ended:
             assert len(units) == 1
         assert not len(units) > 1 or not self.ended.keys() & set(units)

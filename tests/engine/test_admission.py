@@ -74,7 +74,7 @@ class World:
         for fate, name in zip(self.fates, fates, strict=False):
             fate[0] = "lost" if name == "open" else name
         before = [fate for fate in self.fates if fate[0] != "lost"]
-        self.admission = Admission(games=GAMES, lag=self.lag, steps=self.steps, account=account.gone(issued))
+        self.admission = Admission(games=GAMES, lag=self.lag, steps=self.steps, account=account.after_kill(issued))
         self.admission.begin(self.learnt)
         self.open, self.came, self.taken = {}, {}, 0
         for group, numbers in came.items():
@@ -91,16 +91,23 @@ class World:
 
     def check(self):
         account, counted = self.admission.account, Counter(fate[0] for fate in self.fates)
-        assert account == EpisodeBudget(issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")})
+        assert account == EpisodeBudget(
+            issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")}
+        )
         assert account.balances
         assert account.open + self.taken <= (self.lag + 1) * GAMES
-        if self.learnt < self.steps and self.admission.num_arrived + self.taken < GAMES:  # nobody waits for what never comes
+        if (
+            self.learnt < self.steps and self.admission.num_arrived + self.taken < GAMES
+        ):  # nobody waits for what never comes
             assert self.admission.num_playing or self.admission.num_issuable
 
 
 EVENTS = st.one_of(
-    st.tuples(st.just("issue"), st.integers(1, 5)), st.tuples(st.just("lose"), st.integers(0, 30)),
-    st.tuples(st.just("answer"), st.integers(0, 30), st.booleans()), st.tuples(st.just("learn"), st.integers(0, 3)), st.tuples(st.just("checkpoint")),
+    st.tuples(st.just("issue"), st.integers(1, 5)),
+    st.tuples(st.just("lose"), st.integers(0, 30)),
+    st.tuples(st.just("answer"), st.integers(0, 30), st.booleans()),
+    st.tuples(st.just("learn"), st.integers(0, 3)),
+    st.tuples(st.just("checkpoint")),
     st.tuples(st.just("kill")),
 )
 
@@ -152,7 +159,7 @@ def test_an_account_is_read_again_as_it_was_written():
     account = EpisodeBudget(issued=9, learned=3, withheld=1, lost=1, open=4)
     assert EpisodeBudget.of({"issued": 9, "learned": 3, "withheld": 1, "lost": 1, "open": 4}) == account
     assert account.balances and not EpisodeBudget(issued=1).balances
-    assert account.gone() == EpisodeBudget(issued=9, learned=3, withheld=1, lost=5)
-    assert account.gone(12) == EpisodeBudget(issued=12, learned=3, withheld=1, lost=8)
+    assert account.after_kill() == EpisodeBudget(issued=9, learned=3, withheld=1, lost=5)
+    assert account.after_kill(12) == EpisodeBudget(issued=12, learned=3, withheld=1, lost=8)
     with pytest.raises(TypeError):
         EpisodeBudget.of({"issud": 9})

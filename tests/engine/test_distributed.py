@@ -63,7 +63,9 @@ def apart(module):
 def engine(name):
     model = {"hidden_size": 16, "heads": 2}
     config = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 32}, "model": model, "threads": 1}
-    return LocalEngine(resolve({**config, "learner": {"average": 0.5, "learning_rate": 0.01}, "sampler": {"name": name}}))
+    return LocalEngine(
+        resolve({**config, "learner": {"average": 0.5, "learning_rate": 0.01}, "sampler": {"name": name}})
+    )
 
 
 def rounds(run, count):
@@ -71,7 +73,13 @@ def rounds(run, count):
     for _ in range(count):
         outcome = play_round(run.config, run, methods, state)
         state = outcome.state
-        replies.append([(turn.reply, [segment.logprobs for segment in turn.segments]) for episode in outcome.episodes for turn in episode.turns])
+        replies.append(
+            [
+                (turn.reply, [segment.logprobs for segment in turn.segments])
+                for episode in outcome.episodes
+                for turn in episode.turns
+            ]
+        )
     return replies
 
 
@@ -97,8 +105,12 @@ def test_averaged_weights_are_published_and_snapshots_stay(apart):
 
 # newer weights reach plays that go on: what was said before stands, and every sampled run names its weights
 CONFIG = {
-    "name": "renewed", "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "mirror"},
+    "name": "renewed",
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "mirror"},
     "scale": {"fleet": "processes", "workers": 1, "lag": 2, "order": "fresh"},
 }
 TOLERANCE = 1e-4
@@ -136,7 +148,9 @@ def versions(episodes):
 
 def differences(engine, episodes, version):
     policy = engine.policies["main"]
-    reader = Reader(policy.model, temperature=policy.params.temperature, micro_tokens=policy.config.learner.micro_tokens)
+    reader = Reader(
+        policy.model, temperature=policy.params.temperature, micro_tokens=policy.config.learner.micro_tokens
+    )
     gaps = []
     for episode in episodes:
         data = pack([episode])
@@ -185,9 +199,15 @@ def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(s
     config, _, _, newer, unit = setting
     monkeypatch.setattr(logprob_check, "EVERY", 1)
     worker = Worker(config)
-    episodes = answer_of(worker.answer(task_bytes({0: unit}), {}, renewing(worker, newer, call)), {0: unit}).rollouts[0].episodes
+    episodes = (
+        answer_of(worker.answer(task_bytes({0: unit}), {}, renewing(worker, newer, call)), {0: unit})
+        .rollouts[0]
+        .episodes
+    )
     if call == 2:  # no play has a turn that names older weights
-        episodes = [episode for episode in episodes if {turn.weights_version for turn in episode.turns} == {newer[0].version}]
+        episodes = [
+            episode for episode in episodes if {turn.weights_version for turn in episode.turns} == {newer[0].version}
+        ]
         assert episodes
     checks = logprob_check.check_logprobs(worker.players, episodes)
     assert bool(checks) == some and all(check.largest < TOLERANCE for check in checks)

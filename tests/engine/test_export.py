@@ -36,7 +36,11 @@ from sparring.play.team import play_teams
 from sparring.run.evaluation import answer_of
 from tests.hugging_face import hugging_face
 
-BASE = {"environments": [{"name": "kuhn_poker"}], "threads": 1, "rollout": {"games_per_step": 16, "temperature": 0.8, "top_k": 5}}
+BASE = {
+    "environments": [{"name": "kuhn_poker"}],
+    "threads": 1,
+    "rollout": {"games_per_step": 16, "temperature": 0.8, "top_k": 5},
+}
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +69,11 @@ def test_weights_come_in_the_type_asked_for_and_the_run_keeps_its_own(tiny, tmp_
     loaded = AutoModelForCausalLM.from_pretrained(tmp_path, dtype="auto")
     assert loaded.dtype == getattr(torch, dtype or "float32")
     assert tiny.model.network.dtype == torch.float32
-    assert torch.allclose(probabilities(loaded), probabilities(hugging_face(tiny.model.network)), atol=1e-2 if dtype in ("bfloat16", "float16") else 1e-7)
+    assert torch.allclose(
+        probabilities(loaded),
+        probabilities(hugging_face(tiny.model.network)),
+        atol=1e-2 if dtype in ("bfloat16", "float16") else 1e-7,
+    )
 
 
 def test_every_file_can_be_read_by_another_user(tiny, tmp_path):
@@ -87,13 +95,20 @@ def test_the_prompt_of_the_card_is_what_was_trained_on(tiny, adapted, tmp_path):
 
 
 def test_the_card_says_what_was_seen_of_the_past(tmp_path):
-    config = {"environments": [{"name": "sokoban"}], "context": {"name": "markov"}, "model": {"hidden_size": 8, "heads": 1}}
+    config = {
+        "environments": [{"name": "sokoban"}],
+        "context": {"name": "markov"},
+        "model": {"hidden_size": 8, "heads": 1},
+    }
     engine = LocalEngine(resolve(config))
     export(engine, tmp_path, step=3)
     text = (tmp_path / CARD).read_text()
     assert "what Sparring's `context: {name: markov}` shows" in text and "in the same way" not in text
     state = engine.environments[0][0].reset(Stream.from_seed(0).child("card"))
-    assert first_prompt(engine.policies["main"], engine.environments[0][0], [0]) == f"<begin> {state.observe(0).view} <ask>"
+    assert (
+        first_prompt(engine.policies["main"], engine.environments[0][0], [0])
+        == f"<begin> {state.observe(0).view} <ask>"
+    )
 
 
 def test_the_card_has_what_the_hub_reads_and_the_figures_of_these_weights(tiny, adapted, tmp_path):
@@ -118,7 +133,12 @@ def test_the_code_of_the_card_runs(tiny, tmp_path, monkeypatch, capsys):
 def test_sampling_settings_are_those_of_training(tiny, tmp_path):
     export(tiny, tmp_path, step=3)
     generation = GenerationConfig.from_pretrained(tmp_path)
-    assert (generation.do_sample, generation.temperature, generation.top_k, generation.max_new_tokens) == (True, 0.8, 5, 2)
+    assert (generation.do_sample, generation.temperature, generation.top_k, generation.max_new_tokens) == (
+        True,
+        0.8,
+        5,
+        2,
+    )
     assert generation.eos_token_id == list(tiny.policies["main"].renderer.stop_ids)
 
 
@@ -172,7 +192,11 @@ def test_a_mixture_of_adapters_shares_their_base(adapted, tmp_path):
 
 def test_of_several_policies_one_is_named(tmp_path):
     model = {"hidden_size": 8, "layers": 1, "heads": 1}
-    config = {**BASE, "policies": {"leader": {"model": model}, "helper": {"model": {**model, "hidden_size": 16}}}, "roles": {"first": "leader", "second": "helper"}}
+    config = {
+        **BASE,
+        "policies": {"leader": {"model": model}, "helper": {"model": {**model, "hidden_size": 16}}},
+        "roles": {"first": "leader", "second": "helper"},
+    }
     engine = LocalEngine(resolve(config))
     engine.take_member(snapshot(1))
     mixture = MemberMixture({snapshot(1): 1.0}, engine.agent)
@@ -203,7 +227,11 @@ def test_members_of_several_learners_are_each_written_as_what_they_are(tmp_path)
 
 
 def test_a_side_of_several_policies_says_which_are_there(tmp_path):
-    config = {**BASE, "environments": [{"name": "team_matrix", "options": {"members": 2}}], "policies": {"left": {}, "right": {}}}
+    config = {
+        **BASE,
+        "environments": [{"name": "team_matrix", "options": {"members": 2}}],
+        "policies": {"left": {}, "right": {}},
+    }
     roles = {"a1": "left", "a2": "right", "b1": "left", "b2": "left"}
     engine = LocalEngine(resolve({**config, "roles": roles}))
     engine.take_member(snapshot(1))
@@ -224,8 +252,15 @@ GAME = make_game("kuhn_poker")
 STATES = enumerate_info_states(GAME)
 MEMBERS = [snapshot(step) for step in (1, 2, 3)]
 BASE_ANSWER = {
-    "name": "answers", "steps": 2, "threads": 1, "environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "league": {"every": 1, "plays": 4}, "learner": {"average": 0.9}, "warmup": {"updates": 0},
+    "name": "answers",
+    "steps": 2,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker"}],
+    "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "league": {"every": 1, "plays": 4},
+    "learner": {"average": 0.9},
+    "warmup": {"updates": 0},
 }
 
 
@@ -237,7 +272,9 @@ def tables(states, count):
 def scorer(states, rows, legal=1.0):
     rows_by_state = {}
     for query, share in zip(states.queries, rows, strict=True):
-        rows_by_state[query.seat, query.key] = dict(zip(query.legal_actions, (legal * share, legal * (1 - share)), strict=True))
+        rows_by_state[query.seat, query.key] = dict(
+            zip(query.legal_actions, (legal * share, legal * (1 - share)), strict=True)
+        )
     return TabularScorer(rows_by_state)
 
 
@@ -253,7 +290,9 @@ def returns(first, second):
 def test_one_policy_earns_what_the_mixture_does(rows, weights):
     scorers = [scorer(STATES, row) for row in rows]
     shares = np.array(weights) / sum(weights)
-    mixture = MemberMixture(dict(zip(MEMBERS, shares.tolist(), strict=True)), dict(zip(MEMBERS, scorers[:3], strict=True)).get)
+    mixture = MemberMixture(
+        dict(zip(MEMBERS, shares.tolist(), strict=True)), dict(zip(MEMBERS, scorers[:3], strict=True)).get
+    )
     mean = sum(share * returns(scorer, scorers[3]) for share, scorer in zip(shares, scorers, strict=False))
     assert returns(mixture, scorers[3]) == pytest.approx(mean, abs=1e-9)
     mean = sum(share * returns(scorers[3], scorer) for share, scorer in zip(shares, scorers, strict=False))
@@ -312,7 +351,9 @@ def book():
         for j, opponent in enumerate(MEMBERS):
             if i != j:
                 sign = 1 if (i - j) % 3 == 1 else -1  # a cycle
-                rows[Row("kuhn_poker", 0, member, opponent)] = Results(games=10, wins=5 + 5 * sign, losses=5 - 5 * sign, returns=10.0 * sign)
+                rows[Row("kuhn_poker", 0, member, opponent)] = Results(
+                    games=10, wins=5 + 5 * sign, losses=5 - 5 * sign, returns=10.0 * sign
+                )
     return Payoffs(rows)
 
 
@@ -333,16 +374,29 @@ def test_words_say_which_weights_are_measured():
     two = resolve({**BASE_ANSWER, "policies": policies, "roles": {"first": "leader", "second": "helper"}})
     assert words(two) == "EMA weights of leader, live weights of helper"
     assert words(two, policy="leader") == "EMA weights" and words(two, policy="helper") == "live weights"
-    frozen = resolve({**BASE_ANSWER, "policies": {"leader": {}, "helper": {"frozen": True}}, "roles": {"first": "leader", "second": "helper"}})
+    frozen = resolve(
+        {
+            **BASE_ANSWER,
+            "policies": {"leader": {}, "helper": {"frozen": True}},
+            "roles": {"first": "leader", "second": "helper"},
+        }
+    )
     assert words(frozen) == "EMA weights" and words(frozen, policy="helper") == "live weights"
 
 
 def test_the_average_is_the_policy_and_must_be_kept(engine):
-    assert answer_of(engine, book(), "average") is answer_of(engine, book(), "policy") is not answer_of(engine, book(), "last")
+    assert (
+        answer_of(engine, book(), "average")
+        is answer_of(engine, book(), "policy")
+        is not answer_of(engine, book(), "last")
+    )
     assert resolve({**BASE_ANSWER, "league": {"every": 1, "answer": "average"}}).league.answer == "average"
     with pytest.raises(ConfigError, match=r"this run keeps none; train it with learner\.average=0\.99, or"):
         resolve({**BASE_ANSWER, "learner": {}, "league": {"every": 1, "answer": "average"}})
-    two = {"policies": {"leader": {"learner": {"average": 0.9}}, "helper": {"learner": {"average": 0.0}}}, "roles": {"first": "leader", "second": "helper"}}
+    two = {
+        "policies": {"leader": {"learner": {"average": 0.9}}, "helper": {"learner": {"average": 0.0}}},
+        "roles": {"first": "leader", "second": "helper"},
+    }
     with pytest.raises(ConfigError, match=r"policies\.helper\.learner\.average=0\.99"):
         resolve({**BASE_ANSWER, **two, "league": {"every": 1, "answer": "average"}})
     two["policies"]["helper"] = {"frozen": True}
@@ -352,7 +406,10 @@ def test_the_average_is_the_policy_and_must_be_kept(engine):
 def test_pairs_that_never_met_are_said_of_the_mixture(engine):
     assert answer_of(engine, book(), "nash").notes == ()
     (note,) = answer_of(engine, Payoffs(), "nash").notes
-    assert note.startswith("3 of 3 pairs of members have never met") and answer_of(engine, Payoffs(), "uniform").notes == ()
+    assert (
+        note.startswith("3 of 3 pairs of members have never met")
+        and answer_of(engine, Payoffs(), "uniform").notes == ()
+    )
 
 
 def test_each_play_and_team_draws_its_own(engine):
@@ -407,7 +464,10 @@ def test_it_is_the_pair_of_the_sides_own_mixtures(rows, first, second):
     members = [scorer(STATES, row) for row in rows]
     first, second = ([share / sum(weights) for share in weights] for weights in (first, second))
     alone = [query_policy(mixture(members, weights, weights), STATES)[0] for weights in (first, second)]
-    table = {(query.seat, query.key): dict(zip(query.legal_actions, alone[query.seat][n], strict=True)) for n, query in enumerate(STATES.queries)}
+    table = {
+        (query.seat, query.key): dict(zip(query.legal_actions, alone[query.seat][n], strict=True))
+        for n, query in enumerate(STATES.queries)
+    }
     pair = nash_conv(GAME, STATES, mixture(members, first, second))
     joint = nash_conv(GAME, STATES, TabularScorer(table))
     assert pair.gains == pytest.approx(joint.gains, abs=1e-9) and pair.values == pytest.approx(joint.values, abs=1e-9)
@@ -421,7 +481,9 @@ def test_equal_weights_are_one_mixture_to_the_bit(rows, team_rows, shares):
         members = [scorer(states, row, 0.9) for row in policy_rows]
         by_side = mixture(members, weights, weights)
         plain = MemberMixture(dict(zip(MEMBERS, weights, strict=True)), by_side.agent)
-        assert [row.tobytes() for row in by_side.action_logprobs(states.queries)] == [row.tobytes() for row in plain.action_logprobs(states.queries)]
+        assert [row.tobytes() for row in by_side.action_logprobs(states.queries)] == [
+            row.tobytes() for row in plain.action_logprobs(states.queries)
+        ]
         assert exact_figures_of(game, states, by_side) == exact_figures_of(game, states, plain)
 
 
@@ -432,7 +494,9 @@ def test_teams_draw_by_their_own_sides_by_hand():
     exact = exact_figures_of(TEAMS, TEAM_STATES, mixture(members, [1, 0], [0, 1]))
     assert exact.figures["team_exploitability/team_matrix"] == pytest.approx((2 + 0) / 2)
     assert exact.values == pytest.approx((-1, -1, 1, 1))
-    report = team_exploitability(TEAM_STATES, TEAMS.teams, [query_policy(member, TEAM_STATES)[0] for member in members], [[1, 0], [0, 1]])
+    report = team_exploitability(
+        TEAM_STATES, TEAMS.teams, [query_policy(member, TEAM_STATES)[0] for member in members], [[1, 0], [0, 1]]
+    )
     assert report.joint == pytest.approx((2, 0)) and report.values == pytest.approx((-1, 1))
     assert exact.figures["illegal_mass/team_matrix"] == pytest.approx((0 + 0.5) / 2)
     assert exact.figures["illegal_mass_reached/team_matrix"] == pytest.approx((0 + 0.5) / 2)
@@ -440,7 +504,18 @@ def test_teams_draw_by_their_own_sides_by_hand():
 
 def drawn_members(game, agent, plays, **more):
     root = Stream.from_seed(0)
-    specs = [EpisodeSpec(game=game, episode_id=n, group_id=n, deal=root.child(n), stream=root.child(n), seats=("agent",) * game.num_seats, trained=(False,) * game.num_seats) for n in range(plays)]
+    specs = [
+        EpisodeSpec(
+            game=game,
+            episode_id=n,
+            group_id=n,
+            deal=root.child(n),
+            stream=root.child(n),
+            seats=("agent",) * game.num_seats,
+            trained=(False,) * game.num_seats,
+        )
+        for n in range(plays)
+    ]
     members = []
     inner = agent._agent_of
     agent._agent_of = lambda who: members.append(who) or inner(who)
@@ -452,28 +527,47 @@ def drawn_members(game, agent, plays, **more):
 @pytest.fixture(scope="module")
 def engine_sides():
     config = {
-        "name": "sides", "steps": 2, "threads": 1,
-        "environments": [{"name": "kuhn_poker", "weight": 3}, {"name": "leduc_poker"}, {"name": "team_matrix", "weight": 0, "options": {"members": 2}}],
-        "rollout": {"games_per_step": 8}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "league": {"every": 1}, "warmup": {"updates": 0},
+        "name": "sides",
+        "steps": 2,
+        "threads": 1,
+        "environments": [
+            {"name": "kuhn_poker", "weight": 3},
+            {"name": "leduc_poker"},
+            {"name": "team_matrix", "weight": 0, "options": {"members": 2}},
+        ],
+        "rollout": {"games_per_step": 8},
+        "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+        "league": {"every": 1},
+        "warmup": {"updates": 0},
     }
     return with_members(config)
 
 
 def test_each_seat_draws_by_its_side_and_a_team_together(engine_sides):
-    agent = MemberMixture({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}, engine_sides.agent, second={MEMBERS[1]: 0.5, MEMBERS[2]: 0.5})
+    agent = MemberMixture(
+        {MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}, engine_sides.agent, second={MEMBERS[1]: 0.5, MEMBERS[2]: 0.5}
+    )
     seated = drawn_members(engine_sides.environments[0][0], agent, 400)
     shares = [[sum(seats[seat] == member for seats in seated) / 400 for member in MEMBERS] for seat in (0, 1)]
     assert shares[0] == pytest.approx([0.25, 0.75, 0], abs=0.06) and shares[1] == pytest.approx([0, 0.5, 0.5], abs=0.06)
     assert agent.members == {MEMBERS[0]: 0.125, MEMBERS[1]: 0.625, MEMBERS[2]: 0.25}
-    assert str(agent) == "0.250 past-000001, 0.750 past-000002 in the first side; 0.500 past-000002, 0.500 past-000003 in the second"
+    assert (
+        str(agent)
+        == "0.250 past-000001, 0.750 past-000002 in the first side; 0.500 past-000002, 0.500 past-000003 in the second"
+    )
     agent = MemberMixture({MEMBERS[0]: 1.0}, engine_sides.agent, second={MEMBERS[1]: 0.5, MEMBERS[2]: 0.5})
     seated = drawn_members(engine_sides.environments[2][0], agent, 40)
-    assert all(a == b == MEMBERS[0] and c == d for a, b, c, d in seated) and {seats[2] for seats in seated} == set(MEMBERS[1:])
+    assert all(a == b == MEMBERS[0] and c == d for a, b, c, d in seated) and {seats[2] for seats in seated} == set(
+        MEMBERS[1:]
+    )
 
 
 def test_the_same_weights_in_both_sides_draw_whom_one_mixture_draws(engine_sides):
     weights = {MEMBERS[0]: 0.25, MEMBERS[1]: 0.75}
-    plain, by_side = MemberMixture(weights, engine_sides.agent), MemberMixture(weights, engine_sides.agent, second=weights)
+    plain, by_side = (
+        MemberMixture(weights, engine_sides.agent),
+        MemberMixture(weights, engine_sides.agent, second=weights),
+    )
     assert drawn_members(GAME, plain, 50) == drawn_members(GAME, by_side, 50)
 
 
@@ -496,7 +590,19 @@ def test_a_question_without_teams_has_a_side_for_each_seat_and_with_teams_its_ow
     query = Query(game="any", seat=1, key="1b", observations=("",), actions=(), legal_actions=("pass", "bet"))
     assert np.exp(agent.action_logprobs([query])[0]) == pytest.approx([1, 0])  # the member of the second side
     for teams, expected in (((0, 0, 1, 1), [0.5, 0.5]), ((0, 1, 0, 1), [1, 0]), ((0, 0), [1, 0])):
-        (row,) = agent.action_logprobs([Query(game="any", seat=1, key="1b", observations=("",), actions=(), legal_actions=("pass", "bet"), teams=teams)])
+        (row,) = agent.action_logprobs(
+            [
+                Query(
+                    game="any",
+                    seat=1,
+                    key="1b",
+                    observations=("",),
+                    actions=(),
+                    legal_actions=("pass", "bet"),
+                    teams=teams,
+                )
+            ]
+        )
         assert np.exp(row) == pytest.approx(expected)
     assert TEAM_STATES.queries[0].teams == (0, 0, 1, 1) and STATES.queries[0].teams == (0, 1)
 
@@ -509,7 +615,9 @@ def sided(first, environment="kuhn_poker", second_seat=1):
             payoff = first[i][j]
             if payoff is not None:
                 rows[Row(environment, 0, player, opponent)] = Results(games=10, draws=10, returns=10 * payoff)
-                rows[Row(environment, second_seat, opponent, player)] = Results(games=10, draws=10, returns=-10 * payoff)
+                rows[Row(environment, second_seat, opponent, player)] = Results(
+                    games=10, draws=10, returns=-10 * payoff
+                )
     return rows
 
 
@@ -522,10 +630,15 @@ def test_the_answer_weighs_each_side_by_itself(engine_sides):
     assert answer.sides[0] == pytest.approx({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75})
     assert answer.sides[1] == pytest.approx({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}) and answer.notes == ()
     together = answer_of(engine_sides, book, "nash")
-    assert len(together.sides) == 1 and together.members == {MEMBERS[1]: 1.0}  # as whole players the second earns 1/2 from the first
+    assert len(together.sides) == 1 and together.members == {
+        MEMBERS[1]: 1.0
+    }  # as whole players the second earns 1/2 from the first
 
 
-@given(st.lists(st.lists(st.floats(-5, 5), min_size=3, max_size=3), min_size=3, max_size=3), st.sampled_from(["nash", "correlated", "uniform", "projected_replicator"]))
+@given(
+    st.lists(st.lists(st.floats(-5, 5), min_size=3, max_size=3), min_size=3, max_size=3),
+    st.sampled_from(["nash", "correlated", "uniform", "projected_replicator"]),
+)
 @settings(max_examples=20)
 def test_the_weights_of_each_side_are_a_distribution(engine_sides, payoffs, solver):
     answer = answer_of(engine_sides, Payoffs(sided(payoffs)), solver, apart=True)

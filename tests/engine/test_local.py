@@ -30,8 +30,16 @@ SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
 
 
 def config(**changes):
-    base = {"environments": [{"name": "kuhn_poker"}], "steps": 4, "threads": 1, "rollout": {"games_per_step": 8}, "model": SMALL}
-    return resolve({**base, "credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}], **changes})
+    base = {
+        "environments": [{"name": "kuhn_poker"}],
+        "steps": 4,
+        "threads": 1,
+        "rollout": {"games_per_step": 8},
+        "model": SMALL,
+    }
+    return resolve(
+        {**base, "credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}], **changes}
+    )
 
 
 def trained(rounds=2, **changes):
@@ -80,7 +88,10 @@ def test_files_are_safetensors_and_json_alone(saved):
     assert len(moments) == 3 * len(tensors)
 
 
-@pytest.mark.parametrize("name", ["engine.json", "model.safetensors", "average.safetensors", "optimizer.safetensors", "past-000001.safetensors"])
+@pytest.mark.parametrize(
+    "name",
+    ["engine.json", "model.safetensors", "average.safetensors", "optimizer.safetensors", "past-000001.safetensors"],
+)
 @pytest.mark.parametrize("damage", ["missing", "empty", "other"])
 def test_a_damaged_file_is_said(tmp_path, name, damage):
     engine = trained()
@@ -91,7 +102,9 @@ def test_a_damaged_file_is_said(tmp_path, name, damage):
         (folder / name).write_bytes(b"" if damage == "empty" else b"{}" if name == "engine.json" else b"x" * 40)
     with pytest.raises(CheckpointError, match=r"cannot be (loaded|taken back)") as caught:
         LocalEngine(engine.config).restore(folder)
-    assert str(folder) in str(caught.value) and (not name.startswith("past") or "member past-000001" in str(caught.value))
+    assert str(folder) in str(caught.value) and (
+        not name.startswith("past") or "member past-000001" in str(caught.value)
+    )
 
 
 def test_a_reference_means_a_player_and_one_that_is_not_there_is_refused():
@@ -128,8 +141,11 @@ def test_agents_play_with_the_weights_of_now():
 def test_bots_with_options_are_seated_by_their_name():
     config = resolve(
         {
-            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], "threads": 1, "rollout": {"games_per_step": 4},
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "bots": {"weak": {"name": "minimax", "random_moves": 0.5}},
+            "environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
+            "threads": 1,
+            "rollout": {"games_per_step": 4},
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "bots": {"weak": {"name": "minimax", "random_moves": 0.5}},
             "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"weak": 1.0}},
         }
     )
@@ -198,7 +214,9 @@ KUHN = {"name": "kuhn_poker", "illegal": {"rule": "forfeit", "penalty": 1.0}}
 
 
 def engine_that_needs(*needs, game=KUHN, **changes):
-    config = resolve({"environments": [game], "rollout": {"games_per_step": 64}, "model": {"hidden_size": 16, "heads": 2}, **changes})
+    config = resolve(
+        {"environments": [game], "rollout": {"games_per_step": 64}, "model": {"hidden_size": 16, "heads": 2}, **changes}
+    )
     plugin = config.credit.bind("credit").plugin.module
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(plugin, "NEEDS", set(needs), raising=False)
@@ -212,7 +230,14 @@ def batch(run):
 
 def test_nothing_is_computed_that_nobody_needs():
     _, turns = batch(engine_that_needs())
-    assert [turns.value, turns.value_after, turns.token_value, turns.old_logprob, turns.reference_logprob, turns.action_value] == [None] * 6
+    assert [
+        turns.value,
+        turns.value_after,
+        turns.token_value,
+        turns.old_logprob,
+        turns.reference_logprob,
+        turns.action_value,
+    ] == [None] * 6
     assert turns.process_logprob is None
 
 
@@ -250,9 +275,15 @@ def test_values_are_read_before_a_turn_after_it_and_before_each_token():
         ids = data.sequences[sequence]
         assert turns.token_value[begin[row]] == turns.value[row]
         last = turns.token_value[begin[row] + lengths[row] - 1]
-        for value, end in ((turns.value[row], position), (last, position + lengths[row] - 1), (turns.value_after[row], position + lengths[row])):
+        for value, end in (
+            (turns.value[row], position),
+            (last, position + lengths[row] - 1),
+            (turns.value_after[row], position + lengths[row]),
+        ):
             with torch.no_grad():
-                output = hugging_face(run.model.network)(torch.tensor([ids[: end + 1]]), output_hidden_states=True).hidden_states[-1][0, -1:]
+                output = hugging_face(run.model.network)(
+                    torch.tensor([ids[: end + 1]]), output_hidden_states=True
+                ).hidden_states[-1][0, -1:]
                 assert value == pytest.approx(run.model.values(output).item(), abs=1e-4)
 
 
@@ -287,7 +318,13 @@ def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
     """The gradient is that of half the mean squared error of the values read there."""
     losses = [{"name": "policy_gradient", "weight": 0.0}, {"name": "value_loss"}]
     learner = {"gradient_norm": 1e9, "micro_tokens": 60}
-    run = engine_that_needs(*needs, rollout={"games_per_step": 16, "max_new_tokens": 3}, losses=losses, learner=learner, credit={"name": "gae"})
+    run = engine_that_needs(
+        *needs,
+        rollout={"games_per_step": 16, "max_new_tokens": 3},
+        losses=losses,
+        learner=learner,
+        credit={"name": "gae"},
+    )
     episodes, turns = batch(run)
     data = pack(episodes)
     read = turns.value if "value" in needs else turns.value_after if "value_after" in needs else turns.token_value
@@ -311,7 +348,10 @@ def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
 
 
 # games of weight 0 are held out: warmed up and measured, never trained on. A label tells two sizes of one game apart
-MINI, SIMPLE = {"name": "hanabi", "options": {"size": "mini"}}, {"name": "hanabi", "label": "large", "options": {"size": "simple"}}
+MINI, SIMPLE = (
+    {"name": "hanabi", "options": {"size": "mini"}},
+    {"name": "hanabi", "label": "large", "options": {"size": "simple"}},
+)
 
 
 def engine(*games, **changes):
@@ -321,18 +361,26 @@ def engine(*games, **changes):
 
 def test_a_held_out_game_is_known_and_measured_but_never_played():
     run = engine(
-        {"name": "leduc_poker", "weight": 0}, {"name": "kuhn_poker"}, {"name": "tic_tac_toe", "weight": 0}, warmup={"updates": 1, "games": 9},
+        {"name": "leduc_poker", "weight": 0},
+        {"name": "kuhn_poker"},
+        {"name": "tic_tac_toe", "weight": 0},
+        warmup={"updates": 1, "games": 9},
         evaluation={"exact": False, "opponents": [{"name": "random", "games_per_seat": 2}]},
     )
     seen = []
-    play, run.play = run.play, lambda specs, judging=None: seen.append([spec.game.name for spec in specs]) or play(specs, judging)
+    play, run.play = (
+        run.play,
+        lambda specs, judging=None: seen.append([spec.game.name for spec in specs]) or play(specs, judging),
+    )
     warm_up(run.config, run)
     metrics = play_round(run.config, run, Methods.of(run.config), RunState()).metrics
     assert sorted(set(seen[0])) == ["kuhn_poker", "leduc_poker", "tic_tac_toe"]
     assert set(seen[1]) == {"kuhn_poker"}
     assert "legal_rate/kuhn_poker" in metrics
     assert "legal_rate/tic_tac_toe" not in metrics
-    measured = Evaluator([game for game, _ in run.environments], run.config.evaluation).measure(run.agent("policy"), run.root)
+    measured = Evaluator([game for game, _ in run.environments], run.config.evaluation).measure(
+        run.agent("policy"), run.root
+    )
     assert "match/tic_tac_toe/random/X/return" in measured
     plan = describe(run.config)
     assert (plan["games"], plan["held_out"]) == (["kuhn_poker"], ["leduc_poker", "tic_tac_toe"])
@@ -363,7 +411,11 @@ def test_a_suite_counts_a_held_out_game_as_held_out():
 
 # what several replies to one prompt cost: prompts are computed once for all of them
 SOKOBAN = {"name": "sokoban", "options": {"rooms": 1000}, "oracle": {"name": "graded"}}
-SUDOKU = {"name": "sudoku", "options": {"blanks": 4, "puzzles": 1000, "wrong": "continues"}, "oracle": {"name": "constraint", "lost": "solution"}}
+SUDOKU = {
+    "name": "sudoku",
+    "options": {"blanks": 4, "puzzles": 1000, "wrong": "continues"},
+    "oracle": {"name": "constraint", "lost": "solution"},
+}
 
 
 def played(count, environment, context, monkeypatch):
@@ -390,7 +442,9 @@ def played(count, environment, context, monkeypatch):
     )  # fmt: skip
     engine = LocalEngine(config)
     games = [game for game, _ in engine.environments]
-    judging = ReplyJudges.of(config, games, 0.0, oracles=configured_oracles(config.environments, games), rewards=rewards_of(config))
+    judging = ReplyJudges.of(
+        config, games, 0.0, oracles=configured_oracles(config.environments, games), rewards=rewards_of(config)
+    )
     with monkeypatch.context() as patch:
         patch.setattr(Prefill, "contexts", watched)
         patch.setattr(Prefill, "computed", adding)
@@ -401,6 +455,8 @@ def played(count, environment, context, monkeypatch):
 @pytest.mark.parametrize(("environment", "context"), [(SUDOKU, "full"), (SOKOBAN, "full"), (SOKOBAN, "markov")])
 def test_four_replies_compute_the_prompts_of_one(environment, context, monkeypatch):
     (single, few), (four, many) = (played(count, environment, context, monkeypatch) for count in (1, 4))
-    assert [[turn.state_key for turn in episode.turns] for episode in single] == [[turn.state_key for turn in episode.turns] for episode in four]
+    assert [[turn.state_key for turn in episode.turns] for episode in single] == [
+        [turn.state_key for turn in episode.turns] for episode in four
+    ]
     assert all(len(turn.candidates) == 3 for episode in four for turn in episode.turns if turn.event != "unsent")
     assert few > 0 and many <= 1.05 * few, (few, many)

@@ -17,9 +17,18 @@ from sparring.engine.ranks.sharded import Shards
 from sparring.engine.run_processes import fleet_of
 from sparring.engine.workers.fleet import processes as processes_fleet
 from sparring.engine.workers.fleet.processes import ProcessFleet
-from sparring.engine.workers.gpu_placement import check_gpus_exist, for_learner, for_worker
+from sparring.engine.workers.gpu_placement import (
+    check_gpus_exist,
+    learner_settings,
+    worker_settings,
+)
 from sparring.run import config_checks as changes
-from sparring.run.config_checks import FREE_IF_THERE, _free, _may_change, binding_settings
+from sparring.run.config_checks import (
+    FREE_IF_THERE,
+    _may_change,
+    _without_free_keys,
+    binding_settings,
+)
 
 
 def configured(*overrides):
@@ -55,10 +64,23 @@ def policies(device):
     return [SimpleNamespace(name="main", moments=None, model=SimpleNamespace(device=torch.device(device)))]
 
 
-@pytest.mark.parametrize(("kind", "gpus", "seen"), [(Ranks, [], ["1", "2", "3"]), (Ranks, [4, 2, 7, 1], ["2", "7", "1"]), (Shards, [4, 2, 7, 1], ["4", "2", "7", "1"])])
+@pytest.mark.parametrize(
+    ("kind", "gpus", "seen"),
+    [
+        (Ranks, [], ["1", "2", "3"]),
+        (Ranks, [4, 2, 7, 1], ["2", "7", "1"]),
+        (Shards, [4, 2, 7, 1], ["4", "2", "7", "1"]),
+    ],
+)
 def test_each_learner_sees_its_own_gpu_alone(kind, gpus, seen, children, tmp_path):
     sharding = "none" if kind is Ranks else "fsdp2"
-    config = configured("model.device=cuda", "learner.ranks=4", "learner.leaves=4", f"learner.gpus={gpus}", f"learner.sharding={sharding}")
+    config = configured(
+        "model.device=cuda",
+        "learner.ranks=4",
+        "learner.leaves=4",
+        f"learner.gpus={gpus}",
+        f"learner.sharding={sharding}",
+    )
     ranks = kind(config, tmp_path / "learners")
     ranks.serve(iter(policies("cuda")))
     ranks._start()
@@ -67,7 +89,9 @@ def test_each_learner_sees_its_own_gpu_alone(kind, gpus, seen, children, tmp_pat
         theirs = resolve(child.settings["config"])
         assert theirs.model.device == "cuda" and theirs.learner.gpus == () and theirs.learner.ranks == 4
     if kind is Shards:
-        assert {child.environment["NCCL_SOCKET_IFNAME"] for child in children} == {child.environment["GLOO_SOCKET_IFNAME"] for child in children}
+        assert {child.environment["NCCL_SOCKET_IFNAME"] for child in children} == {
+            child.environment["GLOO_SOCKET_IFNAME"] for child in children
+        }
         assert children[0].environment["GLOO_SOCKET_IFNAME"].startswith("lo")
 
 
@@ -76,13 +100,18 @@ def test_learners_on_the_cpu_are_told_nothing_of_gpus(children, tmp_path):
     ranks = Ranks(config, tmp_path / "learners")
     ranks.serve(policies("cpu"))
     ranks._start()
-    assert "CUDA_VISIBLE_DEVICES" not in children[0].environment and children[0].settings["config"] == config.model_dump(mode="json")
+    assert "CUDA_VISIBLE_DEVICES" not in children[0].environment and children[0].settings[
+        "config"
+    ] == config.model_dump(mode="json")
 
 
 def test_gpus_that_are_not_there_are_refused_before_anything_starts(children, monkeypatch, tmp_path):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     config = configured("model.device=cuda", "learner.ranks=4", "learner.leaves=4")
-    with pytest.raises(ConfigError, match=r"learner.ranks=4 takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1"):
+    with pytest.raises(
+        ConfigError,
+        match=r"learner.ranks=4 takes GPU 2, and torch sees 2 on this machine, counted from 0, the last is 1",
+    ):
         Ranks(config, tmp_path / "learners").serve(policies("cuda"))
     with pytest.raises(ConfigError, match=r"scale.gpus=\[1, 5\] takes GPU 5"):
         fleet_of(configured("model.device=cuda", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,5]"))
@@ -113,30 +142,60 @@ def test_a_process_that_sees_some_gpus_gives_those_on(monkeypatch):
 
 def test_models_of_workers_whose_replies_vllm_draws_are_in_the_machines_memory():
     vllm = "sampler={name: vllm, device: cuda, replicas: 4, gpus: [4, 5]}"
-    config = configured("model.device=cuda", vllm, "scale.fleet=ray", "scale.workers=2", "scale.address=auto", "scale.gpus_per_worker=2")
+    config = configured(
+        "model.device=cuda", vllm, "scale.fleet=ray", "scale.workers=2", "scale.address=auto", "scale.gpus_per_worker=2"
+    )
     written = config.model_dump(mode="json")
-    theirs = resolve({**for_worker(written, 2), "threads": 1})
-    assert resolve(for_worker(configured("model.device=cuda", "scale.fleet=ray", "scale.workers=2", "scale.gpus=[1]", "scale.gpus_per_worker=0.5").model_dump(mode="json"), 0.5)).model.device == "cuda"
+    theirs = resolve({**worker_settings(written, 2), "threads": 1})
+    assert (
+        resolve(
+            worker_settings(
+                configured(
+                    "model.device=cuda",
+                    "scale.fleet=ray",
+                    "scale.workers=2",
+                    "scale.gpus=[1]",
+                    "scale.gpus_per_worker=0.5",
+                ).model_dump(mode="json"),
+                0.5,
+            )
+        ).model.device
+        == "cuda"
+    )
     assert theirs.model.device == "cpu" and theirs.sampler.options == {"device": "cuda", "replicas": 2, "gpus": [0, 1]}
-    assert for_worker(written, 0.25)["sampler"]["replicas"] == 1 and for_worker(written, 0) == written
-    assert config.model_dump(mode="json") == written and written["sampler"]["replicas"] == 4, "nothing of the run's own is changed"
-    config = configured("sampler={name: vllm, device: cuda, gpus: [0]}", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,2]")
+    assert worker_settings(written, 0.25)["sampler"]["replicas"] == 1 and worker_settings(written, 0) == written
+    assert config.model_dump(mode="json") == written and written["sampler"]["replicas"] == 4, (
+        "nothing of the run's own is changed"
+    )
+    config = configured(
+        "sampler={name: vllm, device: cuda, gpus: [0]}", "scale.fleet=processes", "scale.workers=2", "scale.gpus=[1,2]"
+    )
     # a worker that sees a GPU would put a model there
-    assert config.model.device == "auto" and for_worker(config.model_dump(mode="json"), 1)["model"]["device"] == "cpu"
-    assert for_worker(config.model_dump(mode="json"), 0)["model"]["device"] == "auto"
+    assert (
+        config.model.device == "auto" and worker_settings(config.model_dump(mode="json"), 1)["model"]["device"] == "cpu"
+    )
+    assert worker_settings(config.model_dump(mode="json"), 0)["model"]["device"] == "auto"
 
 
 def test_every_policy_of_a_learner_is_on_its_gpu():
-    config = configured("policies={a: {}, b: {model: {device: cuda}}}", "roles={first: a, second: b}", "learner.ranks=2", "learner.leaves=2", "policies.a.model.device=cpu")
-    theirs = resolve(for_learner(config.model_dump(mode="json")))
+    config = configured(
+        "policies={a: {}, b: {model: {device: cuda}}}",
+        "roles={first: a, second: b}",
+        "learner.ranks=2",
+        "learner.leaves=2",
+        "policies.a.model.device=cpu",
+    )
+    theirs = resolve(learner_settings(config.model_dump(mode="json")))
     assert [policy.model.device for policy in theirs.by_policy.values()] == ["cpu", "cuda"]
 
 
 def test_a_run_goes_on_with_other_gpus():
     assert all(_may_change(key) for key in (*FREE_IF_THERE, "scale.gpus", "scale.gpus_per_worker", "learner.ranks"))
     placed, plain = configured("model.device=cuda", "learner.gpus=[3]"), configured("model.device=cuda")
-    assert binding_settings(placed) == binding_settings(plain) and _free(placed.model_dump(mode="json"))["learner"]["gpus"] == [3]
-    assert "gpus" not in _free(plain.model_dump(mode="json"))["learner"]
+    assert binding_settings(placed) == binding_settings(plain) and _without_free_keys(placed.model_dump(mode="json"))[
+        "learner"
+    ]["gpus"] == [3]
+    assert "gpus" not in _without_free_keys(plain.model_dump(mode="json"))["learner"]
 
 
 def test_gpus_that_are_left_out_again_are_one_change_however_often_a_run_goes_on(tmp_path, monkeypatch):

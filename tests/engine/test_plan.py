@@ -23,7 +23,11 @@ def test_the_tiny_model_is_counted_without_being_made(changes):
     network = LocalEngine(config).model.network
     parameters, shape = plan.tiny_size(config)
     assert parameters == sum(p.numel() for p in network.parameters())
-    assert (shape.layers, shape.hidden, shape.vocabulary) == (network.config.n_layer, network.config.n_embd, network.config.vocab_size)
+    assert (shape.layers, shape.hidden, shape.vocabulary) == (
+        network.config.n_layer,
+        network.config.n_embd,
+        network.config.vocab_size,
+    )
 
 
 def test_the_tiny_model_has_a_plan_of_memory_too():
@@ -88,21 +92,34 @@ def test_replicas_of_vllm_hold_the_keys_and_values_and_on_a_cpu_the_weights_twic
     memory = memory_of("sampler={name: vllm, replicas: 2}", recipe="mars/kuhn-smol")
     training, replica = memory["training process"].parts, memory["replica of vLLM"]
     assert training["keys_and_values_kept"] == 0
-    assert replica == (2, {"weights": 2 * training["weights"], "keys_and_values_kept": GIB, "program": round(0.9 * GIB)})
+    assert replica == (
+        2,
+        {"weights": 2 * training["weights"], "keys_and_values_kept": GIB, "program": round(0.9 * GIB)},
+    )
     on_gpu = memory_of("sampler={name: vllm, device: cuda}", recipe="mars/kuhn-smol")["replica of vLLM"]
     assert on_gpu.processes == 1 and on_gpu.parts["weights"] == training["weights"]
     workers = ("scale.fleet=processes", "scale.workers=3")
     worker = memory_of("sampler={name: vllm, replicas: 2}", *workers, recipe="mars/kuhn-smol")["worker"]
     assert worker.parts["replica of vLLM"] == 2 * replica.each, "each worker has its own"
-    placed = memory_of("model.device=cuda", "sampler={name: vllm, device: cuda, replicas: 2, gpus: [4]}", *workers, "scale.gpus=[1,2,3]", recipe="mars/kuhn-smol")["worker"]
+    placed = memory_of(
+        "model.device=cuda",
+        "sampler={name: vllm, device: cuda, replicas: 2, gpus: [4]}",
+        *workers,
+        "scale.gpus=[1,2,3]",
+        recipe="mars/kuhn-smol",
+    )["worker"]
     assert placed.parts["replica of vLLM"] == on_gpu.each, "one for its GPU"
 
 
 def test_workers_of_a_cluster_take_nothing_of_this_machine():
     ray = ("scale.fleet=ray", "scale.workers=500")
-    here, there = (plan.describe(configured("kuhn-tiny", *ray, *more)) for more in ((), ("scale.address=127.0.0.1:6379",)))
+    here, there = (
+        plan.describe(configured("kuhn-tiny", *ray, *more)) for more in ((), ("scale.address=127.0.0.1:6379",))
+    )
     assert here["memory_gib"] == there["memory_gib"] > 100
-    assert here["needs"].startswith(f"about {here['memory_gib']:.1f} GiB") and there["needs"].startswith(f"about {there['memory_gib_by_process']['training process']:.1f} GiB")
+    assert here["needs"].startswith(f"about {here['memory_gib']:.1f} GiB") and there["needs"].startswith(
+        f"about {there['memory_gib_by_process']['training process']:.1f} GiB"
+    )
 
 
 def test_a_process_model_is_counted():
@@ -121,8 +138,13 @@ def test_master_weights_are_counted_where_weights_have_16_bits():
     each = {}
     for master in ("false", "true"):
         changes = [f"learner.master_weights={master}", "learner.average=0", "league.every=0"]
-        small, tiny = (resolve(apply_overrides(load_recipe("kuhn-tiny"), [*changes, *more])) for more in (bits, bits[1:]))
-        each[master] = plan.memory_to_train(small, 1000) - plan.planned_copies(small) * 2000, plan.memory_to_train(tiny, 1000)
+        small, tiny = (
+            resolve(apply_overrides(load_recipe("kuhn-tiny"), [*changes, *more])) for more in (bits, bits[1:])
+        )
+        each[master] = (
+            plan.memory_to_train(small, 1000) - plan.planned_copies(small) * 2000,
+            plan.memory_to_train(tiny, 1000),
+        )
     assert [each["true"][0], each["false"][0]] == [16000, 6000]
     assert each["true"][1] == each["false"][1] >= 12000
 
@@ -135,7 +157,9 @@ def test_a_large_model_needs_a_gpu_and_the_plan_says_which():
 
 
 def test_longer_replies_have_more_logits():
-    configs = [resolve(apply_overrides(load_recipe("kuhn-tiny"), [f"rollout.max_new_tokens={number}"])) for number in (2, 64)]
+    configs = [
+        resolve(apply_overrides(load_recipe("kuhn-tiny"), [f"rollout.max_new_tokens={number}"])) for number in (2, 64)
+    ]
     short, long = (plan.activations(config, plan.tiny_size(config)[1], 4) for config in configs)
     assert short < long
     assert plan.activations(configs[0], None, 4) is None

@@ -34,11 +34,19 @@ from sparring.run.warmup import warm_up
 
 SMALL = {"hidden_size": 8, "layers": 1, "heads": 1}
 BASE = {
-    "environments": [{"name": "signalling", "options": {"rounds": 0}, "illegal": {"rule": "random", "penalty": 0.1}}], "steps": 4, "threads": 1,
-    "rollout": {"games_per_step": 16}, "model": SMALL, "learner": {"learning_rate": 0.01},
+    "environments": [{"name": "signalling", "options": {"rounds": 0}, "illegal": {"rule": "random", "penalty": 0.1}}],
+    "steps": 4,
+    "threads": 1,
+    "rollout": {"games_per_step": 16},
+    "model": SMALL,
+    "learner": {"learning_rate": 0.01},
 }
 TWO = {
-    **BASE, "policies": {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "rae"}, "rollout": {"temperature": 0.5}}},
+    **BASE,
+    "policies": {
+        "leader": {"model": {"hidden_size": 16}},
+        "helper": {"credit": {"name": "rae"}, "rollout": {"temperature": 0.5}},
+    },
     "roles": {"sender": "leader", "receiver": "helper"},
 }
 FROZEN = {**TWO, "policies": {"leader": None, "helper": {"frozen": True}}}
@@ -62,7 +70,13 @@ def weights(policy):
 
 def spec(run, *, seats=(LEARNER, LEARNER), trained=(True, True)):
     return EpisodeSpec(
-        game=run.environments[0][0], episode_id=0, group_id=0, deal=run.root.child("d"), stream=run.root.child("s"), seats=seats, trained=trained
+        game=run.environments[0][0],
+        episode_id=0,
+        group_id=0,
+        deal=run.root.child("d"),
+        stream=run.root.child("s"),
+        seats=seats,
+        trained=trained,
     )
 
 
@@ -83,20 +97,35 @@ def test_the_resolved_configuration_is_read_back_equal_whatever_the_run_says_lat
     assert resolve(written) == config
     assert resolve(apply_overrides(written, ["model.hidden_size=32"])).by_policy["helper"].model.hidden_size == 8
     assert resolve({**TWO, "model": {**SMALL, "hidden_size": 32}}).by_policy["helper"].model.hidden_size == 32
-    assert "policies" not in resolve(BASE).model_dump(mode="json") and "roles" not in resolve(BASE).environments[0].model_dump()
+    assert (
+        "policies" not in resolve(BASE).model_dump(mode="json")
+        and "roles" not in resolve(BASE).environments[0].model_dump()
+    )
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"policies": {"leader": {"frozn": True}}}, r"key of policies.leader 'frozn'. Did you mean 'frozen'"),
-        ({"policies": {"leader": {"rollout": {"games_per_step": 8}}}}, "key of policies.leader.rollout 'games_per_step'"),
-        ({"policies": {"leader": {"credit": "mers"}}, "roles": {}}, "policies.leader: Unknown advantage estimator 'mers'"),
-        ({"policies": {"leader": {"losses": [{"name": "value_loss"}]}}, "roles": {}}, "policies.leader: losses: nothing trains the policy"),
+        (
+            {"policies": {"leader": {"rollout": {"games_per_step": 8}}}},
+            "key of policies.leader.rollout 'games_per_step'",
+        ),
+        (
+            {"policies": {"leader": {"credit": "mers"}}, "roles": {}},
+            "policies.leader: Unknown advantage estimator 'mers'",
+        ),
+        (
+            {"policies": {"leader": {"losses": [{"name": "value_loss"}]}}, "roles": {}},
+            "policies.leader: losses: nothing trains the policy",
+        ),
         ({"policies": {"a/b": {}}}, "'a/b' is not a file name"),
         ({"policies": 3}, "policies: Input should be a valid dictionary, got 3"),
         ({"policies": {"leader": {"frozen": True}}, "roles": {}}, "every policy is frozen"),
-        ({"roles": {"sender": "leder"}}, "gives the role 'sender' to 'leder', which is not a policy of this run; there are leader, helper"),
+        (
+            {"roles": {"sender": "leder"}},
+            "gives the role 'sender' to 'leder', which is not a policy of this run; there are leader, helper",
+        ),
         ({"policies": {}}, "there are none; write them below `policies`"),
     ],
 )
@@ -109,9 +138,18 @@ def test_a_wrong_configuration_is_refused_with_one_line(changes, message):
 @pytest.mark.parametrize(
     ("roles", "message"),
     [
-        ({"sender": "leader"}, r"the role 'receiver' of 'signalling' has no policy. Its roles are sender, receiver; write roles: \{receiver: leader\}"),
-        ({"sender": "leader", "receiver": "leader"}, "policies.helper: it plays no role; write one of sender, receiver"),
-        ({"sender": "leader", "receiver": "helper", "recever": "helper"}, "role in `roles` 'recever'. Did you mean 'receiver'"),
+        (
+            {"sender": "leader"},
+            r"the role 'receiver' of 'signalling' has no policy. Its roles are sender, receiver; write roles: \{receiver: leader\}",
+        ),
+        (
+            {"sender": "leader", "receiver": "leader"},
+            "policies.helper: it plays no role; write one of sender, receiver",
+        ),
+        (
+            {"sender": "leader", "receiver": "helper", "recever": "helper"},
+            "role in `roles` 'recever'. Did you mean 'receiver'",
+        ),
     ],
 )
 def test_roles_and_policies_fit_each_other(roles, message):
@@ -122,9 +160,16 @@ def test_roles_and_policies_fit_each_other(roles, message):
 def test_where_names_of_roles_clash_an_environment_says_its_own():
     kuhn = {"name": "kuhn_poker", "roles": {"first": "helper", "second": "leader"}}
     run = engine(TWO, environments=[{"name": "leduc_poker"}, kuhn], roles={"first": "leader", "second": "helper"})
-    assert [run.seats(game) for game, _ in run.environments] == [(("leader", True), ("helper", True)), (("helper", True), ("leader", True))]
+    assert [run.seats(game) for game, _ in run.environments] == [
+        (("leader", True), ("helper", True)),
+        (("helper", True), ("leader", True)),
+    ]
     with pytest.raises(UnknownNameError, match="role in `roles` 'frst'"):
-        engine(TWO, environments=[{"name": "kuhn_poker", "roles": {"frst": "leader"}}], roles={"first": "leader", "second": "helper"})
+        engine(
+            TWO,
+            environments=[{"name": "kuhn_poker", "roles": {"frst": "leader"}}],
+            roles={"first": "leader", "second": "helper"},
+        )
 
 
 @given(st.text(), st.sets(st.text(min_size=1)))
@@ -154,14 +199,19 @@ def test_a_step_updates_all_and_says_whose_figures_are_whose():
     run = engine(TWO)
     outcome = rounds(run, 2)
     assert {policy.model.version for policy in run.policies.values()} == {2}
-    assert {f"{name}/{key}" for name in TWO["policies"] for key in ("loss", "advantage_std", "gradient_norm")} < set(outcome.metrics)
+    assert {f"{name}/{key}" for name in TWO["policies"] for key in ("loss", "advantage_std", "gradient_norm")} < set(
+        outcome.metrics
+    )
     assert "loss" not in outcome.metrics and "return/signalling/sender" in outcome.metrics
     assert outcome.metrics["leader/logprob_difference_max"] < 1e-4 > outcome.metrics["helper/logprob_difference_max"]
     assert outcome.state.json("credit-helper") and outcome.state.json("credit") == {}  # rae remembers, mars does not
 
 
 def test_one_policy_by_its_name_is_the_run_without_names(saved):
-    plain, named = engine(BASE), engine({**BASE, "policies": {"main": None}, "roles": {"sender": "main", "receiver": "main"}})
+    plain, named = (
+        engine(BASE),
+        engine({**BASE, "policies": {"main": None}, "roles": {"sender": "main", "receiver": "main"}}),
+    )
     outcomes = [rounds(run, 2) for run in (plain, named)]
     assert outcomes[0].metrics == outcomes[1].metrics
     assert outcomes[0].episodes == outcomes[1].episodes
@@ -171,7 +221,10 @@ def test_one_policy_by_its_name_is_the_run_without_names(saved):
 
 
 def test_what_a_policy_is_does_not_depend_on_the_others():
-    run, other = engine(TWO), engine(TWO, policies={"helper": TWO["policies"]["helper"], "leader": {"model": {"hidden_size": 32}}})
+    run, other = (
+        engine(TWO),
+        engine(TWO, policies={"helper": TWO["policies"]["helper"], "leader": {"model": {"hidden_size": 32}}}),
+    )
     assert torch.equal(weights(run.policies["helper"]), weights(other.policies["helper"]))
     twins = engine(TWO, policies={"leader": None, "helper": None})
     assert not torch.equal(weights(twins.policies["leader"]), weights(twins.policies["helper"]))
@@ -194,7 +247,9 @@ def test_a_side_in_which_nobody_learns_is_not_the_learner_s():
     kuhn = {"environments": [{"name": "kuhn_poker"}], "roles": {"first": "leader", "second": "helper"}}
     run = engine({**FROZEN, **kuhn}, matchmaker={"name": "mixed", "past": 0.0, "bots": {"random": 1.0}})
     outcome = rounds(run)
-    assert {(episode.agents, episode.trained) for episode in outcome.episodes} == {(("learner-leader", "bot-random"), (True, False))}
+    assert {(episode.agents, episode.trained) for episode in outcome.episodes} == {
+        (("learner-leader", "bot-random"), (True, False))
+    }
 
 
 def test_a_snapshot_is_of_every_policy_and_leaves_as_a_whole():
@@ -207,7 +262,10 @@ def test_a_snapshot_is_of_every_policy_and_leaves_as_a_whole():
         *("learner-leader", "learner-helper", "past-leader-000001", "past-helper-000001")
     }
     for episode in outcome.episodes:
-        assert all(who.of("main") == LEARNER if trained else who.kind == "snapshot" for who, trained in zip(episode.players, episode.trained, strict=True))
+        assert all(
+            who.of("main") == LEARNER if trained else who.kind == "snapshot"
+            for who, trained in zip(episode.players, episode.trained, strict=True)
+        )
     run.drop_member(snapshot(1))
     assert run.members == () and not any(policy.past for policy in run.policies.values())
     for name in ("past-000001", "past-leader-000001", "learner-nobody"):
@@ -240,7 +298,9 @@ def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says
 
 def test_export_asks_which_policy_and_shows_the_prompt_of_its_seat(tmp_path):
     run = engine(TWO)
-    with pytest.raises(ConfigError, match="The run has the policies leader, helper; say which to write: --policy leader"):
+    with pytest.raises(
+        ConfigError, match="The run has the policies leader, helper; say which to write: --policy leader"
+    ):
         export(run, tmp_path / "x", step=1)
     with pytest.raises(UnknownNameError, match=r"policy of this run 'helpr'. Did you mean 'helper'"):
         export(run, tmp_path / "x", step=1, policy="helpr")
@@ -254,7 +314,10 @@ def test_export_asks_which_policy_and_shows_the_prompt_of_its_seat(tmp_path):
 def test_a_frozen_policy_may_be_a_model_of_another_run_with_another_tokenizer(tmp_path, saved):
     first = engine(BASE, environments=[{"name": "signalling", "options": {"rounds": 0, "types": 3, "signals": 3}}])
     export(first, tmp_path / "model", step=1)
-    config = {**TWO, "policies": {"leader": None, "helper": {"frozen": True, "model": {"name": str(tmp_path / "model")}}}}
+    config = {
+        **TWO,
+        "policies": {"leader": None, "helper": {"frozen": True, "model": {"name": str(tmp_path / "model")}}},
+    }
     run = engine(config)
     leader, helper = (run.policies[name].model.tokenizer for name in ("leader", "helper"))
     assert len(leader) != len(helper)
@@ -297,7 +360,12 @@ def test_what_is_saved_is_restored_for_each_policy_and_goes_on_alike(tmp_path, s
     fresh = engine(TWO, **setting)
     fresh.restore(folder)
     names = [f"{name}-{what}.safetensors" for name in TWO["policies"] for what in ("model", "optimizer", "average")]
-    assert set(saved(fresh)) == {"engine.json", *names, "past-leader-000002.safetensors", "past-helper-000002.safetensors"}
+    assert set(saved(fresh)) == {
+        "engine.json",
+        *names,
+        "past-leader-000002.safetensors",
+        "past-helper-000002.safetensors",
+    }
     assert saved(fresh) == saved(run)
     for each in (fresh, twin):
         rounds(each, 1, state)
@@ -313,7 +381,9 @@ def test_the_checkpoint_of_another_set_of_policies_is_refused(tmp_path):
     meta = json.loads((folder / "engine.json").read_text())
     meta["policies"]["helper"]["members"] = {"past-leader-000001": 1}
     (folder / "engine.json").write_text(json.dumps(meta))
-    with pytest.raises(CheckpointError, match="names a snapshot 'past-leader-000001'; names must look like past-helper-000040"):
+    with pytest.raises(
+        CheckpointError, match="names a snapshot 'past-leader-000001'; names must look like past-helper-000040"
+    ):
         engine(TWO).restore(folder)
 
 
@@ -335,9 +405,16 @@ def test_a_policy_whose_seats_were_never_due_learns_nothing_and_the_run_goes_on(
 def chat(folder, **policies):
     return engine(
         {
-            "environments": [{"name": "signalling", "options": {"rounds": 0, "style": "full"}, "illegal": {"rule": "random"}}], "threads": 1,
-            "rollout": {"games_per_step": 4, "max_new_tokens": 4}, "renderer": {"name": "chat"}, "model": {"name": str(folder), "lora": {"rank": 2}},
-            "learner": {"learning_rate": 0.05}, "policies": policies, "roles": dict(zip(("sender", "receiver"), policies, strict=True)),
+            "environments": [
+                {"name": "signalling", "options": {"rounds": 0, "style": "full"}, "illegal": {"rule": "random"}}
+            ],
+            "threads": 1,
+            "rollout": {"games_per_step": 4, "max_new_tokens": 4},
+            "renderer": {"name": "chat"},
+            "model": {"name": str(folder), "lora": {"rank": 2}},
+            "learner": {"learning_rate": 0.05},
+            "policies": policies,
+            "roles": dict(zip(("sender", "receiver"), policies, strict=True)),
         }
     )
 
@@ -346,7 +423,9 @@ def addresses(policy, *, trained):
     return {p.data_ptr() for p in policy.model.network.parameters() if p.requires_grad == trained}
 
 
-@pytest.mark.parametrize("other", [{"model": {"lora": {"rank": 4}}}, {"frozen": True}, {"frozen": True, "model": {"lora": None}}])
+@pytest.mark.parametrize(
+    "other", [{"model": {"lora": {"rank": 4}}}, {"frozen": True}, {"frozen": True, "model": {"lora": None}}]
+)
 def test_a_base_that_nobody_trains_is_in_memory_once(chat_folder, other):
     run = chat(chat_folder, leader={}, helper=other)
     leader, helper = run.policies["leader"], run.policies["helper"]
@@ -359,7 +438,9 @@ def test_a_base_that_nobody_trains_is_in_memory_once(chat_folder, other):
     for name, policy in run.policies.items():
         for old, new in zip(before[name], policy.model.network.parameters(), strict=True):
             assert new.requires_grad or torch.equal(old, new)
-    assert any(not torch.equal(old, new) for old, new in zip(before["leader"], leader.model.network.parameters(), strict=True))
+    assert any(
+        not torch.equal(old, new) for old, new in zip(before["leader"], leader.model.network.parameters(), strict=True)
+    )
 
 
 def test_a_model_that_is_trained_whole_shares_nothing(chat_folder):
@@ -373,7 +454,14 @@ def test_adapters_beside_others_say_what_they_say_alone(chat_folder):
     states = enumerate_info_states(alone.environments[0][0])
     for run in (alone, beside):
         assert addresses(run.policies["main"], trained=False)
-    rows = [[row for q, row in zip(states.queries, run.agent(PUBLISHED).action_logprobs(states.queries), strict=True) if q.seat == 0] for run in (alone, beside)]
+    rows = [
+        [
+            row
+            for q, row in zip(states.queries, run.agent(PUBLISHED).action_logprobs(states.queries), strict=True)
+            if q.seat == 0
+        ]
+        for run in (alone, beside)
+    ]
     assert all(np.array_equal(a, b) for a, b in zip(*rows, strict=True))
     models = [run.policies["main"].model.tensors() for run in (alone, beside)]
     assert all(torch.equal(models[0][name], models[1][name]) for name in models[0])
@@ -381,8 +469,11 @@ def test_adapters_beside_others_say_what_they_say_alone(chat_folder):
 
 # members of a league that are adapters over one base: their turns are one batch, and the bytes are those of one by one
 CONFIG = {
-    "threads": 1, "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}], "model": {"lora": {"rank": 2}},
-    "renderer": {"name": "chat"}, "rollout": {"max_new_tokens": 4},
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "options": {"style": "full"}, "illegal": {"rule": "random"}}],
+    "model": {"lora": {"rank": 2}},
+    "renderer": {"name": "chat"},
+    "rollout": {"max_new_tokens": 4},
 }
 
 
@@ -442,7 +533,9 @@ def test_policies_over_one_base_are_asked_together(chat_folder, calls):
     policies = {"leader": {}, "base": {"frozen": True, "model": {"lora": None}}}
     run = engine_base(chat_folder, 1, policies=policies, roles={"first": "leader", "second": "base"})
     run.play(specs(run, [snapshot(1).of("leader"), LEARNER.of("base")]))
-    assert calls and all(base == 0 < other for base, other in calls), "the base itself, beside the leader or its snapshot"
+    assert calls and all(base == 0 < other for base, other in calls), (
+        "the base itself, beside the leader or its snapshot"
+    )
 
 
 def test_models_that_are_trained_whole_are_asked_alone(chat_folder, calls):
@@ -455,8 +548,11 @@ def engine_frozen(folder, **model):
     return LocalEngine(
         resolve(
             {
-                "threads": 1, "environments": [{"name": "kuhn_poker", "options": {"style": "full"}}], "model": {"name": str(folder), **model},
-                "renderer": {"name": "chat"}, "rollout": {"max_new_tokens": 6},
+                "threads": 1,
+                "environments": [{"name": "kuhn_poker", "options": {"style": "full"}}],
+                "model": {"name": str(folder), **model},
+                "renderer": {"name": "chat"},
+                "rollout": {"max_new_tokens": 6},
             }
         )
     )
@@ -473,7 +569,10 @@ def test_another_base_under_the_adapters_is_noticed(chat_folder, tmp_path):
     name = sorted(weights)[0]
     weights[name].view(-1)[-1] += 0.001
     safetensors.torch.save_file(weights, moved / "model.safetensors", metadata={"format": "pt"})
-    with pytest.raises(ModelError, match=r"is no longer the model that the adapters in .* were trained on: its frozen weights have SHA-256"):
+    with pytest.raises(
+        ModelError,
+        match=r"is no longer the model that the adapters in .* were trained on: its frozen weights have SHA-256",
+    ):
         engine_frozen(moved, lora={"rank": 2}).restore(folder)
 
 

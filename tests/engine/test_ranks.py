@@ -91,7 +91,9 @@ def test_a_learner_that_is_stopped_is_named_once_while_it_is_waited_for(tmp_path
                 time.sleep(0.01)
             with pytest.raises(RunError, match="learner 1 has not answered"):
                 ranks._answer(child, 0.2)
-            assert caplog.text.count("Learner 1 is stopped, and the run waits for it for at most 30 minutes") == warnings
+            assert (
+                caplog.text.count("Learner 1 is stopped, and the run waits for it for at most 30 minutes") == warnings
+            )
         assert f"`kill -CONT {child.process.pid}` continues it; a second interrupt ends the run" in caplog.text
         assert in_a_thread(lambda: time.sleep(0.1), ranks._check_children) is None
     finally:
@@ -115,14 +117,23 @@ def run(folder, ranks, **changes):
 
 LEAGUE = {"matchmaker": {"name": "meta_strategy"}, "league": {"every": 2, "start": True, "restart": True, "plays": 8}}
 CRITIC = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]}
-ADAPTERS = {"model": {"device": "cpu", "lora": {"rank": 2}}, "renderer": {"name": "plain"}, "policies": {"first": {}, "second": {"frozen": True}}, "roles": {"first": "first", "second": "second"}}
+ADAPTERS = {
+    "model": {"device": "cpu", "lora": {"rank": 2}},
+    "renderer": {"name": "plain"},
+    "policies": {"first": {}, "second": {"frozen": True}},
+    "roles": {"first": "first", "second": "second"},
+}
 TWO = {"league": {"learners": {"main": {}, "exploiter": {"restart": 1.0}}, "every": 2, "start": True}}
 
 REFERENCE = {"losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}], "warmup": {"updates": 2, "games": 8}}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [LEAGUE, CRITIC, TWO, ADAPTERS, REFERENCE, {"learner": {"order": "reverse_turns"}}], ids=["league", "critic", "two", "adapters", "reference", "reverse"])
+@pytest.mark.parametrize(
+    "changes",
+    [LEAGUE, CRITIC, TWO, ADAPTERS, REFERENCE, {"learner": {"order": "reverse_turns"}}],
+    ids=["league", "critic", "two", "adapters", "reference", "reverse"],
+)
 def test_a_run_of_four_learners_leaves_the_bytes_of_one(forked, tiny_folder, tmp_path, changes):
     if "model" in changes:
         changes = {**changes, "model": {**changes["model"], "name": str(tiny_folder)}}
@@ -196,8 +207,14 @@ def test_what_waits_for_learners_ends_when_one_has_ended(monkeypatch):
 
 
 def test_what_torch_says_of_a_lost_learner_is_told_without_its_file_and_advice():
-    message = str(rank_messages.LostError("[/a/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:63140. This is typically caused by a crash.\nMore."))
-    assert message.startswith("A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. The run goes on")
+    message = str(
+        rank_messages.LostError(
+            "[/a/gloo/pair.cc:553] Connection closed by peer [127.0.0.1]:63140. This is typically caused by a crash.\nMore."
+        )
+    )
+    assert message.startswith(
+        "A learner cannot reach another one: Connection closed by peer [127.0.0.1]:63140. The run goes on"
+    )
     assert rank_messages.LostError("learner 2 has ended").why == "learner 2 has ended"
 
 
@@ -226,27 +243,47 @@ def test_what_is_learnt_from_and_what_is_counted_travel_to_the_bit(learners):
     assert Means.from_bytes(means.to_bytes()).result() == means.result()
 
 
-@pytest.mark.parametrize(("learner", "message"), [({"ranks": 2}, r"ranks=2 is more than leaves=1.*leaves: 2"), ({"ranks": 3, "leaves": 4}, r"ranks=3 is not a power of 2; write 2 or 4")])
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        ({"ranks": 2}, r"ranks=2 is more than leaves=1.*leaves: 2"),
+        ({"ranks": 3, "leaves": 4}, r"ranks=3 is not a power of 2; write 2 or 4"),
+    ],
+)
 def test_learners_without_leaves_are_refused(learner, message):
     with pytest.raises(ConfigError, match=message):
         resolve({**KUHN, "learner": learner})
 
 
-SEATS = {"environments": [{"name": "kuhn_poker", "roles": {"player_0": "a", "player_1": "b"}}], "learner": {"leaves": 4, "ranks": 2}}
+SEATS = {
+    "environments": [{"name": "kuhn_poker", "roles": {"player_0": "a", "player_1": "b"}}],
+    "learner": {"leaves": 4, "ranks": 2},
+}
 
 
-@pytest.mark.parametrize(("learner", "message"), [({"leaves": 1}, r"policies.a.learner: ranks=2 is more than leaves=1"), ({"ranks": 4}, r"Unknown key of policies.a.learner 'ranks'")])
+@pytest.mark.parametrize(
+    ("learner", "message"),
+    [
+        ({"leaves": 1}, r"policies.a.learner: ranks=2 is more than leaves=1"),
+        ({"ranks": 4}, r"Unknown key of policies.a.learner 'ranks'"),
+    ],
+)
 def test_learners_are_of_the_run_and_each_policy_has_leaves_for_all(learner, message):
     with pytest.raises(ConfigError, match=message):
         resolve({**SEATS, "policies": {"a": {"learner": learner}, "b": {}}})
-    frozen = resolve({**SEATS, "policies": {"a": {"learner": {"leaves": 1}, "frozen": True}, "b": {"learner": {"leaves": 8}}}})
+    frozen = resolve(
+        {**SEATS, "policies": {"a": {"learner": {"leaves": 1}, "frozen": True}, "b": {"learner": {"leaves": 8}}}}
+    )
     assert (frozen.by_policy["b"].learner.leaves, frozen.by_policy["b"].learner.ranks) == (8, 2)
     assert resolve(frozen.model_dump(mode="json")) == frozen
 
 
 def test_a_run_of_several_policies_goes_on_with_another_number_of_learners():
     policies = {"policies": {"a": {}, "b": {}}}
-    two, four = (resolve({**SEATS, **policies, "learner": {"leaves": leaves, "ranks": ranks}}) for leaves, ranks in ((4, 2), (4, 4)))
+    two, four = (
+        resolve({**SEATS, **policies, "learner": {"leaves": leaves, "ranks": ranks}})
+        for leaves, ranks in ((4, 2), (4, 4))
+    )
     more = resolve({**SEATS, **policies, "learner": {"leaves": 8, "ranks": 4}})
     latest = SimpleNamespace(state={SAVED: binding_settings(two)})
     assert not describe_edits(four, latest)
@@ -261,14 +298,30 @@ def test_what_killed_learners_left_goes_when_one_learns_on(tmp_path):
 
 # learners whose weights are split: the bits of one, checkpoints for any number of them, and clear errors
 SMALL_SHARDS = {"rollout": {"games_per_step": 24}, "model": {"hidden_size": 16, "layers": 2}}
-GUESSES = {"environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}  # so that who says nothing legal earns this and that
+GUESSES = {
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
+}  # so that who says nothing legal earns this and that
 SPLIT = {"leaves": 4, "ranks": 2, "sharding": "fsdp2"}
-SHAPE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
+SHAPE = {
+    "hidden_size": 32,
+    "intermediate_size": 48,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 512,
+}
 CHAT = {"renderer": {"name": "chat"}, "rollout": {"games_per_step": 4, "max_new_tokens": 3}}
 
 
 def learner_of(ranks, **changes):
-    return {"leaves": 4, "average": 0.9, "minibatches": 2, "ranks": ranks, "sharding": "fsdp2" if ranks > 1 else "none", **changes}
+    return {
+        "leaves": 4,
+        "average": 0.9,
+        "minibatches": 2,
+        "ranks": ranks,
+        "sharding": "fsdp2" if ranks > 1 else "none",
+        **changes,
+    }
 
 
 def engine(ranks, **changes):
@@ -289,7 +342,9 @@ def test_two_learners_with_split_weights_have_the_bits_of_one(tmp_path, saved):
         assert saved(two) == saved(alone), "before they have learnt, too"
         assert two.imitate(batch.episodes) == pytest.approx(alone.imitate(batch.episodes))
         for step in (1, 2, 3):
-            assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(batch, credit, step=step, progress=0.1)
+            assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(
+                batch, credit, step=step, progress=0.1
+            )
         assert saved(two) == saved(alone)
         two.take_member(member := snapshot(1))
         alone.take_member(member)
@@ -327,7 +382,9 @@ def test_turns_that_carry_no_loss_are_left_out_by_several_learners_as_by_one(for
     with learning(two, tmp_path):
         for step, mask in enumerate(masks, 1):
             credit = Credit(advantages=whole.advantages, trained=mask)
-            assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(batch, credit, step=step, progress=0.1)
+            assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(
+                batch, credit, step=step, progress=0.1
+            )
         assert saved(two) == saved(alone)
         unmasked = engine(1)
         for step, _ in enumerate(masks, 1):
@@ -341,20 +398,28 @@ def moments(run_shards, folder):
     return safetensors.torch.load_file(folder / "optimizer.safetensors")
 
 
-FAMILIES = {"whole": {}, "llama": {"model": {"gradient_checkpointing": True}}, "reference": {"losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}]}}
+FAMILIES = {
+    "whole": {},
+    "llama": {"model": {"gradient_checkpointing": True}},
+    "reference": {"losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}]},
+}
 SYNCED = [(name, "leaf") for name in FAMILIES] + [("llama", "pass")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "sync"), SYNCED)
-def test_leaves_of_several_passes_have_the_bits_of_one_learner_unless_each_pass_is_added(forked, name, sync, chat_folder, tmp_path, saved):
+def test_leaves_of_several_passes_have_the_bits_of_one_learner_unless_each_pass_is_added(
+    forked, name, sync, chat_folder, tmp_path, saved
+):
     changes = {**CHAT, **FAMILIES[name], "learner": {"micro_tokens": 40, "minibatches": 1, "gradient_sync": sync}}
     folder = chat_folder
     if name == "whole":  # its own forward pass, whose blocks it calls itself
         folder = shutil.copytree(chat_folder, tmp_path / "mistral")
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            MistralForCausalLM(MistralConfig(**SHAPE, vocab_size=len(AutoTokenizer.from_pretrained(folder)))).save_pretrained(folder)
+            MistralForCausalLM(
+                MistralConfig(**SHAPE, vocab_size=len(AutoTokenizer.from_pretrained(folder)))
+            ).save_pretrained(folder)
     changes["model"] = {"name": str(folder), **changes.get("model", {})}
     alone, two = (engine(ranks, **{**changes, "learner": dict(changes["learner"])}) for ranks in (1, 2))
     batch, credit = batch_of(alone)
@@ -375,14 +440,19 @@ def test_leaves_of_several_passes_have_the_bits_of_one_learner_unless_each_pass_
 def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(forked, critic, chat_folder, tmp_path, saved):
     model = {"name": str(chat_folder), "dtype": "bfloat16"}
     shares = {"leaves": 2, "master_weights": True, "minibatches": 1, "learning_rate": 1e-4}
-    changes = {**CHAT, **({"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]} if critic else {})}
+    changes = {
+        **CHAT,
+        **({"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]} if critic else {}),
+    }
     alone, two = (engine(ranks, model=model, learner=shares, **changes) for ranks in (1, 2))
     batch, credit = batch_of(alone)
     credit = Credit(advantages=credit.advantages, value_targets=credit.advantages if critic else None)
     before = {name: tensor.clone() for name, tensor in alone.model.tensors().items()}
     with learning(two, tmp_path):
         for step in (1, 2, 3):
-            assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(batch, credit, step=step, progress=0.1)
+            assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(
+                batch, credit, step=step, progress=0.1
+            )
         assert saved(two) == saved(alone)
         stored = moments(two, tmp_path / "kept")
         again = engine(1, model=model, learner=shares, **changes)
@@ -398,15 +468,32 @@ def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(forked, cr
 
 def run_shards(folder, ranks, resume=False, **changes):
     learner = learner_of(ranks, **changes.pop("learner", {}))
-    train({**KUHN, **SMALL_SHARDS, **GUESSES, "steps": 4, "warmup": {"updates": 1, "games": 16}, **changes, "learner": learner}, run=folder, resume=resume)
+    train(
+        {
+            **KUHN,
+            **SMALL_SHARDS,
+            **GUESSES,
+            "steps": 4,
+            "warmup": {"updates": 1, "games": 16},
+            **changes,
+            "learner": learner,
+        },
+        run=folder,
+        resume=resume,
+    )
     last = max((folder / "checkpoints").iterdir())
     lines = map(json.loads, (folder / "metrics.jsonl").read_text().splitlines())
     norms = [value for line in lines for name, value in line.items() if name.endswith("gradient_norm")]
     assert norms and min(norms) > 0, "else nothing is learnt, and all weights are those of the beginning"
-    return {path.name: path.read_bytes() for path in last.iterdir() if path.suffix == ".safetensors"} | {"metrics": (folder / "metrics.jsonl").read_bytes()}
+    return {path.name: path.read_bytes() for path in last.iterdir() if path.suffix == ".safetensors"} | {
+        "metrics": (folder / "metrics.jsonl").read_bytes()
+    }
 
 
-CRITIC_SHARDS = {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}, {"name": "kl_penalty"}]}
+CRITIC_SHARDS = {
+    "credit": {"name": "gae"},
+    "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}, {"name": "kl_penalty"}],
+}
 POLICIES = {
     "environments": [{**GUESSES["environments"][0], "roles": {"first": "a", "second": "b"}}],
     "policies": {"a": {}, "b": {"model": {"hidden_size": 24, "layers": 1}, "learner": {"leaves": 8, "average": 0.0}}},
@@ -415,7 +502,9 @@ WHOLE = {"losses": [{"name": "trajectory_dpo"}, {"name": "ppo_clip"}], "learner"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changes", [LEAGUE, CRITIC_SHARDS, TWO, POLICIES, WHOLE], ids=["league", "critic", "two", "policies", "whole"])
+@pytest.mark.parametrize(
+    "changes", [LEAGUE, CRITIC_SHARDS, TWO, POLICIES, WHOLE], ids=["league", "critic", "two", "policies", "whole"]
+)
 def test_a_run_with_split_weights_leaves_the_bytes_of_one_learner(forked, tmp_path, changes):
     assert run_shards(tmp_path / "four", 4, **changes) == run_shards(tmp_path / "one", 1, **changes)
 
@@ -424,7 +513,14 @@ def test_a_run_with_split_weights_leaves_the_bytes_of_one_learner(forked, tmp_pa
 def test_a_run_goes_on_with_any_number_of_learners_split_or_not(forked, tmp_path):
     whole = run_shards(tmp_path / "whole", 1, steps=5, warmup={"updates": 0})
     for step, (ranks, sharding) in enumerate([(2, "fsdp2"), (4, "fsdp2"), (1, "none"), (2, "none"), (1, "fsdp2")], 1):
-        parts = run_shards(tmp_path / "parted", ranks, resume=step > 1, steps=step, warmup={"updates": 0}, learner={"sharding": sharding})
+        parts = run_shards(
+            tmp_path / "parted",
+            ranks,
+            resume=step > 1,
+            steps=step,
+            warmup={"updates": 0},
+            learner={"sharding": sharding},
+        )
     assert all(parts[name] == whole[name] for name in whole if name != "metrics")  # evaluated at other steps
     assert "learner.sharding" in (tmp_path / "parted" / "changes.jsonl").read_text()
 
@@ -463,7 +559,10 @@ def test_one_learner_splits_nothing(tmp_path):
 
 
 REFUSED = [
-    ({"model": {"name": "smollm2-135m", "lora": {"rank": 2}}}, r"learner.sharding=fsdp2.*adapters.*leave learner.sharding at none, or write model.lora: null"),
+    (
+        {"model": {"name": "smollm2-135m", "lora": {"rank": 2}}},
+        r"learner.sharding=fsdp2.*adapters.*leave learner.sharding at none, or write model.lora: null",
+    ),
     ({"credit": {"name": "oprl"}}, r"credit 'oprl' trains a reward model.*leave learner.sharding at none"),
 ]
 
@@ -493,7 +592,9 @@ def test_a_learner_that_ends_is_noticed_though_another_is_awaited(tmp_path):
 def test_a_plan_says_what_each_learner_takes():
     tiny, learners = {"hidden_size": 1024, "layers": 12, "heads": 16}, {}
     for ranks in (2, 8):
-        config = resolve({**KUHN, "model": tiny, "learner": {"leaves": 8, "ranks": ranks, "sharding": "fsdp2", "micro_tokens": 512}})
+        config = resolve(
+            {**KUHN, "model": tiny, "learner": {"leaves": 8, "ranks": ranks, "sharding": "fsdp2", "micro_tokens": 512}}
+        )
         memory = process_memory(config)
         training, learners[ranks] = memory["training process"].parts, memory["learner"]
         assert training["training"] == training["activations_and_logits"] == 0

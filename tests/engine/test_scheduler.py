@@ -196,7 +196,12 @@ def test_the_last_worker_of_an_elastic_fleet_that_is_lost_after_an_hour_leaves_t
 
 def course(seed, events=EVENTS):
     draw = random.Random(seed)
-    world = World(draw.randint(1, 4), timeout=draw.choice([None, None, 5.0]), restarts=draw.choice([0, 2, 10]), elastic=draw.random() < 0.3)
+    world = World(
+        draw.randint(1, 4),
+        timeout=draw.choice([None, None, 5.0]),
+        restarts=draw.choice([0, 2, 10]),
+        elastic=draw.random() < 0.3,
+    )
     for _ in range(events):
         if world.over:
             break

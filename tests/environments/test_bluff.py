@@ -13,13 +13,24 @@ from sparring.ops.game_tree import average_strategies, policy_values
 from sparring.ops.sequence_form import equilibrium_value
 from tests.environments.worlds import keeping
 
-test_it_keeps_the_contract = keeping(bluff, [
-    {}, {"style": "full"}, {"phrases": 3, "stake": 2.5}, {"speech": "free"}, {"speech": "free", "style": "full"},
-], plays=10)
+test_it_keeps_the_contract = keeping(
+    bluff,
+    [
+        {},
+        {"style": "full"},
+        {"phrases": 3, "stake": 2.5},
+        {"speech": "free"},
+        {"speech": "free", "style": "full"},
+    ],
+    plays=10,
+)
 
 
 def test_what_is_heard_and_dealt():
-    assert [claimed_card(text) for text in ("HIGH!", "not low, it is strong", "my card is great... no, weak", "trust me", "")] == ["high", "high", "low", "low", "low"]
+    assert [
+        claimed_card(text)
+        for text in ("HIGH!", "not low, it is strong", "my card is great... no, weak", "trust me", "")
+    ] == ["high", "high", "low", "low", "low"]
     play = played("low", "Believe me: it is a STRONG one", "believe", speech="free")
     assert play.returns == (1.0, -1.0)
     assert played("low", "hm", speech="free").returns == (-1.0, 1.0)
@@ -43,9 +54,17 @@ def played(card, *lines, **options):
     return play
 
 
-@pytest.mark.parametrize(("card", "lines", "won"), [
-    ("high", ("low",), -1), ("low", ("low",), -1), ("high", ("high", "believe"), 1), ("low", ("high", "believe"), 1), ("high", ("high", "call"), 3), ("low", ("high", "call"), -3),
-])
+@pytest.mark.parametrize(
+    ("card", "lines", "won"),
+    [
+        ("high", ("low",), -1),
+        ("low", ("low",), -1),
+        ("high", ("high", "believe"), 1),
+        ("low", ("high", "believe"), 1),
+        ("high", ("high", "call"), 3),
+        ("low", ("high", "call"), -3),
+    ],
+)
 def test_what_is_won(card, lines, won):
     play = played(card, *lines, stake=2.0)
     assert play.done and play.due() == () and play.returns == (won, -won)

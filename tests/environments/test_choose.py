@@ -23,13 +23,27 @@ ROOT = Stream.from_seed(0)
 WAYS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (True, False)]
 
 
-@every_case("inner", [RPS, FULL, FIVE, {"name": "kuhn_poker"}, {"name": "talk"}, {"name": "sealed_auction"}, {"name": "tic_tac_toe", "options": {"style": "full"}}], ids=str)
+@every_case(
+    "inner",
+    [
+        RPS,
+        FULL,
+        FIVE,
+        {"name": "kuhn_poker"},
+        {"name": "talk"},
+        {"name": "sealed_auction"},
+        {"name": "tic_tac_toe", "options": {"style": "full"}},
+    ],
+    ids=str,
+)
 @every_case("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}, {"choosers": ["last"]}], ids=str)
 def test_it_keeps_the_contract_around_any_environment(inner, options):
     if "choosers" in options:
         options = {"choosers": [make_game(inner["name"], options=inner.get("options", {})).roles[-1]]}
     check_environment(choose, environment=inner, plays=3, **options)
-    check_environment(repeated, environment={"name": "choose", "options": {"environment": inner, **options}}, rounds=2, plays=2)
+    check_environment(
+        repeated, environment={"name": "choose", "options": {"environment": inner, **options}}, rounds=2, plays=2
+    )
 
 
 @pytest.mark.parametrize(("diverse", "shuffle"), WAYS)
@@ -54,12 +68,16 @@ def test_candidates_of_the_weights():
     assert {candidates: share for share, candidates in alike}[("rock",)] == pytest.approx(0.36)
     proposer = Proposer(count=3, weights={"rock": 6, "paper": 3, "scissors": 1})
     first = Counter(proposer.draw(THREE, ROOT.child(number))[0] for number in range(10_000))
-    assert first["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first["scissors"] / 10_000 == pytest.approx(0.1, abs=0.01)
+    assert first["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first["scissors"] / 10_000 == pytest.approx(
+        0.1, abs=0.01
+    )
     proposer = Proposer(count=3, weights={"rock": 1.0, "paper": 0.0})
     assert proposer.draw(("rock", "paper"), ROOT) == ("rock",)
     assert sorted(proposer.draw(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
     words = tuple(f"w{number}" for number in range(60))
-    with pytest.raises(GameError, match=f"3 candidates of 60 actions have 205,320 draws, more than the limit of {MOST:,}"):
+    with pytest.raises(
+        GameError, match=f"3 candidates of 60 actions have 205,320 draws, more than the limit of {MOST:,}"
+    ):
         Proposer(count=3).offers(words)
 
 
@@ -70,13 +88,21 @@ def test_numbers_that_a_seat_replies():
             course = choose(environment=FIVE).reset(Stream.from_seed(seed))
             candidates = dict(course.candidates)
             observation = course.observe(0)
-            assert observation.text == "left choose " + " ".join(f"{n} {a}" for n, a in zip("123", candidates[0], strict=True))
-            assert all(word in observation.key for word in candidates[0]) and actions_meant(course, 0, course.legal(0)) == candidates[0]
+            assert observation.text == "left choose " + " ".join(
+                f"{n} {a}" for n, a in zip("123", candidates[0], strict=True)
+            )
+            assert (
+                all(word in observation.key for word in candidates[0])
+                and actions_meant(course, 0, course.legal(0)) == candidates[0]
+            )
             course.step({0: number, 1: "2"})
             assert course.play.moves == (candidates[0][int(number) - 1], candidates[1][1])
             seen.add(candidates[0])
     assert len(seen) > 15
-    assert any(course.candidates[0] != course.candidates[1] for course in (choose(environment=FIVE).reset(Stream.from_seed(n)) for n in range(5)))
+    assert any(
+        course.candidates[0] != course.candidates[1]
+        for course in (choose(environment=FIVE).reset(Stream.from_seed(n)) for n in range(5))
+    )
     course = choose(environment=FULL, shuffle=False).reset(ROOT)
     seen = course.observe(1)
     assert seen.prompt.endswith("Your choices:\n1. rock\n2. paper\n3. scissors") and "beats scissors" in seen.prompt
@@ -108,14 +134,21 @@ def test_what_a_chooser_knows():
 
 
 def test_who_does_not_choose_and_what_players_choose():
-    game, plain = make_game("choose", options={"environment": {"name": "kuhn_poker"}, "choosers": ["second"]}), make_game("kuhn_poker")
+    game, plain = (
+        make_game("choose", options={"environment": {"name": "kuhn_poker"}, "choosers": ["second"]}),
+        make_game("kuhn_poker"),
+    )
     for seed in range(20):
         course, beneath = game.reset(Stream.from_seed(seed)), plain.reset(Stream.from_seed(seed).child(0))
         assert course.observe(0) == beneath.observe(0) and course.legal(0) == beneath.legal(0) == ("pass", "bet")
         assert course.read(0, "bet", exact=True) == "bet" and not course.candidates
         course.step({0: "bet"})
         beneath.step({0: "bet"})
-        assert course.legal(1) == ("1", "2") and course.observe(1).prompt == f"{beneath.observe(1).prompt} 1 {course.candidates[1][0]} 2 {course.candidates[1][1]}"
+        assert (
+            course.legal(1) == ("1", "2")
+            and course.observe(1).prompt
+            == f"{beneath.observe(1).prompt} 1 {course.candidates[1][0]} 2 {course.candidates[1][1]}"
+        )
         course.step({1: "1"})
         assert course.chosen.keys() == {1} and "first chose among" not in course.described(None)
     rules = choose(environment=RPS)
@@ -129,7 +162,10 @@ def test_who_does_not_choose_and_what_players_choose():
         assert actions_meant(around, 0, around.legal(0)) == around.play.candidates[0]
 
 
-@pytest.mark.parametrize(("choosers", "message"), [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")])
+@pytest.mark.parametrize(
+    ("choosers", "message"),
+    [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")],
+)
 def test_who_chooses_is_a_role_named_once(choosers, message):
     with pytest.raises(ConfigError, match=message):
         choose(environment={"name": "kuhn_poker"}, choosers=choosers)
@@ -143,8 +179,14 @@ def test_weights_that_are_refused_and_words_that_are_not_checked():
 
 @pytest.mark.parametrize(
     ("inner", "proposals", "word", "nearest"),
-    [({"name": "rps_spock_lizard"}, {"rokc": 0.6, "paper": 0.4}, "rokc", "rock"), ({"name": "werewolf"}, {"accuse p9": 1.0}, "p9", "p")],
+    [
+        ({"name": "rps_spock_lizard"}, {"rokc": 0.6, "paper": 0.4}, "rokc", "rock"),
+        ({"name": "werewolf"}, {"accuse p9": 1.0}, "p9", "p"),
+    ],
 )
 def test_a_word_that_the_environment_has_not_is_not_proposed(inner, proposals, word, nearest):
-    with pytest.raises(UnknownNameError, match=f"Unknown word of choose.proposals for {inner['name']} '{word}'. Did you mean '{nearest}"):
+    with pytest.raises(
+        UnknownNameError,
+        match=f"Unknown word of choose.proposals for {inner['name']} '{word}'. Did you mean '{nearest}",
+    ):
         choose(environment=inner, proposals=proposals)

@@ -23,7 +23,9 @@ def new_play(inner=RPS, seed=0, **options):
     return choose(environment=inner, proposer="seat", **options).reset(Stream.from_seed(seed))
 
 
-@pytest.mark.parametrize("inner", [RPS, KUHN, FULL, {"name": "talk"}, {"name": "sealed_auction"}, {"name": "code_words"}, WOLVES], ids=str)
+@pytest.mark.parametrize(
+    "inner", [RPS, KUHN, FULL, {"name": "talk"}, {"name": "sealed_auction"}, {"name": "code_words"}, WOLVES], ids=str
+)
 @pytest.mark.parametrize("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}], ids=str)
 def test_it_keeps_the_contract_around_any_environment(inner, options):
     check_environment(choose, environment=inner, proposer="seat", plays=3, **options)
@@ -56,7 +58,11 @@ def test_proposers_and_their_candidates():
     for word in ("rock", "rock", "paper"):
         assert course.legal(2) == ("rock", "paper", "scissors")
         course.step({2: word, 3: "paper"})
-    assert set(course.candidates[0]) == {"rock", "paper"} and course.candidates[1] == ("paper",) and course.legal(1) == ("1",)
+    assert (
+        set(course.candidates[0]) == {"rock", "paper"}
+        and course.candidates[1] == ("paper",)
+        and course.legal(1) == ("1",)
+    )
     course = new_play(KUHN, count=5)
     steps(course, {2: "pass"}, {2: "bet"})
     assert course.due() == (0,) and set(course.candidates[0]) == {"pass", "bet"}
@@ -89,20 +95,35 @@ def test_nothing_is_proposed_for_who_does_not_choose(inner):
 
 
 @pytest.mark.parametrize("order", ["ordered", "simultaneous"])
-@pytest.mark.parametrize(("choosers", "deducers"), [(["seer"], ["seer"]), (["seer"], ["wolf", "villager1"]), (["wolf"], [])])
+@pytest.mark.parametrize(
+    ("choosers", "deducers"), [(["seer"], ["seer"]), (["seer"], ["wolf", "villager1"]), (["wolf"], [])]
+)
 def test_some_choose_and_some_deduce_in_one_game(order, choosers, deducers):
     inner = {"name": "werewolf", "options": {"deduce": True, "deducers": deducers, "order": order}}
     for proposer in ("seat", "weights"):
         check_environment(choose, environment=inner, proposer=proposer, choosers=choosers, plays=3)
     options = {"players": 7, "wolves_talk": True, "speech": "text", "style": "full"}
-    check_environment(choose, environment={"name": "werewolf", "options": options}, plays=3, proposer="seat", choosers=["wolf1", "doctor"])
+    check_environment(
+        choose,
+        environment={"name": "werewolf", "options": options},
+        plays=3,
+        proposer="seat",
+        choosers=["wolf1", "doctor"],
+    )
 
 
 def test_what_a_proposer_knows():
     keys = {}
     for first in ("pass", "bet"):
         course = new_play(KUHN, shuffle=False)
-        for replies in ({2: first}, {2: "bet" if first == "pass" else "pass"}, {0: "1"}, {3: "pass"}, {3: "bet"}, {1: "2"}):
+        for replies in (
+            {2: first},
+            {2: "bet" if first == "pass" else "pass"},
+            {0: "1"},
+            {3: "pass"},
+            {3: "bet"},
+            {1: "2"},
+        ):
             course.step(replies)
         assert course.due() == (2,) and course.observe(2).text == "took pass bet propose"
         keys[first] = course.observe(2).key
@@ -147,7 +168,11 @@ def test_candidates_of_any_text():
     course, speaker, proposer = speaking(count=3)
     assert course.legal(proposer) is None and course.read(proposer, "p2 is\na wolf") == "p2 is a wolf"
     assert course.observe(proposer).ask.endswith("Propose an action.")
-    for text in ("p2 is\na wolf", "I am the seer.\n2. p1 is a wolf", "p2 \u200bis a  wolf"):  # heard alike: there are two candidates
+    for text in (
+        "p2 is\na wolf",
+        "I am the seer.\n2. p1 is a wolf",
+        "p2 \u200bis a  wolf",
+    ):  # heard alike: there are two candidates
         course.step({proposer: course.read(proposer, text)})
     assert course.due() == (speaker,) and course.legal(speaker) == ("1", "2")
     assert sorted(course.candidates[speaker]) == ["I am the seer. 2. p1 is a wolf", "p2 is a wolf"]

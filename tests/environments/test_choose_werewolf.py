@@ -37,7 +37,10 @@ def test_a_team_wins_as_in_werewolf_alone(settings):
             if course.done:
                 break
             replies = {seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()}
-            actions = {seat: dict(zip(course.legal(seat), actions_meant(course, seat, course.legal(seat)), strict=True))[reply] for seat, reply in replies.items()}
+            actions = {
+                seat: dict(zip(course.legal(seat), actions_meant(course, seat, course.legal(seat)), strict=True))[reply]
+                for seat, reply in replies.items()
+            }
             course.step(replies)
             if max(actions) < seats:
                 alone.step(actions)
@@ -49,30 +52,60 @@ def test_a_team_wins_as_in_werewolf_alone(settings):
 
 def test_what_is_counted_and_seen_and_the_next_best():
     game = make_game("choose", options={"environment": {"name": "werewolf", "options": {**SMALL, "deduce": True}}})
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT.child("deal"), stream=ROOT.child("play"), seats=("a",) * 3, trained=(True,) * 3)
+    spec = EpisodeSpec(
+        game=game,
+        episode_id=0,
+        group_id=0,
+        deal=ROOT.child("deal"),
+        stream=ROOT.child("play"),
+        seats=("a",) * 3,
+        trained=(True,) * 3,
+    )
     (episode,) = play([spec], {"a": random()})
     figures = figures_of(game, episode)
-    assert set(figures) == {"won", "survived", "right_votes", "cut", *STANCE_FIGURES, "right_roles", "right_roles_wolf", "right_roles_seer", "right_roles_villager", "malformed"}
+    assert set(figures) == {
+        "won",
+        "survived",
+        "right_votes",
+        "cut",
+        *STANCE_FIGURES,
+        "right_roles",
+        "right_roles_wolf",
+        "right_roles_seer",
+        "right_roles_villager",
+        "malformed",
+    }
     assert figures["won"] == tuple(float(value > 0) for value in episode.returns)
     noted = [turn for turn in episode.turns if turn.note]
     assert len(noted) == 6 and all(turn.legal_actions == () and turn.event == "ok" for turn in noted)
     assert all(turn.reply in ("1", "2", "3") and "1 " in turn.prompt for turn in episode.turns if not turn.note)
     for seed in range(6):
-        course, draws = around({"players": 6, "order": "simultaneous"}).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        course, draws = (
+            around({"players": 6, "order": "simultaneous"}).reset(Stream.from_seed(seed)),
+            Stream.from_seed(seed).child("play"),
+        )
         for number in itertools.count():
             if course.done:
                 break
             for seat in range(6):
                 other = course.clone()
-                other.candidates = {other_seat: listed if other_seat == seat else listed[::-1] for other_seat, listed in course.candidates.items()}
-                other.chosen = {other_seat: figures if other_seat == seat else (("p9",), "p9") for other_seat, figures in course.chosen.items()}
+                other.candidates = {
+                    other_seat: listed if other_seat == seat else listed[::-1]
+                    for other_seat, listed in course.candidates.items()
+                }
+                other.chosen = {
+                    other_seat: figures if other_seat == seat else (("p9",), "p9")
+                    for other_seat, figures in course.chosen.items()
+                }
                 assert other.observe(seat) == course.observe(seat) and other.described(seat) == course.described(seat)
                 assert number != 2 or other.draw(seat) == course.draw(seat)
             course.step({seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()})
     course = around({}, count=2).reset(ROOT)
     course.candidates = {0: ("p2", "p1"), 1: ("claim seer", "silence")}
     agent = biased(weights={"claim seer": 4.0, "p1": 2.0})
-    assert agent.chances(course, 0) == pytest.approx({"1": 1 / 3, "2": 2 / 3}) and agent.chances(course, 1) == pytest.approx({"1": 0.8, "2": 0.2})
+    assert agent.chances(course, 0) == pytest.approx({"1": 1 / 3, "2": 2 / 3}) and agent.chances(
+        course, 1
+    ) == pytest.approx({"1": 0.8, "2": 0.2})
     course = around({}, count=2).reset(ROOT)
     course.play = course.play.rules.begin((0, 1, 2, 3), ROOT)
     course.candidates = {0: ("p2", "p3"), 1: ("p1", "p3")}

@@ -18,8 +18,20 @@ from sparring.testing import check_environment
 from tests.cases import every_case
 
 RPS, RPS_FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
-INNER = [RPS, RPS_FULL, {"name": "sealed_auction"}, {"name": "kuhn_poker"}, {"name": "tic_tac_toe", "options": {"style": "full"}}]
-COMBINATORS = [(repeated, {"rounds": 3}), (trial, {}), (trial, {"memory": "notes", "redeal": "same", "stop_on_win": True}), (trial, {"reveal": True}), (talk, {})]
+INNER = [
+    RPS,
+    RPS_FULL,
+    {"name": "sealed_auction"},
+    {"name": "kuhn_poker"},
+    {"name": "tic_tac_toe", "options": {"style": "full"}},
+]
+COMBINATORS = [
+    (repeated, {"rounds": 3}),
+    (trial, {}),
+    (trial, {"memory": "notes", "redeal": "same", "stop_on_win": True}),
+    (trial, {"reveal": True}),
+    (talk, {}),
+]
 
 
 def played(course, *moments):
@@ -46,7 +58,10 @@ def test_repeated_plays_and_messages():
     assert seen[1][1].text == "you paper they rock plus right choose"
     assert course.done and course.returns == (0.0, 0.0)
     assert len({observations[0].key for observations in seen}) == 2
-    plain, once = make_game("rock_paper_scissors").reset(Stream.from_seed(0)), repeated(environment=RPS, rounds=1).reset(Stream.from_seed(0))
+    plain, once = (
+        make_game("rock_paper_scissors").reset(Stream.from_seed(0)),
+        repeated(environment=RPS, rounds=1).reset(Stream.from_seed(0)),
+    )
     assert [plain.observe(seat) for seat in (0, 1)] == [once.observe(seat) for seat in (0, 1)]
     course = talk(environment=RPS_FULL, limit=12).reset(Stream.from_seed(0))
     assert course.legal(0) is None
@@ -67,10 +82,20 @@ def test_repeated_plays_and_messages():
 def test_notes_and_attempts_of_a_trial():
     course = trial(environment=RPS_FULL, attempts=2).reset(Stream.from_seed(0))
     seen = played(course, {0: "rock", 1: "paper"}, {0: "They like paper."}, {0: "scissors", 1: "paper"})
-    assert [(observations[0].attempt, observations[0].fresh) for observations in seen] == [(0, False), (0, False), (1, False)]
-    assert "The other player" not in seen[0][0].text and "You chose rock, the other player chose paper." in seen[1][0].text
+    assert [(observations[0].attempt, observations[0].fresh) for observations in seen] == [
+        (0, False),
+        (0, False),
+        (1, False),
+    ]
+    assert (
+        "The other player" not in seen[0][0].text and "You chose rock, the other player chose paper." in seen[1][0].text
+    )
     assert "That play is over. You got -1." in seen[1][0].text and "short note" in seen[1][0].ask
-    assert seen[2][1].fresh and seen[2][1].attempt == 1 and "paper" not in seen[2][1].text.split("equal choices")[1].split("Choose")[0]
+    assert (
+        seen[2][1].fresh
+        and seen[2][1].attempt == 1
+        and "paper" not in seen[2][1].text.split("equal choices")[1].split("Choose")[0]
+    )
     assert course.done and course.returns == (0.0, 0.0)
     course = trial(environment=RPS, attempts=2, reflect=False).reset(Stream.from_seed(0))
     first, second = played(course, {0: "rock", 1: "paper"}, {0: "rock", 1: "paper"})
@@ -86,14 +111,26 @@ def test_notes_and_attempts_of_a_trial():
             count += 1
         assert count == moments and course.returns == (float(moments), -float(moments))
     course = trial(environment=RPS_FULL, attempts=3, memory="notes", note_limit=5).reset(Stream.from_seed(0))
-    *_, last = played(course, {0: "rock", 1: "paper"}, {0: "first note"}, {0: "rock", 1: "paper"}, {0: "second note"}, {0: "rock", 1: "paper"})
-    assert last[0].fresh and "1. first\n\n2. secon" in last[0].prompt and "note" not in last[0].prompt.split("2. secon")[1]
+    *_, last = played(
+        course,
+        {0: "rock", 1: "paper"},
+        {0: "first note"},
+        {0: "rock", 1: "paper"},
+        {0: "second note"},
+        {0: "rock", 1: "paper"},
+    )
+    assert (
+        last[0].fresh and "1. first\n\n2. secon" in last[0].prompt and "note" not in last[0].prompt.split("2. secon")[1]
+    )
 
 
 TAKE_ALL = {"name": "nim", "options": {"pile_sizes": "3", "is_misere": False}}  # who begins can end it at once
 
 
-@pytest.mark.parametrize(("combinator", "options"), [(trial, {"attempts": 4, "carry": ("first", "second"), "reflect": False}), (repeated, {"rounds": 4})])
+@pytest.mark.parametrize(
+    ("combinator", "options"),
+    [(trial, {"attempts": 4, "carry": ("first", "second"), "reflect": False}), (repeated, {"rounds": 4})],
+)
 def test_a_seat_is_told_of_every_attempt_in_which_it_had_no_turn(combinator, options):
     course = combinator(environment=TAKE_ALL, **options).reset(Stream.from_seed(0))
     for take in ("a3", "a3", "a1"):
@@ -119,18 +156,32 @@ def known_later(combinator, card, *moves, **options):
 
 
 @pytest.mark.parametrize(
-    ("combinator", "options"), [(repeated, {"rounds": 2}), (trial, {"attempts": 2, "reflect": False}), (trial, {"attempts": 2}), (trial, {"attempts": 2, "reveal": True})]
+    ("combinator", "options"),
+    [
+        (repeated, {"rounds": 2}),
+        (trial, {"attempts": 2, "reflect": False}),
+        (trial, {"attempts": 2}),
+        (trial, {"attempts": 2, "reveal": True}),
+    ],
 )
 def test_the_own_cards_and_actions_of_plays_before_are_part_of_what_a_seat_knows(combinator, options):
     lines = [("J", "pass", "bet", "pass"), ("Q", "pass", "bet", "pass"), ("Q", "pass", "bet", "bet")]
     keys = [known_later(combinator, *line, **options)[0] for line in lines]
-    assert len({*keys}) == 3 and len({known_later(combinator, *lines[0], **options)[1], known_later(combinator, *lines[1], **options)[1]}) == 1
+    assert (
+        len({*keys}) == 3
+        and len({known_later(combinator, *lines[0], **options)[1], known_later(combinator, *lines[1], **options)[1]})
+        == 1
+    )
     assert keys[0] == known_later(combinator, *lines[0], **options)[0]
 
 
 @pytest.mark.parametrize("reflect", [False, True])
 def test_of_attempts_before_a_seat_that_keeps_its_notes_alone_knows_these(reflect):
-    known = {known_later(trial, card, "pass", "bet", move, attempts=2, memory="notes", reflect=reflect) for card in "JQ" for move in ("bet", "pass")}
+    known = {
+        known_later(trial, card, "pass", "bet", move, attempts=2, memory="notes", reflect=reflect)
+        for card in "JQ"
+        for move in ("bet", "pass")
+    }
     assert len(known) == 1
 
 
@@ -150,7 +201,11 @@ def firsts_of_attempts(**options):
 def test_the_rules_are_told_once_if_asked_and_nothing_else_is_left_out(inner):
     always, once = firsts_of_attempts(environment=inner), firsts_of_attempts(environment=inner, retell=False)
     rules = make_game(inner["name"], options=inner["options"]).rules
-    assert [text.count(rules) for text, _ in always] == [1, 1, 1] and [text.count(rules) for text, _ in once] == [1, 0, 0]
+    assert [text.count(rules) for text, _ in always] == [1, 1, 1] and [text.count(rules) for text, _ in once] == [
+        1,
+        0,
+        0,
+    ]
     assert once[0] == always[0] and [key for _, key in once] == [key for _, key in always]
     for (long, _), (short, _) in zip(always[1:], once[1:], strict=True):
         new = [part for part in long.replace(rules, "").split("\n\n") if part.strip()]
@@ -160,7 +215,9 @@ def test_the_rules_are_told_once_if_asked_and_nothing_else_is_left_out(inner):
 
 @pytest.mark.parametrize("memory", ["all", "notes"])
 def test_who_begins_anew_is_told_the_rules(memory):
-    course = trial(environment=RPS_FULL, attempts=2, reflect=False, memory=memory, retell=False).reset(Stream.from_seed(0))
+    course = trial(environment=RPS_FULL, attempts=2, reflect=False, memory=memory, retell=False).reset(
+        Stream.from_seed(0)
+    )
     course.step({0: "rock", 1: "paper"})
     has_rules = {seat: "We play rock, paper, scissors." in course.observe(seat).prompt for seat in (0, 1)}
     assert has_rules == {0: memory == "notes", 1: True}  # the other seat remembers nothing
@@ -202,8 +259,15 @@ def test_what_a_trial_reveals():
         for moves in (("bet", "pass"), ("pass", "bet", "pass")):
             assert "shows" not in told_after("QJ", *moves, seat=seat, reveal=True)[0]
         assert "shows" not in told_after("QJ", "bet", "bet", seat=seat)[0]
-    assert "\n\nsecond held the Jack.\n\nThat play is over. You got 2." in told_after("QJ", "bet", "bet", reveal=True, style="full")[0]
-    keys = {(cards, reveal): told_after(cards, "bet", "bet", reveal=reveal)[1].split("0")[0] for cards in ("KJ", "KQ") for reveal in (False, True)}
+    assert (
+        "\n\nsecond held the Jack.\n\nThat play is over. You got 2."
+        in told_after("QJ", "bet", "bet", reveal=True, style="full")[0]
+    )
+    keys = {
+        (cards, reveal): told_after(cards, "bet", "bet", reveal=reveal)[1].split("0")[0]
+        for cards in ("KJ", "KQ")
+        for reveal in (False, True)
+    }
     assert keys["KJ", False] == keys["KQ", False] and keys["KJ", True] != keys["KQ", True]
     moves = ("bet", "pass", "bet")  # the second folds
     assert told_after("QJA", *moves, players=3, reveal=True)[0] == "second pass third bet shows third A minus"
@@ -233,7 +297,9 @@ def test_the_deal_of_a_trial_is_the_same_or_another(redeal, same):
     assert (len(starts) == 1) is same
 
 
-@pytest.mark.parametrize("quote", '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2039\u203a\u300c\u300d\u300e\u300f\u301d\u301e\uff02')
+@pytest.mark.parametrize(
+    "quote", '"\u00ab\u00bb\u201c\u201d\u201e\u201f\u2039\u203a\u300c\u300d\u300e\u300f\u301d\u301e\uff02'
+)
 def test_a_message_stands_in_quotation_marks_that_it_cannot_close(quote):
     """Else a seat writes what reads like the environment's own words."""
     course = talk(environment=RPS_FULL).reset(Stream.from_seed(0))
@@ -246,9 +312,13 @@ def test_a_message_stands_in_quotation_marks_that_it_cannot_close(quote):
 
 @pytest.mark.parametrize(("combinator", "options"), COMBINATORS)
 def test_a_rollout_records_attempts_conversations_and_moments(combinator, options):
-    game = make_game(combinator.__module__.rpartition(".")[2], options={"environment": {"name": "kuhn_poker"}, **options})
+    game = make_game(
+        combinator.__module__.rpartition(".")[2], options={"environment": {"name": "kuhn_poker"}, **options}
+    )
     root = Stream.from_seed(0)
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "a"), trained=(True, True))
+    spec = EpisodeSpec(
+        game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "a"), trained=(True, True)
+    )
     (episode,) = play([spec], {"a": random()})
     assert replay(game, episode)[0] is not None and len(turn_table([episode]).reward) == len(episode.turns)
     attempts = [turn.attempt for turn in episode.turns]
@@ -261,9 +331,12 @@ def test_a_rollout_records_attempts_conversations_and_moments(combinator, option
 @pytest.mark.parametrize(
     ("inner", "error", "message"),
     [
-        ("kuhn_poker", ConfigError, "environment"), ({"nam": "kuhn_poker"}, ConfigError, "names no environment"),
-        ({"name": "kuhn_poker", "label": "x"}, ConfigError, "unknown key 'label'"), ({"name": "kuhn_poker", "options": 3}, ConfigError, "not a mapping"),
-        ({"name": "khun_poker"}, UnknownNameError, "kuhn_poker"), ({"name": "kuhn_poker", "options": {"plyers": 3}}, UnknownNameError, "players"),
+        ("kuhn_poker", ConfigError, "environment"),
+        ({"nam": "kuhn_poker"}, ConfigError, "names no environment"),
+        ({"name": "kuhn_poker", "label": "x"}, ConfigError, "unknown key 'label'"),
+        ({"name": "kuhn_poker", "options": 3}, ConfigError, "not a mapping"),
+        ({"name": "khun_poker"}, UnknownNameError, "kuhn_poker"),
+        ({"name": "kuhn_poker", "options": {"plyers": 3}}, UnknownNameError, "players"),
     ],
 )
 def test_what_names_no_environment_is_refused(name, inner, error, message):
@@ -273,7 +346,10 @@ def test_what_names_no_environment_is_refused(name, inner, error, message):
 
 def test_what_is_told_anew_and_noted():
     # A worker of wide_search remembers nothing of the call before; who keeps notes is told them again.
-    inner = {"name": "wide_search", "options": {"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 3}}
+    inner = {
+        "name": "wide_search",
+        "options": {"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 3},
+    }
     options = {"environment": inner, "attempts": 2, "memory": "notes", "carry": ("worker 1",)}
     for carried in ((), ("worker 1",)):
         play = make_game("trial", options={**options, "carry": carried or ("lead",)}).reset(Stream.from_seed(0))
@@ -282,7 +358,10 @@ def test_what_is_told_anew_and_noted():
                 play.step({0: "call 1"})
                 seen = play.observe(1)
                 assert seen.fresh and seen.attempt == attempt
-                assert seen.prompt.startswith("noted it worker 1 find" if carried and attempt else "worker 1 find"), (attempt, call)
+                assert seen.prompt.startswith("noted it worker 1 find" if carried and attempt else "worker 1 find"), (
+                    attempt,
+                    call,
+                )
                 play.step({1: "open " + seen.prompt.split(" of ")[1].split()[0]})
                 assert not play.observe(1).fresh
                 play.step({1: "done"})

@@ -24,7 +24,9 @@ from sparring.environments.drawing.pieces import (
 from sparring.environments.drawing.words import LONGEST, cut, visible, width_of, wrap_text
 from sparring.testing.pictures import HOSTILE, check_svg
 
-ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from([HOSTILE, "\ud800", "\x00", ""])
+ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from(
+    [HOSTILE, "\ud800", "\x00", ""]
+)
 
 
 def picture_of(words, theme="light"):
@@ -53,7 +55,10 @@ def test_any_text_is_drawn_as_text(words):
 
 
 def test_texts_that_are_strange_or_long():
-    assert visible("a\u202eb\x1b[31m\x00\u2066\u200b\ud800\nc\td") == "a[U+202E]b[U+001B][31m[U+0000][U+2066][U+200B][U+D800] c d"
+    assert (
+        visible("a\u202eb\x1b[31m\x00\u2066\u200b\ud800\nc\td")
+        == "a[U+202E]b[U+001B][31m[U+0000][U+2066][U+200B][U+D800] c d"
+    )
     assert visible("e\u0301\u0301\u0301") == "e\u0301\u0301[U+0301]"
     assert "".join(wrap_text("<b>\u202e", 15, 300, 1)) == "<b>[U+202E]"
     text = "word " * 2_000_000
@@ -96,7 +101,9 @@ def test_themes_and_pictures_in_pictures():
     check_svg(svg)
     root = ElementTree.fromstring(svg)
     (nested,) = root.findall("{http://www.w3.org/2000/svg}svg")
-    assert "".join(nested.itertext()) == "inside" and float(nested.get("height")) == pytest.approx(inner.y - 8 + 12, abs=0.06)
+    assert "".join(nested.itertext()) == "inside" and float(nested.get("height")) == pytest.approx(
+        inner.y - 8 + 12, abs=0.06
+    )
     assert "role" not in nested.attrib
     outer.inset("<svg onload='x'></svg>")
     assert "onload" not in outer.svg("outside") and "cannot be shown" in outer.svg("outside")

@@ -53,7 +53,14 @@ def numbers(*, style: str = "brief"):
     return Numbers()
 '''
 
-QUICK = ["steps=2", "rollout.games_per_step=8", "model.hidden_size=16", "model.layers=1", "threads=1", "environments=[{name: numbers}]"]
+QUICK = [
+    "steps=2",
+    "rollout.games_per_step=8",
+    "model.hidden_size=16",
+    "model.layers=1",
+    "threads=1",
+    "environments=[{name: numbers}]",
+]
 
 
 def call(*arguments, text=None):
@@ -66,7 +73,9 @@ def slot(tmp_path_factory):
     folder = tmp_path_factory.mktemp("outside")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparring.environments, "__path__", [*sparring.environments.__path__, str(folder)])
-        patch.setattr(sys, "dont_write_bytecode", True)  # sources of one size written within a second would be taken for the same
+        patch.setattr(
+            sys, "dont_write_bytecode", True
+        )  # sources of one size written within a second would be taken for the same
         yield folder
     forget()
 
@@ -95,7 +104,9 @@ def trained(slot, tmp_path_factory):
     (slot / "numbers.py").write_text(SOURCE)
     forget()
     run = tmp_path_factory.mktemp("trained") / "run"
-    outcome = call("train", "kuhn-tiny", *QUICK, "evaluation.opponents=[{name: random, games_per_seat: 4}]", "--run", run)
+    outcome = call(
+        "train", "kuhn-tiny", *QUICK, "evaluation.opponents=[{name: random, games_per_seat: 4}]", "--run", run
+    )
     assert outcome.exit_code == 0, (outcome.output, outcome.exception)
     return run
 
@@ -116,18 +127,34 @@ def test_it_trains_and_its_mean_return_is_measured(trained):
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["play", "{run}"], ["evaluate", "{run}", "--games", "4", "--opponent", "cfr"], ["evaluate", "{run}", "--games", "4", "--opponent", "mcts"],
-        ["evaluate", "{run}", "--games", "4", "--opponent", "minimax"], ["evaluate", "{run}", "--games", "4", "--oracle", "minimax"],
-        ["evaluate", "{run}", "--games", "4", "--oracle", "cfr"], ["evaluate", "{run}", "--games", "4", "--oracle", "mcts"],
-        ["evaluate", "{run}", "--games", "4", "--oracle", "noisy"], ["evaluate", "{run}", "--suite", "{suite}", "--workers", "1"],
+        ["play", "{run}"],
+        ["evaluate", "{run}", "--games", "4", "--opponent", "cfr"],
+        ["evaluate", "{run}", "--games", "4", "--opponent", "mcts"],
+        ["evaluate", "{run}", "--games", "4", "--opponent", "minimax"],
+        ["evaluate", "{run}", "--games", "4", "--oracle", "minimax"],
+        ["evaluate", "{run}", "--games", "4", "--oracle", "cfr"],
+        ["evaluate", "{run}", "--games", "4", "--oracle", "mcts"],
+        ["evaluate", "{run}", "--games", "4", "--oracle", "noisy"],
+        ["evaluate", "{run}", "--suite", "{suite}", "--workers", "1"],
         ["credit", "compare", "--environment", "numbers", "--episodes", "640", "--estimators", "rloo"],
         ["train", "kuhn-tiny", *QUICK, "environments.0.oracle={name: minimax}", "--run", "{new}"],
         ["train", "kuhn-tiny", *QUICK, "environments.0.oracle={name: cfr}", "--run", "{new}"],
         ["train", "kuhn-tiny", *QUICK, "credit={name: exact_advantage}", "--run", "{new}"],
-        ["train", "kuhn-tiny", *QUICK, "rollout.playouts=2", "rewards=[{name: playout_value}]", "reorder_outcomes=true", "--run", "{new}"],
+        [
+            "train",
+            "kuhn-tiny",
+            *QUICK,
+            "rollout.playouts=2",
+            "rewards=[{name: playout_value}]",
+            "reorder_outcomes=true",
+            "--run",
+            "{new}",
+        ],
         ["train", "kuhn-tiny", *QUICK, "rollout.group_size=4", "rollout.plan={name: branch}", "--run", "{new}"],
         ["train", "kuhn-tiny", *QUICK, "matchmaker={name: mixed, past: 0, bots: {cfr: 1.0}}", "--run", "{new}"],
-        ["train", "kuhn-tiny", *QUICK, "environments.0.illegal={payoff: mars}", "--run", "{new}"], ["explain", "numbers"], ["list", "environments", "--json"],
+        ["train", "kuhn-tiny", *QUICK, "environments.0.illegal={payoff: mars}", "--run", "{new}"],
+        ["explain", "numbers"],
+        ["list", "environments", "--json"],
     ],
     ids=" ".join,
 )
@@ -147,7 +174,10 @@ def test_what_cannot_be_done_with_it_is_one_line_that_names_it(arguments, traine
     ("line", "lacking"),
     [
         ("    def reset(self, stream):", "reset"),
-        ('    roles, max_turns, min_utility, max_utility, zero_sum, brief = ("left", "right"), 2, -1.0, 1.0, True, True', "roles, max_turns"),
+        (
+            '    roles, max_turns, min_utility, max_utility, zero_sum, brief = ("left", "right"), 2, -1.0, 1.0, True, True',
+            "roles, max_turns",
+        ),
     ],
 )
 def test_an_environment_without_what_play_needs_is_refused_by_name(line, lacking, put, tmp_path):
@@ -161,7 +191,9 @@ def test_an_environment_without_what_play_needs_is_refused_by_name(line, lacking
 def test_a_course_without_what_play_needs_is_refused_by_name(name, put, tmp_path):
     whole = "    done, returns = False, (0.0, 0.0)\n"
     without = whole.replace(name, f"spare_{name}") if name in whole else whole
-    text = SOURCE.replace(whole, without).replace("self.done, self.returns =", "done, returns =" if name in whole else "self.done, self.returns =")
+    text = SOURCE.replace(whole, without).replace(
+        "self.done, self.returns =", "done, returns =" if name in whole else "self.done, self.returns ="
+    )
     put(text.replace(f"    def {name}(self", f"    def spare_{name}(self"))
     outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     assert isinstance(outcome.exception, SparringError), repr(outcome.exception)

@@ -36,13 +36,31 @@ def test_words_bids_and_games_that_cannot_be_played_here():
         make_game("crossword")
     with pytest.raises(ConfigError, match="nfg_game"):
         make_game("nfg_game")
-    sampled = [kind.short_name for kind in pyspiel.registered_games() if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC]
+    sampled = [
+        kind.short_name
+        for kind in pyspiel.registered_games()
+        if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC
+    ]
     for name in sampled:
         with pytest.raises(GameError, match="chance"):
             make_game(name)
 
 
-@every_case("name", ["pig", "dots_and_boxes", "breakthrough", "goofspiel", "oshi_zumo", "blotto", "dark_chess", "chess", "2048", "sheriff"])
+@every_case(
+    "name",
+    [
+        "pig",
+        "dots_and_boxes",
+        "breakthrough",
+        "goofspiel",
+        "oshi_zumo",
+        "blotto",
+        "dark_chess",
+        "chess",
+        "2048",
+        "sheriff",
+    ],
+)
 @every_case("style", ["brief", "full"], parts=2)
 def test_registered_games_play_through_the_adapter(name, style):
     game = make_game(name, options={"style": style})
@@ -60,8 +78,10 @@ def test_registered_games_play_through_the_adapter(name, style):
 @pytest.mark.parametrize(
     ("name", "options", "message"),
     [
-        ("tic_tac_to", {}, "Did you mean 'tic_tac_toe'"), ("goofspeil", {}, "Did you mean 'goofspiel'"),
-        ("goofspiel", {"num_card": 3}, "Did you mean 'num_cards'"), ("goofspiel", {"style": "breif"}, "Did you mean 'brief'"),
+        ("tic_tac_to", {}, "Did you mean 'tic_tac_toe'"),
+        ("goofspeil", {}, "Did you mean 'goofspiel'"),
+        ("goofspiel", {"num_card": 3}, "Did you mean 'num_cards'"),
+        ("goofspiel", {"style": "breif"}, "Did you mean 'brief'"),
         ("kuhn_poker", {"player": 3}, "Did you mean 'players'"),
     ],
 )
@@ -70,7 +90,9 @@ def test_unknown_names_get_a_suggestion(name, options, message):
         make_game(name, options=options)
 
 
-@pytest.mark.parametrize(("name", "options"), [("goofspiel", {"num_cards": "many"}), ("kuhn_poker", {"players": 4}), ("hanabi", {"size": 1})])
+@pytest.mark.parametrize(
+    ("name", "options"), [("goofspiel", {"num_cards": "many"}), ("kuhn_poker", {"players": 4}), ("hanabi", {"size": 1})]
+)
 def test_wrong_values_are_refused(name, options):
     with pytest.raises(ConfigError, match=name):
         make_game(name, options=options)

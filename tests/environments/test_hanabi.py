@@ -25,8 +25,17 @@ def told_by_openspiel(spiel, seat):
     text = spiel.observation_string(seat)
     lives, information = (int(re.search(rf"{word} tokens: (\d+)", text)[1]) for word in ("Life", "Info"))
     stacks = re.search(r"Fireworks: (.*?) *\n", text)[1]
-    hands = [re.findall(r"^(\w\w) \|\|", part, re.M) for part in text.split("Hands:")[1].split("Deck size")[0].split("-----")]
-    return lives, information, stacks, hands, int(re.search(r"Deck size: (\d+)", text)[1]), text.split("Discards:")[1].split()
+    hands = [
+        re.findall(r"^(\w\w) \|\|", part, re.M) for part in text.split("Hands:")[1].split("Deck size")[0].split("-----")
+    ]
+    return (
+        lives,
+        information,
+        stacks,
+        hands,
+        int(re.search(r"Deck size: (\d+)", text)[1]),
+        text.split("Discards:")[1].split(),
+    )
 
 
 @pytest.mark.parametrize(("size", "players"), VARIANTS)

@@ -33,7 +33,9 @@ def test_unknown_names_get_a_suggestion(options):
         make_game("tic_tac_toe", illegal=options)
 
 
-@pytest.mark.parametrize("options", [{"penalty": -1.0}, {"penalty": "x"}, {"retries": 1.5}, {"penalty": float("nan")}, {"retries": True}])
+@pytest.mark.parametrize(
+    "options", [{"penalty": -1.0}, {"penalty": "x"}, {"retries": 1.5}, {"penalty": float("nan")}, {"retries": True}]
+)
 def test_wrong_numbers_are_refused(options):
     with pytest.raises(ConfigError, match=r"write illegal\."):
         make_game("tic_tac_toe", illegal=options)

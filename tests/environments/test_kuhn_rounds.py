@@ -49,7 +49,16 @@ def test_what_rounds_pay_and_are_worth():
     for index in (K, Q, BET, CALL, J, K, CHECK, CHECK):
         spiel.apply_action(index)
         rewards.append(None if spiel.is_chance_node() else spiel.rewards()[0])
-    assert rewards == [None, 0.0, 0.0, None, None, 2.0, 0.0, -1.0]  # at the first decision after the round, as OpenSpiel asks
+    assert rewards == [
+        None,
+        0.0,
+        0.0,
+        None,
+        None,
+        2.0,
+        0.0,
+        -1.0,
+    ]  # at the first decision after the round, as OpenSpiel asks
     state = dealt(game(rounds=2), K, Q, BET, CALL, J, K, BET)
     assert [state.game.stake(state, seat) for seat in (0, 1)] == [1.0, 2.0]
     assert dealt(game(outcome="sign"), K, Q, BET).game.stake(state, 1) == 1.0
@@ -57,8 +66,10 @@ def test_what_rounds_pay_and_are_worth():
 
 def test_what_is_known():
     rules = game(rounds=2)
+
     def keys(seat, *indices):
         return {dealt(rules, *indices[:seat], card, *indices[seat:]).observe(1 - seat).key for card in (J, K)}
+
     for seat in (0, 1):
         assert len(keys(seat, Q)) == len(keys(seat, Q, CHECK)) == len(keys(seat, Q, CHECK, BET)) == 1
         assert len(keys(seat, Q, BET, FOLD)) == 1
@@ -85,8 +96,10 @@ def test_wording():
     rules = game(rounds=2, style="full", outcome="sign")
     text = dealt(rules, K, Q, CHECK, BET, CALL, J, K).observe(1).text
     check_says(
-        text, "Round 1 of 2: your card is the Queen and 'seat0' acts first. The player 'seat0' chose check. You chose bet.",
+        text,
+        "Round 1 of 2: your card is the Queen and 'seat0' acts first. The player 'seat0' chose check. You chose bet.",
         "The other player shows the King. You lose 2 chip(s) in this round. Round 2 of 2: your card is the King and you act first.",
-        "so far: -2. Chips in the pot: 1 from you, 1 from the other player.", "Legal actions: check, bet.",
+        "so far: -2. Chips in the pot: 1 from you, 1 from the other player.",
+        "Legal actions: check, bet.",
     )
     assert "Jack" not in text.split("You play")[1]

@@ -34,7 +34,16 @@ WORDS = ("left", "right")
 class FaultyEnvironment(Bank):
     """An environment with a bank, of which one part may be at fault."""
 
-    roles, min_utility, max_utility, brief, max_turns, counted, starts_, bank = ("one",), -1.0, 1.0, True, 2, "starts_", 3, 0
+    roles, min_utility, max_utility, brief, max_turns, counted, starts_, bank = (
+        ("one",),
+        -1.0,
+        1.0,
+        True,
+        2,
+        "starts_",
+        3,
+        0,
+    )
     name = "faulty"
 
     def __init__(self, **parts):
@@ -107,7 +116,18 @@ def faulty(**parts):
 
 def spec(game, **fields):
     root = Stream.from_seed(0)
-    return EpisodeSpec(**{"game": game, "episode_id": 0, "group_id": 0, "deal": root, "stream": root, "seats": ("a",), "trained": (True,), **fields})
+    return EpisodeSpec(
+        **{
+            "game": game,
+            "episode_id": 0,
+            "group_id": 0,
+            "deal": root,
+            "stream": root,
+            "seats": ("a",),
+            "trained": (True,),
+            **fields,
+        }
+    )
 
 
 def mended(game):
@@ -128,7 +148,10 @@ class PromptEngine:
 SELDOM = {  # (who asks, the part at fault): the question
     "the vocabulary": ("vocabulary", words_of),
     "the start of a deal": ("reset", lambda game: _start(game, Stream(1))),
-    "what tells starts apart": ("start_of", lambda game: Starts(label="unseen", game=game, inside=False).deal(Stream(1), 0)),
+    "what tells starts apart": (
+        "start_of",
+        lambda game: Starts(label="unseen", game=game, is_seen=False).deal(Stream(1), 0),
+    ),
     "the other bank": ("other_bank", another_bank),
     "a play again": ("reset", lambda game: replay(game, mended(game))),
     "its moments": ("due", lambda game: replay(game, mended(game))),
@@ -147,10 +170,15 @@ def test_what_hangs_is_interrupted_and_what_raises_is_named(question, monkeypatc
     part, ask = SELDOM[question]
     monkeypatch.setattr(guard, "LIMIT", 0.4)
     monkeypatch.setattr(CallWatch.__init__, "__defaults__", (0.4,))
-    with CallWatch(0.4), pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as caught:
+    with (
+        CallWatch(0.4),
+        pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as caught,
+    ):
         ask(faulty(**{part: hang}))
     assert "environment" in str(caught.value)
-    with pytest.raises(PluginError, match=r"environment .* failed in test_limits.py, line \d+: ZeroDivisionError: broken"):
+    with pytest.raises(
+        PluginError, match=r"environment .* failed in test_limits.py, line \d+: ZeroDivisionError: broken"
+    ):
         ask(faulty(**{part: fail}))
     assert guard._calls == []
     ask(faulty()) if part != "other_bank" else None
@@ -159,9 +187,14 @@ def test_what_hangs_is_interrupted_and_what_raises_is_named(question, monkeypatc
 @pytest.mark.parametrize("what", ["time.sleep(60)", "1 // 0"])
 def test_an_environment_that_does_not_get_made(what, monkeypatch, tmp_path):
     name = f"limits_{len(what)}"
-    (tmp_path / f"{name}.py").write_text(f'"""None."""\n\nimport time\n\nSLOT = "environments"\n\n\ndef {name}():\n    """None."""\n    {what}\n')
+    (tmp_path / f"{name}.py").write_text(
+        f'"""None."""\n\nimport time\n\nSLOT = "environments"\n\n\ndef {name}():\n    """None."""\n    {what}\n'
+    )
     monkeypatch.syspath_prepend(str(tmp_path))
-    with CallWatch(0.4), pytest.raises(HungError if "sleep" in what else PluginError, match=f"environment '{name}.{name}'"):
+    with (
+        CallWatch(0.4),
+        pytest.raises(HungError if "sleep" in what else PluginError, match=f"environment '{name}.{name}'"),
+    ):
         make_game(f"{name}.{name}")
 
 
@@ -174,7 +207,9 @@ def test_a_game_of_openspiel_that_does_not_get_made(monkeypatch):
 def test_a_walk_of_all_histories_has_the_limit_for_each_of_them(monkeypatch):
     game = make_game("kuhn_poker")
     first, calls = game.state_of, itertools.count()
-    monkeypatch.setattr(type(game), "state_of", lambda self, node: (time.sleep(0.03) if next(calls) < 60 else hang(), first(node))[1])
+    monkeypatch.setattr(
+        type(game), "state_of", lambda self, node: (time.sleep(0.03) if next(calls) < 60 else hang(), first(node))[1]
+    )
     began = time.monotonic()
     # 24 decisions of 0.03 seconds each: longer than the limit together, and none of them alone
     with CallWatch(0.4):
@@ -194,7 +229,9 @@ def test_an_estimate_of_histories_is_watched(monkeypatch):
 def test_the_returns_at_the_end_have_the_limit_too():
     games = [faulty(**{"last returns": hang}), faulty()]
     with CallWatch(0.4):
-        episodes, counts = rollout([spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)], {"a": random()})
+        episodes, counts = rollout(
+            [spec(game, group_id=number, episode_id=number) for number, game in enumerate(games)], {"a": random()}
+        )
     assert counts.dropped_groups == {0} and counts.retried == 0 and [episode.group_id for episode in episodes] == [1]
 
 
@@ -227,7 +264,9 @@ def test_what_a_bot_asks_has_the_limit_and_what_it_raises_costs_the_group_alone(
                     play(specs, {"a": random()}, retries=0)
                 continue
             episodes, counts = rollout(specs, {"a": random()}, retries=1)
-        assert counts.dropped_groups == {0} and counts.retried == 1 and [episode.group_id for episode in episodes] == [1]
+        assert (
+            counts.dropped_groups == {0} and counts.retried == 1 and [episode.group_id for episode in episodes] == [1]
+        )
         assert "Game faulty of episode 0 failed" in caplog.text
 
 
@@ -236,10 +275,13 @@ def test_what_an_environment_or_a_bot_lacks_is_named():
         def choose(self, state, seat, stream):
             state.legal(seat)
             raise RuntimeError("mine")
+
     with pytest.raises(PluginError, match=r"player 'a' .*failed in test_limits\.py.*mine"):
         play([spec(faulty())], {"a": BrokenPlayer("a")}, retries=0)
+
     class BareEnvironment:
         roles, max_turns, num_seats, name = ("one",), 2, 1, "bare"
+
     BareEnvironment.__module__ = "sparring.environments.bare"
     with pytest.raises(GameError, match="lacks 'vocabulary', which is needed here"):
         words_of(BareEnvironment())

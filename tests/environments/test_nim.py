@@ -43,7 +43,13 @@ def test_wording_and_options():
     assert after(game("3;1", is_misere=False)).observe(1).text == "nim second 3 1"
     rules = game("1;3", style="full")
     text = after(rules, "b2").observe(1).text
-    check_says(text, "takes the last stone of all loses.", "at the start: a has 1, b has 3.", "now: a has 1, b has 1.", "'first' chose b2.")
+    check_says(
+        text,
+        "takes the last stone of all loses.",
+        "at the start: a has 1, b has 3.",
+        "now: a has 1, b has 1.",
+        "'first' chose b2.",
+    )
     assert "takes the last stone of all wins." in after(game("1;3", style="full", is_misere=False)).observe(0).text
     assert after(rules).parse("I take two: action b2.") == "b2"
     state = after(game("1;3"), "b2")

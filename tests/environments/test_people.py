@@ -18,7 +18,16 @@ from tests.contract.test_games import positions
 
 NAMES = searchable_names()
 SMALL = {"liars_dice": {"sides": 2}, "kuhn_rounds": {"rounds": 1}, "needle_chain": {"length": 3}}
-TREES = ("kuhn_poker", "leduc_poker", "liars_dice", "tiny_hanabi", "signalling", "kuhn_rounds", "repeated_dilemma", "needle_chain")
+TREES = (
+    "kuhn_poker",
+    "leduc_poker",
+    "liars_dice",
+    "tiny_hanabi",
+    "signalling",
+    "kuhn_rounds",
+    "repeated_dilemma",
+    "needle_chain",
+)
 
 
 @every_case("name", NAMES)
@@ -72,12 +81,19 @@ def test_nobody_sees_what_is_hidden(name):
     ("name", "words"),
     [
         ("kuhn_poker", r"The cards: first (Jack|Queen|King), second (Jack|Queen|King)\."),
-        ("leduc_poker", r"The private cards: first (Jack|Queen|King), second"), ("liars_dice", r"The dice: seat0 [1-6], seat1 [1-6]\."),
-        ("tiny_hanabi", r"The cards: seat0 d[01], seat1 d[01]\."), ("signalling", r"The colour was (red|green)\."),
-        ("simple_negotiation", r"to seat0 wood 5, gold 15; to seat1 wood 15, gold 5"), ("needle_chain", r"Step 3 mattered, and green was right\."),
-        ("kuhn_rounds", r"The cards of each round, seat0 and seat1: [JQK] [JQK]"), ("hanabi", r"The hands: seat0 [RY]\d"),
-        ("battleship_hunt", r"The ships: [a-d][1-4] [a-d][1-4]"), ("minesweeper", r"r1  [.*\d]  [.*\d]"),
-        ("sudoku", r"The solution:\n\d \d \| \d \d"), ("zebra", r"The solution:\nhouse 1: colour \w+, drink"), ("tic_tac_toe", r"^$"),
+        ("leduc_poker", r"The private cards: first (Jack|Queen|King), second"),
+        ("liars_dice", r"The dice: seat0 [1-6], seat1 [1-6]\."),
+        ("tiny_hanabi", r"The cards: seat0 d[01], seat1 d[01]\."),
+        ("signalling", r"The colour was (red|green)\."),
+        ("simple_negotiation", r"to seat0 wood 5, gold 15; to seat1 wood 15, gold 5"),
+        ("needle_chain", r"Step 3 mattered, and green was right\."),
+        ("kuhn_rounds", r"The cards of each round, seat0 and seat1: [JQK] [JQK]"),
+        ("hanabi", r"The hands: seat0 [RY]\d"),
+        ("battleship_hunt", r"The ships: [a-d][1-4] [a-d][1-4]"),
+        ("minesweeper", r"r1  [.*\d]  [.*\d]"),
+        ("sudoku", r"The solution:\n\d \d \| \d \d"),
+        ("zebra", r"The solution:\nhouse 1: colour \w+, drink"),
+        ("tic_tac_toe", r"^$"),
     ],
 )
 def test_the_show_down_tells_what_was_hidden(name, words):
@@ -89,10 +105,15 @@ def test_the_show_down_tells_what_was_hidden(name, words):
 @pytest.mark.parametrize(
     ("name", "picture"),
     [
-        ("tic_tac_toe", "  a b c\n1 . . ."), ("connect_four", "1 2 3 4 5 6 7"), ("sudoku", " c 1 2   3 4\nr1 "),
-        ("minesweeper", "    c1 c2 c3 c4\nr1  .  .  .  ."), ("nim", "The piles now: a has 1"), ("sokoban", "#"),
+        ("tic_tac_toe", "  a b c\n1 . . ."),
+        ("connect_four", "1 2 3 4 5 6 7"),
+        ("sudoku", " c 1 2   3 4\nr1 "),
+        ("minesweeper", "    c1 c2 c3 c4\nr1  .  .  .  ."),
+        ("nim", "The piles now: a has 1"),
+        ("sokoban", "#"),
         ("kuhn_poker", "Chips in the pot: 1 from first, 1 from second. Betting so far: none."),
-        ("leduc_poker", "Chips in the pot: 1 from first, 1 from second."), ("breakthrough", "8bbbbbbbb"),
+        ("leduc_poker", "Chips in the pot: 1 from first, 1 from second."),
+        ("breakthrough", "8bbbbbbbb"),
     ],
 )
 def test_boards_have_coordinates_and_pots_their_chips(name, picture):

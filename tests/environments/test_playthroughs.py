@@ -9,13 +9,19 @@ from tests.cases import every_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 EXTRA = {
-    "kuhn_poker": {"players": 3}, "leduc_poker": {"players": 3}, "hanabi": {"players": 3}, "liars_dice": {"dice": 2, "sides": 4},
-    "kuhn_rounds": {"rounds": 2, "outcome": "sign"}, "simple_negotiation": {"turns": 9, "largest": 1, "values": "drawn", "outcome": "gain"},
-    "needle_chain": {"length": 3, "actions": 3, "needle": 2}, "signalling": {"types": 3, "rounds": 2},
+    "kuhn_poker": {"players": 3},
+    "leduc_poker": {"players": 3},
+    "hanabi": {"players": 3},
+    "liars_dice": {"dice": 2, "sides": 4},
+    "kuhn_rounds": {"rounds": 2, "outcome": "sign"},
+    "simple_negotiation": {"turns": 9, "largest": 1, "values": "drawn", "outcome": "gain"},
+    "needle_chain": {"length": 3, "actions": 3, "needle": 2},
+    "signalling": {"types": 3, "rounds": 2},
     "sudoku": {"wrong": "continues", "pay": "share", "level": "naked"},
     "zebra": {"houses": 2, "attributes": 2, "wrong": "continues", "pay": "share", "kinds": "links"},
     "minesweeper": {"rows": 3, "columns": 3, "mines": 2, "flags": True},
-    "twenty_questions": {"objects": 4, "attributes": 2, "values": 2, "noise": 0.3, "cost": 0.05}, "urn": {"urns": 3, "colours": 3, "cost": 0.0},
+    "twenty_questions": {"objects": 4, "attributes": 2, "values": 2, "noise": 0.3, "cost": 0.05},
+    "urn": {"urns": 3, "colours": 3, "cost": 0.0},
 }
 
 
@@ -24,11 +30,16 @@ def playthrough(name, options):
     game = make_game(name, options=options)
     state, draws = game.reset(Stream.from_seed(4)), Stream.from_seed(4).child("play")
     counts = [0] * game.num_seats
-    lines = [f"== {name} {options} roles {game.roles} utilities {game.min_utility} to {game.max_utility} sum {game.utility_sum}"]
+    lines = [
+        f"== {name} {options} roles {game.roles} utilities {game.min_utility} to {game.max_utility} sum {game.utility_sum}"
+    ]
     while not state.done:
         seat, legal = state.seat, state.legal_actions()
         action = legal[draws.integer(state.plies, len(legal))]
-        lines += [f"[{game.roles[seat]} is told] {state.observe(seat, counts[seat]).text}", f"[{game.roles[seat]} plays] {action}"]
+        lines += [
+            f"[{game.roles[seat]} is told] {state.observe(seat, counts[seat]).text}",
+            f"[{game.roles[seat]} plays] {action}",
+        ]
         state.apply(action)
         counts[seat] = state.plies
     lines += [f"[{role} is told] {state.observe(seat, counts[seat]).text}" for seat, role in enumerate(game.roles)]

@@ -45,7 +45,10 @@ def test_plays_share_positions_that_agree_with_openspiel():
     copy.apply(copy.legal_actions()[0])
     assert (first.plies, copy.plies, first.spiel.history()) == (1, 2, [0])
     game = make_game("leduc_poker")
-    state, plain = game.reset(Stream.from_seed(3)), pyspiel.load_game("leduc_poker", {"suit_isomorphism": True}).new_initial_state()
+    state, plain = (
+        game.reset(Stream.from_seed(3)),
+        pyspiel.load_game("leduc_poker", {"suit_isomorphism": True}).new_initial_state(),
+    )
     for event in state.trail:
         plain.apply_action(event.action)
     while not state.done:
@@ -55,7 +58,9 @@ def test_plays_share_positions_that_agree_with_openspiel():
         for event in state.trail[before:]:
             plain.apply_action(event.action)
     assert plain.is_terminal()
-    first, second = (after(make_game("tic_tac_toe"), *moves).observe(1) for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1")))
+    first, second = (
+        after(make_game("tic_tac_toe"), *moves).observe(1) for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1"))
+    )
     assert first.key != second.key and first.view == second.view
     hanabi = make_game("hanabi").reset(Stream.from_seed(0))
     assert hanabi.observe(hanabi.seat).view

@@ -33,7 +33,9 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
     assert after(game(), C, D, C).returns == (0.0, 5.0)
     utilities = [[5.0, 0.0], [10.0, 1.0]]  # of matrix_pd
     rules = game(rounds=2, reward=5, sucker=0, temptation=10, punishment=1)
-    theirs = pyspiel.convert_to_turn_based(pyspiel.create_repeated_game(pyspiel.load_matrix_game("matrix_pd"), {"num_repetitions": 2}))
+    theirs = pyspiel.convert_to_turn_based(
+        pyspiel.create_repeated_game(pyspiel.load_matrix_game("matrix_pd"), {"num_repetitions": 2})
+    )
     assert pyspiel.load_matrix_game("matrix_pd").row_utilities().tolist() == utilities
     for moves in itertools.product((0, 1), repeat=4):
         mine, other = rules.spiel.new_initial_state(), theirs.new_initial_state()
@@ -44,10 +46,16 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
         assert mine.is_terminal() and other.is_terminal()
         assert mine.returns() == other.returns()
     rules = game(rounds=3, sucker=-1)
-    assert (rules.cooperative, rules.zero_sum, rules.utility_sum, rules.min_utility, rules.max_utility) == (False, False, None, -3.0, 15.0)
+    assert (rules.cooperative, rules.zero_sum, rules.utility_sum, rules.min_utility, rules.max_utility) == (
+        False,
+        False,
+        None,
+        -3.0,
+        15.0,
+    )
     assert rules.illegal.forfeit_returns(rules, after(rules, C, D), 0) == (-3.0, 5.0)
     # Both seats' turns t have what round t paid them, though seat 1 replies after seat 0.
-    rules = make_environment("repeated_dilemma", rounds=3, prompt=False)
+    rules = make_environment("repeated_dilemma", rounds=3, told=False)
     (episode,) = play_episodes(rules, [f"scripted moves=[{','.join(words)}]" for words in ((D, C, C), (C, D, C))])
     turns = turn_table([episode])
     assert turns.seat.tolist() == [0, 0, 0, 1, 1, 1] and turns.turn_index.tolist() == [0, 1, 2, 0, 1, 2]
@@ -106,24 +114,28 @@ def test_views_and_wording():
     assert after(rules, C, D, D).observe(1).text == "dilemma column defect cooperate"
     text = after(game(style="full"), C, D, D).observe(1, 2).text
     check_says(
-        text, "Round 1: you chose defect and the other player chose cooperate. You get 5 point(s), the other player 0.",
-        "This is round 2 of 2. Points so far: 5 for you, 0 for the other player.", "Legal actions: cooperate, defect.",
+        text,
+        "Round 1: you chose defect and the other player chose cooperate. You get 5 point(s), the other player 0.",
+        "This is round 2 of 2. Points so far: 5 for you, 0 for the other player.",
+        "Legal actions: cooperate, defect.",
     )
     assert "Round 2" not in text
     assert "Round 2: you chose defect." in after(game(style="full"), C, D, D).observe(0).text
     assert "each gets 2.5 point(s)" in game(style="full", reward=2.5).rules
-    assert game(rounds=100, prompt=False).max_turns == 200
+    assert game(rounds=100, told=False).max_turns == 200
     with pytest.raises(ConfigError, match="rounds=101 must be at least 1 and at most 100"):
-        game(rounds=101, prompt=False)
+        game(rounds=101, told=False)
 
 
-test_options_out_of_range_are_refused = refusing("repeated_dilemma", {"rounds": 0}, {"rounds": 7}, {"reward": 5}, {"sucker": 1}, {"punishment": 4})
+test_options_out_of_range_are_refused = refusing(
+    "repeated_dilemma", {"rounds": 0}, {"rounds": 7}, {"reward": 5}, {"sucker": 1}, {"punishment": 4}
+)
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
 def test_nothing_says_how_many_rounds_there_are_if_that_is_not_told(style):
     """Plays of 20 and of 60 rounds are told, shown and drawn alike, as long as both go on."""
-    short, long = (game(rounds=rounds, prompt=False, style=style) for rounds in (20, 60))
+    short, long = (game(rounds=rounds, told=False, style=style) for rounds in (20, 60))
     assert short.rules == long.rules and short.vocabulary() == long.vocabulary()
     for words in ((), (C, D), (C, D) * 7, (C, D) * 7 + (D,)):
         few, many = after(short, *words), after(long, *words)
@@ -139,14 +151,16 @@ def test_nothing_says_how_many_rounds_there_are_if_that_is_not_told(style):
 @pytest.mark.parametrize("seat", [0, 1])
 def test_the_view_is_the_last_round_alone_if_rounds_are_not_told(seat):
     """In words of the vocabulary, own choice first, and alike in every round."""
-    rules, other = game(rounds=20, prompt=False), 1 - seat
+    rules, other = game(rounds=20, told=False), 1 - seat
     last = [(C, D)[seat], (C, D)[other]]
     assert after(rules).observe(seat).view == f"dilemma {rules.roles[seat]}"
     for before in ((), (D, D), (C, C, D, C)):
         view = after(rules, *before, C, D).observe(seat).view
         assert view.split() == ["dilemma", rules.roles[seat], *last] and set(view.split()) <= set(rules.vocabulary())
         assert after(rules, *before, C, D, C).observe(1).view == after(rules, *before, C, D, D).observe(1).view
-    full = game(rounds=20, prompt=False, style="full")
+    full = game(rounds=20, told=False, style="full")
     view = after(full, D, D, C, D).observe(seat).view
-    assert view.startswith(full.rules) and view.endswith(f"In the last round you chose {last[0]} and the other player chose {last[1]}.")
+    assert view.startswith(full.rules) and view.endswith(
+        f"In the last round you chose {last[0]} and the other player chose {last[1]}."
+    )
     assert after(full).observe(seat).view.endswith("No round has ended.")

@@ -63,8 +63,10 @@ def test_words_alike_and_no_words():
 @pytest.mark.parametrize(
     ("environment", "reply", "event"),
     [
-        ("kuhn_poker", "I could bet or pass. Final answer: raise", "unparsable"), ("kuhn_poker", "I could bet or pass. Final answer: bet", "ok"),
-        ("tic_tac_toe", "I thought of a1. Final answer: d4", "unparsable"), ("tic_tac_toe", "I thought of a1. Final answer: b2", "illegal"),
+        ("kuhn_poker", "I could bet or pass. Final answer: raise", "unparsable"),
+        ("kuhn_poker", "I could bet or pass. Final answer: bet", "ok"),
+        ("tic_tac_toe", "I thought of a1. Final answer: d4", "unparsable"),
+        ("tic_tac_toe", "I thought of a1. Final answer: b2", "illegal"),
     ],
 )
 def test_a_marked_answer_that_is_no_legal_action_is_none_in_play(environment, reply, event):

@@ -18,7 +18,11 @@ HEADS = ["", "answer", "<answer>"]
 READERS = {
     "reply": ReplyParser(WORDS).find,
     "calls": calls_of,
-    **{f"{name}-{thinking}": answer_format(name, thinking=thinking).read for name in ("tagged", "boxed", "exact") for thinking in (True, False)},
+    **{
+        f"{name}-{thinking}": answer_format(name, thinking=thinking).read
+        for name in ("tagged", "boxed", "exact")
+        for thinking in (True, False)
+    },
 }
 
 

@@ -8,14 +8,19 @@ from sparring.core.rng import Stream
 from sparring.environments.sealed_auction import Auction, sealed_auction
 from tests.environments.worlds import keeping
 
-test_it_keeps_the_contract = keeping(sealed_auction, [{}, {"style": "full", "seats": 3, "price": "second"}, {"largest": 1, "deals": 1}], plays=10)
+test_it_keeps_the_contract = keeping(
+    sealed_auction, [{}, {"style": "full", "seats": 3, "price": "second"}, {"largest": 1, "deals": 1}], plays=10
+)
 
 
 @pytest.mark.parametrize(
     ("price", "values", "bids", "returns"),
     [
-        ("first", (7, 4), (5, 3), (2.0, 0.0)), ("second", (7, 4), (5, 3), (4.0, 0.0)), ("first", (2, 9), (6, 5), (-4.0, 0.0)),
-        ("second", (2, 9, 9), (1, 8, 3), (0.0, 6.0, 0.0)), ("first", (0, 0), (0, 10), (0.0, -10.0)),
+        ("first", (7, 4), (5, 3), (2.0, 0.0)),
+        ("second", (7, 4), (5, 3), (4.0, 0.0)),
+        ("first", (2, 9), (6, 5), (-4.0, 0.0)),
+        ("second", (2, 9, 9), (1, 8, 3), (0.0, 6.0, 0.0)),
+        ("first", (0, 0), (0, 10), (0.0, -10.0)),
     ],
 )
 def test_the_winner_pays_its_bid_or_the_second(price, values, bids, returns):
@@ -43,6 +48,12 @@ def test_with_a_second_price_no_bid_is_better_than_one_s_own_value(values, other
 
     def payoff(own_bid):
         play = Auction(rules, tuple(values), Stream.from_seed(0), (own_bid, other))
-        return values[0] - other if own_bid > other else 0.0 if own_bid < other else max(play.returns[0], values[0] - other, 0.0)
+        return (
+            values[0] - other
+            if own_bid > other
+            else 0.0
+            if own_bid < other
+            else max(play.returns[0], values[0] - other, 0.0)
+        )
 
     assert max(payoff(values[0]), 0.0) >= payoff(bid) or bid == other

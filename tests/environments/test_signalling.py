@@ -25,7 +25,9 @@ def played(rules, colour, *words):
 @pytest.mark.parametrize(
     ("colour", "words", "value"),
     [
-        (RED, ("ping", "red"), 1.0), (RED, ("pong", "green"), 0.0), (GREEN, ("ping", "ask", "pong", "green"), 0.75),
+        (RED, ("ping", "red"), 1.0),
+        (RED, ("pong", "green"), 0.0),
+        (GREEN, ("ping", "ask", "pong", "green"), 0.75),
         (GREEN, ("ping", "ask", "pong", "ask", "ping", "red"), -0.5),
     ],
 )
@@ -61,10 +63,12 @@ def test_codes_that_are_best():
     assert report.best_joint_value == pytest.approx(1.3) and report.values[0] == pytest.approx(1.3 / 3)
     rules = game()
     states = enumerate_info_states(rules)
+
     def code(query):
         if query.seat == 0:
             return "ping" if "red" in query.key else "pong"
         return "red" if query.key.endswith("ping") else "green"
+
     report = nash_conv(rules, states, scorer(states, code))
     assert (report.values, report.nash_conv, report.optimality_gap) == ((1.0, 1.0), 0.0, 0.0)
     babble = nash_conv(rules, states, scorer(states, lambda query: "ping" if query.seat == 0 else "red"))
@@ -83,7 +87,11 @@ def test_asking_views_flags_and_wording():
         for words in (("ping",), ("ping", "ask"), ("ping", "ask", "pong")):
             seen = [[played(rules, colour, *words).observe(seat) for colour in (RED, GREEN)] for seat in (0, 1)]
             assert seen[1][0] == seen[1][1]
-            assert seen[0][0].text != seen[0][1].text and seen[0][0].view != seen[0][1].view and seen[0][0].key != seen[0][1].key
+            assert (
+                seen[0][0].text != seen[0][1].text
+                and seen[0][0].view != seen[0][1].view
+                and seen[0][0].key != seen[0][1].key
+            )
     rules = game(rounds=2)
     state, other = (played(rules, RED, first, "ask", "pong") for first in ("ping", "pong"))
     assert state.observe(1).view == other.observe(1).view == "pong asked 1"

@@ -56,7 +56,9 @@ def test_trades_and_perfect_play():
     assert len(words) == 200 and {"offer:10wood-10gold", "offer:10gold-1wood"} <= set(words)
     after = played(rules, "offer:9wood-8gold", "accept")  # seat 0: 1 wood, 18 gold; seat 1: 19 wood, 2 gold
     legal = set(after.legal_actions()) - {"deny"}
-    assert legal == {f"offer:1wood-{n}gold" for n in (1, 2)} | {f"offer:{g}gold-{w}wood" for g in range(1, 11) for w in range(1, 11)}
+    assert legal == {f"offer:1wood-{n}gold" for n in (1, 2)} | {
+        f"offer:{g}gold-{w}wood" for g in range(1, 11) for w in range(1, 11)
+    }
     words = ("offer:1wood-10gold", "accept")
     assert [game(outcome="gain").stake(played(game(outcome="gain"), *words), seat) for seat in (0, 1)] == [145.0, 0.0]
     assert game().stake(played(game(), *words), 1) == 1.0
@@ -118,7 +120,8 @@ def test_wording():
     rules = game(style="full")
     text = played(rules, "offer:9wood-8gold", "accept", "deny", "offer:3wood-2gold").observe(0).text
     check_says(
-        text, "You hold 1 wood and 18 gold, worth 275 points to you, a gain of +75. The other player holds 19 wood and 2 gold.",
+        text,
+        "You hold 1 wood and 18 gold, worth 275 points to you, a gain of +75. The other player holds 19 wood and 2 gold.",
         "This is turn 5 of 10. Open offer: you get 3 wood and give 2 gold.",
     )
     for largest in range(1, 11):

@@ -13,7 +13,18 @@ from sparring.ops.matrix_games import maximin
 from sparring.testing import check_environment
 from tests.cases import every_case
 
-SENTENCES = ("rock scissors", "rock lizard", "paper rock", "paper spock", "scissors paper", "scissors lizard", "spock rock", "spock scissors", "lizard paper", "lizard spock")
+SENTENCES = (
+    "rock scissors",
+    "rock lizard",
+    "paper rock",
+    "paper spock",
+    "scissors paper",
+    "scissors lizard",
+    "spock rock",
+    "spock scissors",
+    "lizard paper",
+    "lizard spock",
+)
 
 
 BEATS = {"rock_paper_scissors": ("rock scissors", "scissors paper", "paper rock"), "rps_spock_lizard": SENTENCES}
@@ -25,7 +36,14 @@ def test_it_keeps_the_contract(environment, style):
     check_environment(environment, style=style, plays=10)
 
 
-@every_case(("environment", "left", "right"), [(rules, *pair) for rules in (rock_paper_scissors, rps_spock_lizard) for pair in itertools.product(rules.moves, repeat=2)])
+@every_case(
+    ("environment", "left", "right"),
+    [
+        (rules, *pair)
+        for rules in (rock_paper_scissors, rps_spock_lizard)
+        for pair in itertools.product(rules.moves, repeat=2)
+    ],
+)
 def test_who_beats_whom(environment, left, right):
     play = environment().reset(Stream.from_seed(0))
     assert play.due() == (0, 1) and play.returns == (0.0, 0.0)
@@ -45,12 +63,15 @@ def test_what_is_told(environment):
     assert play.ending(1) == f"You chose paper, the other player chose {move}."
 
 
-@pytest.mark.parametrize(("words", "mixture", "exploited"), [
-    ((), (0.2, 0.2, 0.2, 0.2, 0.2), 0.0),
-    (("spock", "lizard"), (1 / 3, 1 / 3, 1 / 3, 0, 0), 1 / 3),
-    (("lizard",), (0, 1 / 3, 1 / 3, 1 / 3, 0), 1 / 3),  # rock is dominated by Spock
-    (("spock",), (1 / 3, 1 / 3, 1 / 3, 0, 0), 1 / 3),  # lizard is dominated by scissors
-])
+@pytest.mark.parametrize(
+    ("words", "mixture", "exploited"),
+    [
+        ((), (0.2, 0.2, 0.2, 0.2, 0.2), 0.0),
+        (("spock", "lizard"), (1 / 3, 1 / 3, 1 / 3, 0, 0), 1 / 3),
+        (("lizard",), (0, 1 / 3, 1 / 3, 1 / 3, 0), 1 / 3),  # rock is dominated by Spock
+        (("spock",), (1 / 3, 1 / 3, 1 / 3, 0, 0), 1 / 3),  # lizard is dominated by scissors
+    ],
+)
 def test_the_equilibrium_of_fewer_words_is_exploited_by_a_third(words, mixture, exploited):
     payoffs = np.array([[rps_spock_lizard.payoff(move, other) for other in MOVES] for move in MOVES])
     places = [place for place, move in enumerate(MOVES) if move not in words]

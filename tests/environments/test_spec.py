@@ -40,7 +40,11 @@ def test_specs_of_other_environments():
     assert spec_of(game).label == "other" and first.label == ""
 
 
-@given(st.recursive(st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(), st.lists, max_leaves=5))
+@given(
+    st.recursive(
+        st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(), st.lists, max_leaves=5
+    )
+)
 def test_what_json_holds_stays_as_it_is(value):
     assert plain({"a": value}) == json.loads(json.dumps({"a": value}))
 
@@ -53,7 +57,17 @@ def test_the_version_is_a_whole_number(version, known):
 
 
 @pytest.mark.parametrize(
-    "wrong", [{"name": 5}, {"name": ["a"]}, {"options": [1]}, {"illegal": "x"}, {"label": 5}, {"label": "\x1b"}, {"version": "1"}, {"version": True}]
+    "wrong",
+    [
+        {"name": 5},
+        {"name": ["a"]},
+        {"options": [1]},
+        {"illegal": "x"},
+        {"label": 5},
+        {"label": "\x1b"},
+        {"version": "1"},
+        {"version": True},
+    ],
 )
 def test_a_spec_from_elsewhere_is_checked(wrong):
     with pytest.raises(ConfigError) as caught:

@@ -57,7 +57,10 @@ def test_starts_by_hand():
     rules = game(start="a1 b2 c3")
     assert (rules.zero_sum, rules.utility_sum) == (True, 0.0)
     values = registry.bind("players", "minimax", {})().action_values(played("brief", start="a1 b2 c3"))
-    assert {cell: value for cell, value in values.items() if value} == {"c1": -1.0, "a3": -1.0}  # a corner loses to a fork
+    assert {cell: value for cell, value in values.items() if value} == {
+        "c1": -1.0,
+        "a3": -1.0,
+    }  # a corner loses to a fork
 
 
 @settings(max_examples=50, deadline=None)
@@ -71,11 +74,19 @@ def test_a_game_from_a_start_goes_on_as_the_whole_game_does(moves, number):
     part = played("full", start=" ".join(moves[:number]))
     assert part.game.max_turns == 9 - number
     for cell in [*moves[number:], None]:
-        assert (part.seat, part.done, part.returns, part.legal_actions()) == (whole.seat, whole.done, whole.returns, whole.legal_actions())
+        assert (part.seat, part.done, part.returns, part.legal_actions()) == (
+            whole.seat,
+            whole.done,
+            whole.returns,
+            whole.legal_actions(),
+        )
         assert part.plies == whole.plies - number
         for seat in (0, 1):
             assert part.game.position(part, seat) == whole.game.position(whole, seat)
-            assert (part.observe(seat).key, part.observe(seat).view) == (whole.observe(seat).key, whole.observe(seat).view)
+            assert (part.observe(seat).key, part.observe(seat).view) == (
+                whole.observe(seat).key,
+                whole.observe(seat).view,
+            )
         if whole.done:
             break
         whole.apply(cell)
@@ -85,8 +96,10 @@ def test_a_game_from_a_start_goes_on_as_the_whole_game_does(moves, number):
 @pytest.mark.parametrize(
     ("start", "message"),
     [
-        ("a1 b2 a1", "move 3, 'a1', is not possible; write one of: b1, c1"), ("a1 e5", "move 2, 'e5', is not possible"),
-        ("a1,b2", "move 1, 'a1,b2', is not possible"), ("a1 b1 a2 b2 a3", "the game is over after 'a3'; write fewer moves, such as 'a1 b1 a2 b2'"),
+        ("a1 b2 a1", "move 3, 'a1', is not possible; write one of: b1, c1"),
+        ("a1 e5", "move 2, 'e5', is not possible"),
+        ("a1,b2", "move 1, 'a1,b2', is not possible"),
+        ("a1 b1 a2 b2 a3", "the game is over after 'a3'; write fewer moves, such as 'a1 b1 a2 b2'"),
     ],
 )
 def test_a_start_that_cannot_be_is_refused(start, message):

@@ -13,16 +13,45 @@ from tests.cases import every_case
 
 LIBRARY = ("ada owns red", "red holds lamp", "lamp weighs 7", "bob owns blue")
 HARD = [
-    "", " ", '"', "'; DROP TABLE documents; --", '" OR body MATCH "', "NEAR(ada red)", "ada AND", "body:ada", "ada*", "^ada", "{ada}", "(", "-ada",
-    "\x00ada\x00", "\ud800", "é" * 1000, "🦆" * 50, "ada " * 100_000, "x" * 100_000, "__",
+    "",
+    " ",
+    '"',
+    "'; DROP TABLE documents; --",
+    '" OR body MATCH "',
+    "NEAR(ada red)",
+    "ada AND",
+    "body:ada",
+    "ada*",
+    "^ada",
+    "{ada}",
+    "(",
+    "-ada",
+    "\x00ada\x00",
+    "\ud800",
+    "é" * 1000,
+    "🦆" * 50,
+    "ada " * 100_000,
+    "x" * 100_000,
+    "__",
 ]
 
 
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("2*(3+4)", "14"), ("7-10", "-3"), ("-(2)--3", "1"), ("1/4", "0.25"), ("2/3", "0.666667"), ("-2/3", "-0.666667"), ("-1/9999999", "0"),
-        ("1/3*3", "1"), ("0.1+0.2", "0.3"), ("2-3-4", "-5"), ("16/4/2", "2"), (" 2 * 3\n", "6"), ("999999*999999", "999998000001"),
+        ("2*(3+4)", "14"),
+        ("7-10", "-3"),
+        ("-(2)--3", "1"),
+        ("1/4", "0.25"),
+        ("2/3", "0.666667"),
+        ("-2/3", "-0.666667"),
+        ("-1/9999999", "0"),
+        ("1/3*3", "1"),
+        ("0.1+0.2", "0.3"),
+        ("2-3-4", "-5"),
+        ("16/4/2", "2"),
+        (" 2 * 3\n", "6"),
+        ("999999*999999", "999998000001"),
     ],
 )
 def test_values_worked_by_hand(text, value):
@@ -32,11 +61,28 @@ def test_values_worked_by_hand(text, value):
 @every_case(
     ("text", "word"),
     [
-        ("1/0", "divide by zero"), ("1/(2-2)", "divide by zero"), ("", "cannot read"), ("2+", "cannot read"), ("2 3", "cannot read"),
-        (")", "cannot read"), ("(2", "not closed"), ("2**3", "cannot read"), ("2^3", "knows numbers"), ("1e9", "knows numbers"),
-        ("1.2.3", "knows numbers"), ("1,000", "knows numbers"), ("٣+١", "knows numbers"), ("__import__('os')", "knows numbers"),
-        ("9" * 16, "knows numbers"), ("1" * 201, "longer than 200"), ("(" * 30 + "1" + ")" * 30, "20 levels"), ("-" * 100 + "1", "20 levels"),
-        ("999999999*999999999", "too large"), ("1/99999999/99999999", "too large"), ("\x00", "knows numbers"), ("\ud800", "knows numbers"),
+        ("1/0", "divide by zero"),
+        ("1/(2-2)", "divide by zero"),
+        ("", "cannot read"),
+        ("2+", "cannot read"),
+        ("2 3", "cannot read"),
+        (")", "cannot read"),
+        ("(2", "not closed"),
+        ("2**3", "cannot read"),
+        ("2^3", "knows numbers"),
+        ("1e9", "knows numbers"),
+        ("1.2.3", "knows numbers"),
+        ("1,000", "knows numbers"),
+        ("٣+١", "knows numbers"),
+        ("__import__('os')", "knows numbers"),
+        ("9" * 16, "knows numbers"),
+        ("1" * 201, "longer than 200"),
+        ("(" * 30 + "1" + ")" * 30, "20 levels"),
+        ("-" * 100 + "1", "20 levels"),
+        ("999999999*999999999", "too large"),
+        ("1/99999999/99999999", "too large"),
+        ("\x00", "knows numbers"),
+        ("\ud800", "knows numbers"),
     ],
 )
 def test_what_cannot_be_computed_is_said_in_words(text, word):
@@ -53,7 +99,11 @@ def exact(node):
 
 NUMBERS = st.integers(0, 99).map(str)
 EXPRESSIONS = st.recursive(
-    NUMBERS, lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*", "-1*"]), inner).map(lambda p: f"({p[0]}{p[1]}{p[2]})"), max_leaves=8
+    NUMBERS,
+    lambda inner: st.tuples(inner, st.sampled_from(["+", "-", "*", "-1*"]), inner).map(
+        lambda p: f"({p[0]}{p[1]}{p[2]})"
+    ),
+    max_leaves=8,
 )
 
 

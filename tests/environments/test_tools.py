@@ -28,7 +28,10 @@ def new_play(**options):
     return game, game.reset(Stream.from_seed(0))
 
 
-@pytest.mark.parametrize("options", [{}, {"calls": 1, "cost": 0.5}, {"environment": FULL}, {"environment": {"name": "kuhn_poker"}, "style": "full"}])
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"calls": 1, "cost": 0.5}, {"environment": FULL}, {"environment": {"name": "kuhn_poker"}, "style": "full"}],
+)
 def test_it_keeps_what_every_environment_must(options):
     check_environment(registry.bind("environments", "tools", options), plays=5)
 
@@ -58,10 +61,21 @@ def test_seats_that_wait_and_turns_of_calls():
     assert (copy.returns, course.returns) == ((0.0, 0.0), (-0.25, 0.0))
     game = make_game("tools", options={"calls": 2}, illegal={"penalty": 0.5})
     root = Stream.from_seed(0)
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "b"), trained=(True, True))
-    (episode,) = play([spec], {"a": ScriptedPlayer("add 2 2", "??", "b2"), "b": ScriptedPlayer("add 1 1", "add 1 1", "add 1 1")}, retries=0)
+    spec = EpisodeSpec(
+        game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a", "b"), trained=(True, True)
+    )
+    (episode,) = play(
+        [spec],
+        {"a": ScriptedPlayer("add 2 2", "??", "b2"), "b": ScriptedPlayer("add 1 1", "add 1 1", "add 1 1")},
+        retries=0,
+    )
     assert [(turn.seat, turn.action, turn.event) for turn in episode.turns] == [
-        (0, "add 2 2", "ok"), (0, UNREAD, "ok"), (0, "b2", "ok"), (1, "add 1 1", "ok"), (1, "add 1 1", "ok"), (1, None, "unparsable"),
+        (0, "add 2 2", "ok"),
+        (0, UNREAD, "ok"),
+        (0, "b2", "ok"),
+        (1, "add 1 1", "ok"),
+        (1, "add 1 1", "ok"),
+        (1, None, "unparsable"),
     ]
     assert episode.returns == (1.0, -1.0) and [turn.prompt for turn in episode.turns[:3]][1:] == ["4", "none spent"]
 
@@ -69,9 +83,22 @@ def test_seats_that_wait_and_turns_of_calls():
 @pytest.mark.parametrize(
     ("call", "answer"),
     [
-        ("add 3 4", "7"), ("subtract 9 4", "5"), ("subtract 4 9", "none"), ("multiply 9 11", "99"), ("multiply 10 10", "none"), ("divide 8 2", "4"),
-        ("divide 8 3", "none"), ("divide 8 0", "none"), ("add 3", "none"), ("add 1 2 3", "none"), ("add", "none"), ("add\t3  4", "7"),
-        ("add (1 2)", "none"), ("search ada", "none"), ("hello", "none"), ("", "none"),
+        ("add 3 4", "7"),
+        ("subtract 9 4", "5"),
+        ("subtract 4 9", "none"),
+        ("multiply 9 11", "99"),
+        ("multiply 10 10", "none"),
+        ("divide 8 2", "4"),
+        ("divide 8 3", "none"),
+        ("divide 8 0", "none"),
+        ("add 3", "none"),
+        ("add 1 2 3", "none"),
+        ("add", "none"),
+        ("add\t3  4", "7"),
+        ("add (1 2)", "none"),
+        ("search ada", "none"),
+        ("hello", "none"),
+        ("", "none"),
     ],
 )
 def test_brief_calls(call, answer):
@@ -83,9 +110,11 @@ def test_brief_calls(call, answer):
 @pytest.mark.parametrize(
     ("reply", "answer"),
     [
-        ("Hm. <calculate>2*(3+4)</calculate> and then b2", "The result is 14."), ("<calculate>1/0</calculate>", "The calculator cannot divide by zero."),
+        ("Hm. <calculate>2*(3+4)</calculate> and then b2", "The result is 14."),
+        ("<calculate>1/0</calculate>", "The calculator cannot divide by zero."),
         ("<calculate>1+1</calculate><calculate>2+2</calculate>", "The result is 2."),
-        ("<calculate>1+1", "The calculator cannot read this; write an expression such as 2*(3+4)."), ("<search>ada</search>", "There is no library here."),
+        ("<calculate>1+1", "The calculator cannot read this; write an expression such as 2*(3+4)."),
+        ("<search>ada</search>", "There is no library here."),
         ("nothing of the kind", "Your reply holds neither a call nor a move."),
     ],
 )
@@ -129,7 +158,9 @@ class PairPlay:
 
 
 def test_seats_that_move_at_once_wait_for_one_anothers_calls():
-    course = ToolEnvironment(environment=complete_environment("pair", Pair()), calls=2, results=1).reset(Stream.from_seed(0))
+    course = ToolEnvironment(environment=complete_environment("pair", Pair()), calls=2, results=1).reset(
+        Stream.from_seed(0)
+    )
     course.step({0: "search word", 1: "yes"})
     assert course.due() == (0,) and course.observe(0).prompt == "the word is no" and not course.done
     steps(course, {0: "search word"}, {0: "yes"})
@@ -156,7 +187,13 @@ def test_styles():
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.lists(st.text(max_size=30) | st.sampled_from(["add 1 2", "search x", "<search>", "</calculate>", "a1", "b2", UNREAD]), max_size=30), st.booleans())
+@given(
+    st.lists(
+        st.text(max_size=30) | st.sampled_from(["add 1 2", "search x", "<search>", "</calculate>", "a1", "b2", UNREAD]),
+        max_size=30,
+    ),
+    st.booleans(),
+)
 def test_any_reply_is_a_call_a_move_or_illegal(replies, full):
     _, course = new_play(environment=FULL if full else TTT, calls=2)
     for reply in replies:
@@ -174,5 +211,9 @@ def test_any_reply_is_a_call_a_move_or_illegal(replies, full):
 def test_a_cost_changes_what_is_paid_and_not_who_wins_together(inner, teams):
     free, dear = (make_game("tools", options={"environment": {"name": inner}, "cost": cost}) for cost in (0.0, 0.5))
     assert teams_of(free) == teams_of(dear) == teams
-    assert (free.zero_sum, free.cooperative) == (free.inner.zero_sum, free.inner.cooperative) and not dear.zero_sum and not dear.cooperative
+    assert (
+        (free.zero_sum, free.cooperative) == (free.inner.zero_sum, free.inner.cooperative)
+        and not dear.zero_sum
+        and not dear.cooperative
+    )
     assert dear.min_utility == free.min_utility - 0.5 * 3 * free.inner.max_turns and dear.utility_sum is None

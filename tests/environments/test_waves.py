@@ -18,7 +18,13 @@ def test_by_hand():
     figures = wave_figures(5, WAVES, 4, 4)
     assert tuple(figures) == FIGURES
     assert figures == {
-        "waves": 3, "width": 3, "critical_steps": 14, "total_steps": 19, "called": 6, "finished": 4, "parallel": pytest.approx(2 / 3),
+        "waves": 3,
+        "width": 3,
+        "critical_steps": 14,
+        "total_steps": 19,
+        "called": 6,
+        "finished": 4,
+        "parallel": pytest.approx(2 / 3),
         "finished_share": pytest.approx(4 / 6),
     }
 

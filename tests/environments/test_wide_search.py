@@ -25,9 +25,18 @@ def new_play(**options):
     return WideSearchPlay(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
 
 
-test_it_keeps_the_contract = keeping(wide_search, [
-    {}, {"workers": 0, "turns": 12}, {"style": "full", "items": 3, "columns": 4}, {"workers": 16, "items": 1, "waves": 1}, {"critical": 5}, {"worlds": 1},
-], plays=8)
+test_it_keeps_the_contract = keeping(
+    wide_search,
+    [
+        {},
+        {"workers": 0, "turns": 12},
+        {"style": "full", "items": 3, "columns": 4},
+        {"workers": 16, "items": 1, "waves": 1},
+        {"critical": 5},
+        {"worlds": 1},
+    ],
+    plays=8,
+)
 
 
 def test_plays_by_hand():
@@ -42,7 +51,11 @@ def test_plays_by_hand():
     assert play.legal(1) == ("open ardan", "done")
     play.step({1: "open ardan", 2: "open cosol"})
     assert play.observe(1).prompt == "page ardan colour red size tiny left 3" and not play.observe(1).fresh
-    assert play.legal(2) == ("open bemir", *(f"note {key} {value}" for key in ("colour", "size") for value in VALUES[key]), "done")
+    assert play.legal(2) == (
+        "open bemir",
+        *(f"note {key} {value}" for key in ("colour", "size") for value in VALUES[key]),
+        "done",
+    )
     play.step({1: "note colour red", 2: "note size tall"})
     assert "note colour red" not in play.legal(1) and play.observe(1).prompt == "noted left 2"
     play.step({1: "done", 2: "note colour blue"})
@@ -53,14 +66,22 @@ def test_plays_by_hand():
     play.step({0: "call 2"})
     assert play.observe(1).fresh and play.observe(1).prompt == "worker 1 find colour size of ardan left 4"
     steps(play, {1: "open ardan", 2: "done"}, {1: "note size tiny"}, {1: "done"})
-    assert play.done and play.answer == {"ardan": {"colour": "red", "size": "tiny"}, "cosol": {"colour": "blue", "size": "tall"}}
+    assert play.done and play.answer == {
+        "ardan": {"colour": "red", "size": "tiny"},
+        "cosol": {"colour": "blue", "size": "tall"},
+    }
     # 2 names and 3 right cells, of 6 said and of 9 there are
     assert play.returns == (pytest.approx(2 * (5 / 6) * (5 / 9) / (5 / 6 + 5 / 9)),) * 3
     figures = play.figures()
     assert figures["found"] == (0.0, 2.0, 1.0) and figures["waves"][0] == 2 and figures["width"][0] == 2
     assert figures["critical_steps"][0] == 1 + 4 + 1 + 3 and figures["total_steps"][0] == 1 + 7 + 1 + 4
     # four calls, of which the last one found nothing
-    assert figures["called"][0] == 4 and figures["finished"][0] == 3 and figures["finished_share"][0] == 3 / 4 and figures["parallel"][0] == 1.0
+    assert (
+        figures["called"][0] == 4
+        and figures["finished"][0] == 3
+        and figures["finished_share"][0] == 3 / 4
+        and figures["parallel"][0] == 1.0
+    )
     play = new_play(turns=2)
     play.step({0: "call 1"})
     for reply in ("open ardan", "note colour red"):
@@ -80,14 +101,19 @@ def test_plays_by_hand():
             play.step({0: f"note {column} {value}"})
     assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 9
     # Three rows of two cells; two are in the answer, one cell of them wrong and one missing, and a row that is none.
-    scores = score(TRUTH, {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}}, 2)
+    scores = score(
+        TRUTH, {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}}, 2
+    )
     assert scores.precision == pytest.approx(4 / 9) and scores.recall == pytest.approx(4 / 9)
     assert scores.item_f1 == pytest.approx(4 / 9)
     assert scores.non_key_f1 == pytest.approx(2 * (2 / 4) * (2 / 6) / (2 / 4 + 2 / 6))
     assert scores.row_f1 == scores.success == 0.0
 
 
-@pytest.mark.parametrize(("answer", "expected"), [(TRUTH, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUTH}, 1 / 3)])
+@pytest.mark.parametrize(
+    ("answer", "expected"),
+    [(TRUTH, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUTH}, 1 / 3)],
+)
 def test_whole_empty_and_foreign_answers(answer, expected):
     scores = score(TRUTH, answer, 2)
     assert scores.item_f1 == pytest.approx(expected) and scores.success == float(expected == 1.0)
@@ -99,8 +125,13 @@ cells = st.dictionaries(st.sampled_from(["colour", "size"]), st.sampled_from(["r
 @given(st.dictionaries(st.sampled_from([*TRUTH, "dutek", "elvor"]), cells))
 def test_every_figure_is_a_share_and_f1_is_dices_coefficient_of_cells(answer):
     scores = score(TRUTH, answer, 2)
-    assert all(0.0 <= getattr(scores, name) <= 1.0 for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success"))
-    right = sum(1 + sum(TRUTH[key][name] == value for name, value in row.items()) for key, row in answer.items() if key in TRUTH)
+    assert all(
+        0.0 <= getattr(scores, name) <= 1.0
+        for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success")
+    )
+    right = sum(
+        1 + sum(TRUTH[key][name] == value for name, value in row.items()) for key, row in answer.items() if key in TRUTH
+    )
     assert scores.item_f1 == pytest.approx(2 * right / (3 * len(answer) + 9))
     more = {**answer, "ardan": dict(TRUTH["ardan"])}
     assert score(TRUTH, more, 2).recall >= scores.recall
@@ -137,7 +168,9 @@ def test_what_seats_know_in_other_worlds():
     assert "note colour red" in play.observe(1).text
 
 
-@pytest.mark.parametrize(("seat", "reply"), [(0, "call 3"), (0, "call 0"), (0, "call"), (1, "done"), (0, "note colour red"), (7, "finish")])
+@pytest.mark.parametrize(
+    ("seat", "reply"), [(0, "call 3"), (0, "call 0"), (0, "call"), (1, "done"), (0, "note colour red"), (7, "finish")]
+)
 def test_what_is_no_action_is_refused(seat, reply):
     play = new_play()
     assert play.legal(seat) == ((*(f"call {width}" for width in (1, 2)), "finish") if seat == 0 else ())
@@ -163,22 +196,30 @@ def test_the_widths_of_the_page_are_those_of_the_scripted_team():
 
 
 def test_trees_of_worlds():
-    game = make_game("wide_search", options={"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3})
+    game = make_game(
+        "wide_search", options={"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3}
+    )
     openings = game.openings()
     assert [share for share, _ in openings] == [1 / 3] * 3
     assert {play.start for _, play in openings} == game.starts()
     states = enumerate_info_states(game)
     assert {query.seat for query in states.queries} == {0, 1, 2}
-    assert {tuple(row) for row in states.tree.returns.tolist()} == {(value,) * 3 for value in (0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0)}
+    assert {tuple(row) for row in states.tree.returns.tolist()} == {
+        (value,) * 3 for value in (0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0)
+    }
     uniform = [np.full(len(query.legal_actions), 1 / len(query.legal_actions)) for query in states.queries]
     chances = np.array([0.0, 1 / 2 * 7 / 9, 1 / 2 * 1 / 9])  # opens its page, then notes a wrong value or the right one
     chances[0] = 1 - chances.sum()
     both = sum(chances[row] * chances[other] * score_of(row, other) for row in range(3) for other in range(3))
-    lone = 2 / 3 * (7 / 10 * score_of(1, 0) + 1 / 10 * score_of(2, 0))  # a worker of two rows may open another page instead
+    lone = (
+        2 / 3 * (7 / 10 * score_of(1, 0) + 1 / 10 * score_of(2, 0))
+    )  # a worker of two rows may open another page instead
     assert exact_values(states, uniform).returns[0] == pytest.approx((both + lone) / 3)  # call 1, call 2 or finish
     with pytest.raises(TooLargeError, match=r"at most 1000 worlds and the bank has 100,000; write worlds: 4"):
         enumerate_info_states(make_game("wide_search"))
-    game = make_game("wide_search", options={"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 1})
+    game = make_game(
+        "wide_search", options={"items": 2, "columns": 1, "workers": 1, "turns": 2, "waves": 2, "worlds": 1}
+    )
     with pytest.raises(GameError, match="breaks perfect recall"):
         enumerate_info_states(game)
 

@@ -51,9 +51,14 @@ def test_pages_and_questions():
     rules = wide_search(tables="countries", items=8, workers=2, answer="written", **REAL)
     play = rules.reset(Stream.from_seed(0))
     start = play.start
-    assert f"A table of all countries {start.asked}, {len(start.names)} of them, has the columns {', '.join(start.columns)}" in play.observe(0).prompt
+    assert (
+        f"A table of all countries {start.asked}, {len(start.names)} of them, has the columns {', '.join(start.columns)}"
+        in play.observe(0).prompt
+    )
     play.step({0: "call 1"})
-    assert f"(countries {start.asked})" in play.observe(1).prompt and all(name in play.observe(1).prompt for name in start.names)
+    assert f"(countries {start.asked})" in play.observe(1).prompt and all(
+        name in play.observe(1).prompt for name in start.names
+    )
     steps(play, {1: "done"}, {0: "finish"})
     assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
     with pytest.raises(ConfigError, match="write items=8"):
@@ -64,8 +69,13 @@ def test_pages_and_questions():
 @pytest.mark.parametrize(
     ("kind", "key", "facts"),
     [
-        ("countries", "Austria", {"capital": "Vienna", "currency": "EUR", "calling code": "43", "subregion": "Western Europe"}),
-        ("elements", "iron", {"symbol": "Fe", "atomic number": "26", "atomic mass": "55.845", "period": "4"}), ("elements", "argon", {"period": "3"}),
+        (
+            "countries",
+            "Austria",
+            {"capital": "Vienna", "currency": "EUR", "calling code": "43", "subregion": "Western Europe"},
+        ),
+        ("elements", "iron", {"symbol": "Fe", "atomic number": "26", "atomic mass": "55.845", "period": "4"}),
+        ("elements", "argon", {"period": "3"}),
         ("airports", "ZRH", {"city": "Zurich", "country": "CH", "ICAO code": "LSZH", "time zone": "Europe/Zurich"}),
     ],
 )
@@ -101,7 +111,9 @@ def test_what_a_question_asks_is_what_its_rows_have(kind, most):
         assert 2 <= len(question.rows) <= most and list(question.rows) == sorted(set(question.rows))
         condition = re.fullmatch(r"whose ([\w ]+?) (is|begins with|is from) (.+)", question.text)
         if match := re.fullmatch(r"from (\d+) to (\d+)", condition[3]):
-            passes = [row for row, cell in enumerate(columns[condition[1]]) if int(match[1]) <= int(cell) <= int(match[2])]
+            passes = [
+                row for row, cell in enumerate(columns[condition[1]]) if int(match[1]) <= int(cell) <= int(match[2])
+            ]
         else:
             passes = have[condition[1]].get((condition[2], condition[3]), [])
         assert list(question.rows) == passes and question.column in ("", condition[1])
@@ -162,8 +174,11 @@ def broken(rows):
 @pytest.mark.parametrize(
     ("package", "words"),
     [
-        (SimpleNamespace(), "AttributeError"), (broken([{"capital": "Paris"}]), "KeyError: 'name'"), (broken([None]), "TypeError"),
-        (broken([]), "gives 0 complete countries"), (broken([{"name": f"Land {number}", "capital": ""} for number in range(300)]), "gives 0 complete countries"),
+        (SimpleNamespace(), "AttributeError"),
+        (broken([{"capital": "Paris"}]), "KeyError: 'name'"),
+        (broken([None]), "TypeError"),
+        (broken([]), "gives 0 complete countries"),
+        (broken([{"name": f"Land {number}", "capital": ""} for number in range(300)]), "gives 0 complete countries"),
     ],
 )
 def test_a_damaged_package_is_named_with_what_to_do(package, words, monkeypatch, fresh):

@@ -32,10 +32,19 @@ def new_play(**options):
     return WideSearchPlay(wide_search(**options), WORLD)
 
 
-test_it_keeps_the_contract = keeping(wide_search, [
-        WORDS, {**WORDS, "distractors": 12, "workers": 0, "turns": 30}, {**FREE, "distractors": 3}, WRITTEN, {**WRITTEN, "workers": 0, "turns": 9},
-        {**WRITTEN, "critical": 4, "search": "words"}, {**FREE, "answer": "written", "waves": 1},
-    ], plays=6)
+test_it_keeps_the_contract = keeping(
+    wide_search,
+    [
+        WORDS,
+        {**WORDS, "distractors": 12, "workers": 0, "turns": 30},
+        {**FREE, "distractors": 3},
+        WRITTEN,
+        {**WRITTEN, "workers": 0, "turns": 9},
+        {**WRITTEN, "critical": 4, "search": "words"},
+        {**FREE, "answer": "written", "waves": 1},
+    ],
+    plays=6,
+)
 
 
 def test_searches_by_hand():
@@ -83,7 +92,12 @@ def test_libraries():
     def missed(distractors):
         worlds = [wide_search(items=4, columns=2).start(number) for number in range(40)]
         libraries = [(world, library(world, distractors, True)) for world in worlds]
-        return sum(item not in [pages[place].item for place in find(pages, name)] for world, pages in libraries for item, name in enumerate(world.names))
+        return sum(
+            item not in [pages[place].item for place in find(pages, name)]
+            for world, pages in libraries
+            for item, name in enumerate(world.names)
+        )
+
     assert missed(0) < missed(4) < missed(12) and missed(40) == 160
     library.cache_clear()
     pages = library(WORLD, 5, True)
@@ -115,11 +129,18 @@ def reading(**options):
 @pytest.mark.parametrize(
     ("reply", "action"),
     [
-        ("search ardan, please?", "search ardan, please?"), ("Search: red  things", "search red things"),
-        ("I think.\n- **search ardan**\nopen 1", "search ardan"), ("open 2", "open 2"), ("Open #1.", "open 1"), ("> open 1: bemir", "open 1"),
-        ("open 9\nopen 3", "open 3"), ("note ardan | colour | red", "note ardan | colour | red"),
-        ("NOTE Bemir: SIZE = very  huge ", "note bemir | size | very huge"), ("note ardan size 1 | 2", "note ardan | size | 1 / 2"),
-        ("note | cosol | size | `tall` |", "note cosol | size | tall"), ("done.", "done"),
+        ("search ardan, please?", "search ardan, please?"),
+        ("Search: red  things", "search red things"),
+        ("I think.\n- **search ardan**\nopen 1", "search ardan"),
+        ("open 2", "open 2"),
+        ("Open #1.", "open 1"),
+        ("> open 1: bemir", "open 1"),
+        ("open 9\nopen 3", "open 3"),
+        ("note ardan | colour | red", "note ardan | colour | red"),
+        ("NOTE Bemir: SIZE = very  huge ", "note bemir | size | very huge"),
+        ("note ardan size 1 | 2", "note ardan | size | 1 / 2"),
+        ("note | cosol | size | `tall` |", "note cosol | size | tall"),
+        ("done.", "done"),
     ],
 )
 def test_the_first_line_that_can_be_followed_is_the_action(reply, action):
@@ -131,7 +152,25 @@ def test_the_first_line_that_can_be_followed_is_the_action(reply, action):
 
 @pytest.mark.parametrize(
     "reply",
-    ["", "zzzqqq", "search", "search ?!", "open", "open 0", "open 4", "open 12345", "open bemir", "note", "note ardan", "note ardan | colour |", "note dutek | size | tall", "note bemir | colour | red", "note ardan | weight | 3", "done with that", "call 1"],
+    [
+        "",
+        "zzzqqq",
+        "search",
+        "search ?!",
+        "open",
+        "open 0",
+        "open 4",
+        "open 12345",
+        "open bemir",
+        "note",
+        "note ardan",
+        "note ardan | colour |",
+        "note dutek | size | tall",
+        "note bemir | colour | red",
+        "note ardan | weight | 3",
+        "done with that",
+        "call 1",
+    ],
 )
 def test_what_cannot_be_followed_is_no_action(reply):
     play = reading()
@@ -148,12 +187,20 @@ def test_notes_that_are_read():
     assert len(play.read(1, "search " + "a b " * 1000)) <= len("search ") + searching.QUERY
     play = reading()
     assert len(play.read(1, "note ardan | colour | " + "x" * 1000)) == len("note ardan | colour | ") + searching.VALUE
-    world = World(("Guinea", "Guinea-Bissau", "Niger"), ("area", "area code"), (("1", "2"), ("3", "4"), ("5", "6")), kind="countries", asked="whose")
+    world = World(
+        ("Guinea", "Guinea-Bissau", "Niger"),
+        ("area", "area code"),
+        (("1", "2"), ("3", "4"), ("5", "6")),
+        kind="countries",
+        asked="whose",
+    )
     play = WideSearchPlay(wide_search(**FREE), world)
     play.calls = {1: SearchCall((0, 1, 2), 3, open=0)}
     for reply, action in (
-        ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"), ("note guinea | area | 1", "note Guinea | area | 1"),
-        ("note Guinea - area = -1", None), ("note Nigeria | area | 5", None),
+        ("note Guinea-Bissau area code 4", "note Guinea-Bissau | area code | 4"),
+        ("note guinea | area | 1", "note Guinea | area | 1"),
+        ("note Guinea - area = -1", None),
+        ("note Nigeria | area | 5", None),
     ):
         assert play.read(1, reply) == action
 
@@ -168,7 +215,6 @@ def test_whatever_is_said_is_read_as_itself_again(text, start):
 
 
 class OneReply(TextAgent):
-
     def __init__(self, reply):
         super().__init__("one reply")
         self.reply = reply
@@ -181,7 +227,9 @@ class OneReply(TextAgent):
 def test_malformed_calls_are_counted_and_cost_what_the_rule_says(rule, over):
     game = make_game("wide_search", options={**FREE, "waves": 1}, illegal={"rule": rule, "penalty": 0.25})
     root = Stream.from_seed(0)
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",) * 3, trained=(True,) * 3)
+    spec = EpisodeSpec(
+        game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",) * 3, trained=(True,) * 3
+    )
     (episode,) = played([spec], {"a": OneReply("I would rather not.")})
     turns = [turn for turn in episode.turns if turn.seat]
     assert turns and all(turn.event == "unparsable" for turn in turns) and (episode.forfeited_by is None) == over
@@ -192,7 +240,13 @@ def test_malformed_calls_are_counted_and_cost_what_the_rule_says(rule, over):
 def test_the_table_is_asked_for_at_the_end():
     play = new_play(**WRITTEN)
     assert play.rules.max_turns == wide_search(items=3, workers=2, turns=4, waves=2).max_turns + 1
-    steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"}, {1: "done", 2: "done"})
+    steps(
+        play,
+        {0: "call 2"},
+        {1: "open ardan", 2: "open bemir"},
+        {1: "note colour red", 2: "note size huge"},
+        {1: "done", 2: "done"},
+    )
     assert play.observe(0).prompt == "back noted 2 left 3 ardan colour red bemir size huge"
     steps(play, {0: "call 1"}, {1: "open cosol"}, {1: "note size tall"}, {1: "done"})
     assert play.due() == (0,) and play.legal(0) is None and not play.done and play.returns == (0.0,) * 3
@@ -239,13 +293,19 @@ GOOD = "| name | colour | size |\n| --- | :-: | --- |\n| ardan | red | tiny |"
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        (GOOD, {"ardan": {"colour": "red", "size": "tiny"}}), (f"Here it is:\n```markdown\n{GOOD}\n```\nDone.", {"ardan": {"colour": "red", "size": "tiny"}}),
+        (GOOD, {"ardan": {"colour": "red", "size": "tiny"}}),
+        (f"Here it is:\n```markdown\n{GOOD}\n```\nDone.", {"ardan": {"colour": "red", "size": "tiny"}}),
         ("| Size | NAME | note | colour |\n|-|-|-|-|\n| tiny | ardan | ? | |", {"ardan": {"size": "tiny"}}),
         (f"{GOOD}\n| ARDAN | blue | huge |\n| x | | |", {"ardan": {"colour": "red", "size": "tiny"}, "x": {}}),
-        (f"{GOOD}\n\n| bemir | blue | huge |", {"ardan": {"colour": "red", "size": "tiny"}}), ("| name | colour | size |\n| --- | --- | --- |", {}),
-        ("| name | colour | size |\n| ardan | red | tiny |", None), ("| name | colour |\n| --- | --- |\n| ardan | red |", None),
-        ("| name | colour | size | size |\n|-|-|-|-|\n| ardan | red | tiny | tiny |", None), (f"{GOOD}\n| bemir | blue |", None),
-        (f"{GOOD}\n| | blue | huge |", None), ("name, colour, size\nardan, red, tiny", None), ("", None),
+        (f"{GOOD}\n\n| bemir | blue | huge |", {"ardan": {"colour": "red", "size": "tiny"}}),
+        ("| name | colour | size |\n| --- | --- | --- |", {}),
+        ("| name | colour | size |\n| ardan | red | tiny |", None),
+        ("| name | colour |\n| --- | --- |\n| ardan | red |", None),
+        ("| name | colour | size | size |\n|-|-|-|-|\n| ardan | red | tiny | tiny |", None),
+        (f"{GOOD}\n| bemir | blue |", None),
+        (f"{GOOD}\n| | blue | huge |", None),
+        ("name, colour, size\nardan, red, tiny", None),
+        ("", None),
     ],
 )
 def test_markdown_tables_are_read_or_malformed(text, rows):
@@ -256,15 +316,22 @@ def test_markdown_tables_are_read_or_malformed(text, rows):
     ("text", "rows"),
     [
         ("ardan red tiny ; bemir - huge", {"ardan": {"colour": "red", "size": "tiny"}, "bemir": {"size": "huge"}}),
-        ("ardan red tiny ; ardan blue huge", {"ardan": {"colour": "red", "size": "tiny"}}), ("none", {}), ("ardan red", None), ("ardan red tiny ;", None),
-        ("- red tiny", None), ("", None),
+        ("ardan red tiny ; ardan blue huge", {"ardan": {"colour": "red", "size": "tiny"}}),
+        ("none", {}),
+        ("ardan red", None),
+        ("ardan red tiny ;", None),
+        ("- red tiny", None),
+        ("", None),
     ],
 )
 def test_brief_tables_are_read_or_malformed(text, rows):
     assert read_table(text, WORLD, brief=True) == rows
 
 
-rows = st.dictionaries(st.sampled_from([*WORLD.names, "dutek"]), st.dictionaries(st.sampled_from(WORLD.columns), st.sampled_from(["red", "tiny", "big"])))
+rows = st.dictionaries(
+    st.sampled_from([*WORLD.names, "dutek"]),
+    st.dictionaries(st.sampled_from(WORLD.columns), st.sampled_from(["red", "tiny", "big"])),
+)
 
 
 @given(rows, st.booleans())
@@ -286,11 +353,13 @@ def test_answers_numbers_and_limits():
     answers = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
     scores = score(WORLD.rows(), answers, 2)
     assert scores.precision == 1.0 and scores.recall == pytest.approx(3 / 9) and scores.row_f1 == pytest.approx(0.5)
+
     def after(*replies):
         play = new_play(**{**WORDS, "workers": 0, "critical": 2, "answer": "written"})
         for reply in replies:
             play.step({0: reply})
         return play
+
     first, other = after("search ardan", "open 1"), after("search bemir", "open 1")
     assert first.writing and other.writing and first.observe(0).key != other.observe(0).key
 
@@ -298,15 +367,33 @@ def test_answers_numbers_and_limits():
 @pytest.mark.parametrize(
     ("first", "second", "same"),
     [
-        ("New  Zealand", "new zealand", True), ("24,383,301", "24383301", True), ("623.0", "623", True), ("1.50", "1.5", True), ("D.C.", "D.C", True),
-        ("`red`", "red", True), ("1,5", "15", False), ("12,34", "1234", False), ("-5", "5", False), ("red", "reds", False), ("1000000", "1000001", False),
+        ("New  Zealand", "new zealand", True),
+        ("24,383,301", "24383301", True),
+        ("623.0", "623", True),
+        ("1.50", "1.5", True),
+        ("D.C.", "D.C", True),
+        ("`red`", "red", True),
+        ("1,5", "15", False),
+        ("12,34", "1234", False),
+        ("-5", "5", False),
+        ("red", "reds", False),
+        ("1000000", "1000001", False),
     ],
 )
 def test_cells_are_compared_by_what_they_say(first, second, same):
     assert (plain(first) == plain(second)) == same and plain(plain(first)) == plain(first)
 
 
-@pytest.mark.parametrize("options", [WORDS, FREE, {**FREE, "answer": "written"}, {**WRITTEN, "search": "words"}, {**FREE, "workers": 0, "distractors": 30, "answer": "written"}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        WORDS,
+        FREE,
+        {**FREE, "answer": "written"},
+        {**WRITTEN, "search": "words"},
+        {**FREE, "workers": 0, "distractors": 30, "answer": "written"},
+    ],
+)
 def test_the_scripted_team_finds_the_whole_table(options):
     play, agent = new_play(**{**options, "turns": 40}), searcher()
     for number in range(1000):
@@ -327,7 +414,9 @@ def test_options_that_do_not_go_together_are_refused():
         make_game("wide_search", options={"distractors": 3})
 
 
-@pytest.mark.parametrize("value", ["\u00a0/\u00a0/", "\u2003/ /\u2003/", "|\u00a0|\u00a0|", "/", "El Paso/", "\u00a0'\u00a0x"])
+@pytest.mark.parametrize(
+    "value", ["\u00a0/\u00a0/", "\u2003/ /\u2003/", "|\u00a0|\u00a0|", "/", "El Paso/", "\u00a0'\u00a0x"]
+)
 def test_a_note_that_is_read_can_be_followed(value):
     """White space of other kinds between signs: what is read must be an action, else a reply ends the run."""
     play = new_play(**{**FREE, "workers": 0, "turns": 9})

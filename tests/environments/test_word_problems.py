@@ -18,9 +18,16 @@ def hand(opening="bags", numbers=(3, 4), events=EVENTS):
     return Story(who="ada", other="ben", things="apples", opening=opening, numbers=numbers, events=events)
 
 
-test_it_keeps_what_every_environment_must = keeping(word_problems, [
-    {}, {"style": "full", "steps": 3}, {"steps": 5, "largest": 2}, {"largest": 100, "problems": 1},
-], plays=8)
+test_it_keeps_what_every_environment_must = keeping(
+    word_problems,
+    [
+        {},
+        {"style": "full", "steps": 3},
+        {"steps": 5, "largest": 2},
+        {"largest": 100, "problems": 1},
+    ],
+    plays=8,
+)
 
 
 def test_stories():
@@ -32,17 +39,25 @@ def test_stories():
         "How many apples does Ada have now?"
     )
     more = hand("more", (3, 4), ())
-    assert more.answer == 7 and more.text(brief=False).startswith("Ben has 3 apples. Ada has 4 more apples than Ben. How many apples does Ada")
+    assert more.answer == 7 and more.text(brief=False).startswith(
+        "Ben has 3 apples. Ada has 4 more apples than Ben. How many apples does Ada"
+    )
     assert more.text(brief=True) == "ben has 3 apples ada has 4 more than ben how many"
     assert hand("has", (3, 0), EVENTS[:1]).answer == 1
-    assert hand("more", (1, 2), (("gets", 1, 2),)).text(brief=False).startswith(
-        "Ben has 1 apple. Ada has 2 more apples than Ben. A friend gives Ada 1 more apple. How many apples"
+    assert (
+        hand("more", (1, 2), (("gets", 1, 2),))
+        .text(brief=False)
+        .startswith("Ben has 1 apple. Ada has 2 more apples than Ben. A friend gives Ada 1 more apple. How many apples")
     )
     problem = Problem(word_problems(), hand())
     assert problem.read(0, " 25 ", exact=True) == "25" and problem.read(0, "is 25", exact=True) is None
     # Who else there is, is not told of bags, nor in brief style in which words something is bought: training met it all the same.
     game = make_game("word_problems", options={"problems": 1})
-    problems = [Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),))) for other in ("ben", "cleo") for way in (0, 1)]
+    problems = [
+        Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),)))
+        for other in ("ben", "cleo")
+        for way in (0, 1)
+    ]
     assert len({game.start_of(play) for play in problems}) == 1 < len({play.start for play in problems})
     assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}
     game = word_problems(steps=2)
@@ -54,10 +69,26 @@ def test_stories():
 @every_case(
     ("reply", "read"),
     [
-        ("25", "25"), ("3 times 4 is 12, less 2 is 10; twice 10 is 20. The answer is 25.", "25"), ("\\boxed{1,025}", "1025"), ("25.0 apples", "25"),
-        ("25.5", "25.5"), ("007", "7"), ("many", None), ("", None), ("9" * 5000, None), ("1,2,3", "3"), ("The answer is -25.", "-25"),
-        ("30 - 5 = \u221225", "-25"), ("30-5 is 25", "25"), ("25-30=-5", "-5"), ("- 25", "25"), ("12-25", "25"), ("$1,025.00", "1025"),
-        ("1,025, that is.", "1025"), ("1,025.50", "1025.50"), ("1,23,456", "456"),
+        ("25", "25"),
+        ("3 times 4 is 12, less 2 is 10; twice 10 is 20. The answer is 25.", "25"),
+        ("\\boxed{1,025}", "1025"),
+        ("25.0 apples", "25"),
+        ("25.5", "25.5"),
+        ("007", "7"),
+        ("many", None),
+        ("", None),
+        ("9" * 5000, None),
+        ("1,2,3", "3"),
+        ("The answer is -25.", "-25"),
+        ("30 - 5 = \u221225", "-25"),
+        ("30-5 is 25", "25"),
+        ("25-30=-5", "-5"),
+        ("- 25", "25"),
+        ("12-25", "25"),
+        ("$1,025.00", "1025"),
+        ("1,025, that is.", "1025"),
+        ("1,025.50", "1025.50"),
+        ("1,23,456", "456"),
     ],
 )
 def test_the_last_number_of_a_reply_is_the_answer(reply, read):
@@ -74,8 +105,17 @@ def test_the_last_number_of_a_reply_is_the_answer(reply, read):
 @given(st.integers(1, 5), st.integers(2, 100), st.integers(0, 10**6))
 def test_nobody_ever_has_less_than_none_nor_more_than_the_words_say(steps, largest, number):
     problem = story(Stream.from_seed(number), steps, largest)
-    counts = [Story(problem.who, problem.other, problem.things, problem.opening, problem.numbers, problem.events[:done]).answer for done in range(len(problem.events) + 1)]
+    counts = [
+        Story(
+            problem.who, problem.other, problem.things, problem.opening, problem.numbers, problem.events[:done]
+        ).answer
+        for done in range(len(problem.events) + 1)
+    ]
     assert min(counts) >= 0 and max(counts) <= max_answer(steps, largest)
     assert len(problem.events) + (problem.opening != "has") == steps and problem.who != problem.other
-    numbers = [problem.numbers[0], *([problem.numbers[1]] if problem.opening != "has" else []), *(number for kind, number, _ in problem.events if kind != "doubles")]
+    numbers = [
+        problem.numbers[0],
+        *([problem.numbers[1]] if problem.opening != "has" else []),
+        *(number for kind, number, _ in problem.events if kind != "doubles"),
+    ]
     assert all(1 <= number <= largest for number in numbers)

@@ -5,9 +5,16 @@ from sparring.environments.catalogue import make_game
 from tests.cases import every_case
 
 HIDING = [
-    ("phantom_ttt", {}), ("dark_hex", {"num_rows": 3, "num_cols": 3}), ("goofspiel", {"num_cards": 4, "imp_info": True}),
-    ("oshi_zumo", {"coins": 4, "size": 1, "horizon": 6}), ("battleship", {"board_width": 2, "board_height": 2, "ship_sizes": "[1]", "ship_values": "[1]"}),
-    ("kuhn_poker", {}), ("leduc_poker", {}), ("liars_dice", {}), ("tiny_hanabi", {}), ("signalling", {"types": 3, "signals": 2, "rounds": 2}),
+    ("phantom_ttt", {}),
+    ("dark_hex", {"num_rows": 3, "num_cols": 3}),
+    ("goofspiel", {"num_cards": 4, "imp_info": True}),
+    ("oshi_zumo", {"coins": 4, "size": 1, "horizon": 6}),
+    ("battleship", {"board_width": 2, "board_height": 2, "ship_sizes": "[1]", "ship_values": "[1]"}),
+    ("kuhn_poker", {}),
+    ("leduc_poker", {}),
+    ("liars_dice", {}),
+    ("tiny_hanabi", {}),
+    ("signalling", {"types": 3, "signals": 2, "rounds": 2}),
 ]
 
 

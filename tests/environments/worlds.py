@@ -43,7 +43,9 @@ def keeping(environment, options, /, **fixed):
 
 def solver_of(name):
     """Return what judges a state by the solver of an environment, with options."""
-    return lambda state, **options: registry.with_options(registry.load_part("environments", name, "solver"), options)(state)
+    return lambda state, **options: registry.with_options(registry.load_part("environments", name, "solver"), options)(
+        state
+    )
 
 
 def constraint_oracle(**options):
@@ -94,11 +96,17 @@ def right_actions(state, right=True):
     """Return the legal action ids that write what the solution of a puzzle holds, or those that do not."""
     table = state.spiel.table
     size = table.size if hasattr(table, "size") else table.houses
-    return [index for index in state.spiel.legal_actions() if (table.solution[index // size] == index % size + 1) == right]
+    return [
+        index for index in state.spiel.legal_actions() if (table.solution[index // size] == index % size + 1) == right
+    ]
 
 
 def best_return(spiel):
-    return spiel.returns()[0] if spiel.is_terminal() else max(best_return(spiel.child(action)) for action in spiel.legal_actions())
+    return (
+        spiel.returns()[0]
+        if spiel.is_terminal()
+        else max(best_return(spiel.child(action)) for action in spiel.legal_actions())
+    )
 
 
 def check_values_of_puzzles(states):
@@ -145,7 +153,9 @@ def settled(spiel, weight):
     """Return (state, probability) of every way through the chance nodes ahead."""
     if not spiel.is_chance_node():
         return [(spiel, weight)]
-    return [end for outcome, chance in spiel.chance_outcomes() for end in settled(spiel.child(outcome), weight * chance)]
+    return [
+        end for outcome, chance in spiel.chance_outcomes() for end in settled(spiel.child(outcome), weight * chance)
+    ]
 
 
 def agreeing(state):
@@ -180,7 +190,9 @@ def judged(state):
     hidden = {}
     for spiel, weight in ends:
         hidden[spiel.table.hidden] = hidden.get(spiel.table.hidden, 0.0) + weight / total
-    return [value / total for value in action_values(ends)], -sum(share * log(share) for share in hidden.values() if share)
+    return [value / total for value in action_values(ends)], -sum(
+        share * log(share) for share in hidden.values() if share
+    )
 
 
 def played(game, number, seed=0):

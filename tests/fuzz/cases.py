@@ -14,15 +14,131 @@ from sparring.core.errors import SparringError
 RECIPES = ("kuhn-tiny", "leduc-tiny", "tictactoe-tiny", "tictactoe-mirror", "demo", "mars/kuhn-tiny")
 TRIES = 4  # of each change of a case that is to be trained
 TRAINED = 0.3  # share of the cases that train a step, if they are small and not refused
-OPENSPIEL = ("kuhn_poker", "goofspiel", "matrix_rps", "pig", "blackjack", "tic_tac_toe", "nim", "coin_game", "go", "mfg_garnet", "chess")
+OPENSPIEL = (
+    "kuhn_poker",
+    "goofspiel",
+    "matrix_rps",
+    "pig",
+    "blackjack",
+    "tic_tac_toe",
+    "nim",
+    "coin_game",
+    "go",
+    "mfg_garnet",
+    "chess",
+)
 
-NUMBERS = (0, 1, 2, 3, 5, 8, 16, 100, -1, -3, 0.5, 0.9, 1.5, 1e-4, 1e-12, 1e12, 1e300, -1e300, 5e-324, -0.0, 2**31 - 1, 2**31, 2**53, 2**63)
+NUMBERS = (
+    0,
+    1,
+    2,
+    3,
+    5,
+    8,
+    16,
+    100,
+    -1,
+    -3,
+    0.5,
+    0.9,
+    1.5,
+    1e-4,
+    1e-12,
+    1e12,
+    1e300,
+    -1e300,
+    5e-324,
+    -0.0,
+    2**31 - 1,
+    2**31,
+    2**53,
+    2**63,
+)
 NUMBERS += (-(2**63), 2**64, 10**18, 10**9, 10**6, 10**30)
-TEXTS = (".nan", ".inf", "-.inf", "1e-4", "1e5", "1E+3", "12e5", "1e400", "0x10", "0b11", "1_000", "1:30", "2001-01-01", "2001-99-99", "yes", "null", "~")
-TEXTS += ("true", "''", '" "', "x", "abc def", "ünïcödé", "日本語", "🎲", '"\\0"', '"\\n"', '"\\x1b[31m"', '"\\ud800"', "a/b", "../x", "'{'", "[", "{", "!!int x")
-TEXTS += ("!!python/name:os.system x", "&a [*a]", "*a", "- 1", "|\n x", "1" + "0" * 310, "9" * 5000, "x" * 3000, "%", "@", "`", "#", "?", "[]", "{}")
-TEXTS += ("[1]", "[1, 2]", "[x]", "[[1]]", "[null]", "{a: 1}", "{1: 2}", "{name: x}", "{name: none}", "{name: random}", "{schedule: []}", "{[1]: 2}")
-TEXTS += ("[" * 300, "{a: " * 60 + "1" + "}" * 60, "{<<: {a: 1}}", "'1'", "'1.5'", "+1", "-.5", ".5", "5.", "[.nan]", "{a: .inf}", "[-1, 2]")
+TEXTS = (
+    ".nan",
+    ".inf",
+    "-.inf",
+    "1e-4",
+    "1e5",
+    "1E+3",
+    "12e5",
+    "1e400",
+    "0x10",
+    "0b11",
+    "1_000",
+    "1:30",
+    "2001-01-01",
+    "2001-99-99",
+    "yes",
+    "null",
+    "~",
+)
+TEXTS += (
+    "true",
+    "''",
+    '" "',
+    "x",
+    "abc def",
+    "ünïcödé",
+    "日本語",
+    "🎲",
+    '"\\0"',
+    '"\\n"',
+    '"\\x1b[31m"',
+    '"\\ud800"',
+    "a/b",
+    "../x",
+    "'{'",
+    "[",
+    "{",
+    "!!int x",
+)
+TEXTS += (
+    "!!python/name:os.system x",
+    "&a [*a]",
+    "*a",
+    "- 1",
+    "|\n x",
+    "1" + "0" * 310,
+    "9" * 5000,
+    "x" * 3000,
+    "%",
+    "@",
+    "`",
+    "#",
+    "?",
+    "[]",
+    "{}",
+)
+TEXTS += (
+    "[1]",
+    "[1, 2]",
+    "[x]",
+    "[[1]]",
+    "[null]",
+    "{a: 1}",
+    "{1: 2}",
+    "{name: x}",
+    "{name: none}",
+    "{name: random}",
+    "{schedule: []}",
+    "{[1]: 2}",
+)
+TEXTS += (
+    "[" * 300,
+    "{a: " * 60 + "1" + "}" * 60,
+    "{<<: {a: 1}}",
+    "'1'",
+    "'1.5'",
+    "+1",
+    "-.5",
+    ".5",
+    "5.",
+    "[.nan]",
+    "{a: .inf}",
+    "[-1, 2]",
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,7 +156,9 @@ def random_case(seed, number, quick):
     draw = random.Random(f"{seed} {number}")
     train, recipe, overrides = draw.random() < TRAINED, draw.choice(RECIPES), tuple(quick)
     for _ in range(draw.choice((1, 1, 1, 2, 2, 3, 5))):
-        changed = [(*overrides, change(draw, hostile=not train or draw.random() < 0.2)) for _ in range(TRIES if train else 1)]
+        changed = [
+            (*overrides, change(draw, hostile=not train or draw.random() < 0.2)) for _ in range(TRIES if train else 1)
+        ]
         overrides = next((candidate for candidate in changed if not train or resolves(recipe, candidate)), overrides)
     return Case(recipe=recipe, overrides=overrides, train=train)
 
@@ -69,7 +187,11 @@ def plain(draw, hostile):
 
 def keys(section, prefix=""):
     for name, field in section.model_fields.items():
-        parts = [part for part in typing.get_args(field.annotation) if isinstance(part, type) and issubclass(part, pydantic.BaseModel)]
+        parts = [
+            part
+            for part in typing.get_args(field.annotation)
+            if isinstance(part, type) and issubclass(part, pydantic.BaseModel)
+        ]
         inner = parts[0] if parts else field.annotation
         yield f"{prefix}{name}", field.annotation
         if isinstance(inner, type) and issubclass(inner, pydantic.BaseModel):
@@ -119,7 +241,9 @@ def plug_in(draw, hostile):
 
 
 def option(draw, hostile):
-    place, name = draw.choice((("credit", "mars"), ("losses.0", "ppo_clip"), ("credit", "gae"), ("matchmaker", "mixed"), ("credit", "grpo")))
+    place, name = draw.choice(
+        (("credit", "mars"), ("losses.0", "ppo_clip"), ("credit", "gae"), ("matchmaker", "mixed"), ("credit", "grpo"))
+    )
     plugin = registry.load(PLACES[place], name)
     key = draw.choice(sorted(plugin.options) or ["x"])
     hint = typing.get_type_hints(plugin.function, include_extras=True).get(key, float)
@@ -150,28 +274,57 @@ def game(draw, hostile):
 def illegal(draw, hostile):
     key = draw.choice(("rule", "penalty", "retries", "payoff"))
     fits = {"rule": ("forfeit", "retry", "random"), "payoff": ("zero_sum", "offender_only", "spiral", "mars")}
-    text = draw.choice(fits[key]) if key in fits and not (hostile and draw.random() < 0.5) else value(draw, float, hostile)
+    text = (
+        draw.choice(fits[key]) if key in fits and not (hostile and draw.random() < 0.5) else value(draw, float, hostile)
+    )
     return f"environments.0.illegal.{key}={text}"
 
 
 def weights(draw, hostile):
-    path = draw.choice(("losses.0.weight", "learner.learning_rate", "outcome_weight", "rollout.max_turns", "process.learning_rate"))
+    path = draw.choice(
+        ("losses.0.weight", "learner.learning_rate", "outcome_weight", "rollout.max_turns", "process.learning_rate")
+    )
     if not hostile:
         return f"{path}={value(draw, float, hostile)}"
     kind = draw.choice(("linear", "cosine", "staircase", "constant", "[]", "x", "null", "1"))
-    fields = draw.sample(("start", "end", "until", "rise", "values", "at", "value", "x", "1"), draw.choice((0, 1, 2, 2, 3)))
+    fields = draw.sample(
+        ("start", "end", "until", "rise", "values", "at", "value", "x", "1"), draw.choice((0, 1, 2, 2, 3))
+    )
     parts = [f"schedule: {kind}", *(f"{field}: {value(draw, float, True)}" for field in fields)]
     return f"{path}={{{', '.join(parts)}}}"
 
 
 def whole_list(draw, hostile):
-    place, slot = draw.choice((("losses", "losses"), ("rewards", "rewards"), ("evaluation.opponents", "players"), ("environments", "environments")))
+    place, slot = draw.choice(
+        (
+            ("losses", "losses"),
+            ("rewards", "rewards"),
+            ("evaluation.opponents", "players"),
+            ("environments", "environments"),
+        )
+    )
     names = [draw.choice(registry.names(slot)) for _ in range(draw.choice((1, 2, 2, 3, 4)))]
     return f"{place}=[{', '.join(f'{{name: {name}}}' for name in names)}]"
 
 
 def unknown(draw, hostile):
-    start = draw.choice(("", "games.", "environments.0.", "losses.9.", "seed.", "credit.", "learner.", "model.lora.", "health.rules.0.", "bots.", "1.", ".", "rollout.plan."))
+    start = draw.choice(
+        (
+            "",
+            "games.",
+            "environments.0.",
+            "losses.9.",
+            "seed.",
+            "credit.",
+            "learner.",
+            "model.lora.",
+            "health.rules.0.",
+            "bots.",
+            "1.",
+            ".",
+            "rollout.plan.",
+        )
+    )
     return f"{start}{draw.choice(('x', '', '0', '-1', 'náme', 'extends', 'preset', 'name', 'a.b.c', 'options.x.y', '__class__'))}={value(draw, str, True)}"
 
 
@@ -189,15 +342,25 @@ def value(draw, annotation, hostile):
         return str(draw.choice((0, 1, 2, 3, 4, 5, 6, 8, 9, 12, 16, 20, 64, 200, -1)))
     if str in kinds:
         return draw.choice(("x", "full", "brief", "none", "random", "policy", "a b"))
-    return draw.choice(("0", "0.1", "0.5", "0.9", "1", "1.5", "2", "3e-3", "10", "{schedule: linear, start: 0.5, end: 0.1}", "-0.5"))
+    return draw.choice(
+        ("0", "0.1", "0.5", "0.9", "1", "1.5", "2", "3e-3", "10", "{schedule: linear, start: 0.5, end: 0.1}", "-0.5")
+    )
 
 
 def literals(annotation):
     if typing.get_origin(annotation) is typing.Literal:
         return list(typing.get_args(annotation))
-    return [item for part in typing.get_args(annotation) for item in literals(part)] if typing.get_args(annotation) else []
+    return (
+        [item for part in typing.get_args(annotation) for item in literals(part)] if typing.get_args(annotation) else []
+    )
 
 
 def flat(annotation):
     parts = [part for part in typing.get_args(annotation) if isinstance(part, type) or typing.get_args(part)]
-    return {kind for part in parts for kind in flat(part)} if parts else {annotation} if isinstance(annotation, type) else set()
+    return (
+        {kind for part in parts for kind in flat(part)}
+        if parts
+        else {annotation}
+        if isinstance(annotation, type)
+        else set()
+    )

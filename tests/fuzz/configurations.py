@@ -45,8 +45,21 @@ LONGEST = 3000  # characters of a message
 SMALL = {"games_in_all": 256, "updates": 64, "sampled_tokens_per_step_at_most": 20_000}
 PARAMETERS = 300_000
 SOLVERS, HISTORIES = ("cfr", "best_response"), 20_000  # what iterates over whole trees, and how large these may be here
-QUICK = ("threads=1", "steps=1", "rollout.games_per_step=8", "rollout.in_flight=8", "model.hidden_size=16", "model.layers=1")
-QUICK += ("model.heads=2", "evaluation.every=9", "evaluation.exact=false", "evaluation.opponents=[]", "warmup.updates=0")
+QUICK = (
+    "threads=1",
+    "steps=1",
+    "rollout.games_per_step=8",
+    "rollout.in_flight=8",
+    "model.hidden_size=16",
+    "model.layers=1",
+)
+QUICK += (
+    "model.heads=2",
+    "evaluation.every=9",
+    "evaluation.exact=false",
+    "evaluation.opponents=[]",
+    "warmup.updates=0",
+)
 
 
 class SlowError(BaseException):
@@ -60,7 +73,9 @@ def outcome(recipe, overrides, folder, *, train):
         plan = describe(config)
         json.dumps(plan)
         text = to_yaml(config)
-        assert resolve(parse_yaml(text, "the configuration")) == config, "what is written is read back as something else"
+        assert resolve(parse_yaml(text, "the configuration")) == config, (
+            "what is written is read back as something else"
+        )
         small = all(plan[name] <= most for name, most in SMALL.items()) and config.model.layers <= 4
         small = small and plan["model"].get("parameters", 0) <= PARAMETERS and config.learner.ranks <= 2
         if not (train and small and config.model.name == "tiny") or solves_long(config):
@@ -71,16 +86,24 @@ def outcome(recipe, overrides, folder, *, train):
         assert done.exit_code == 0, done.output
     except SparringError as error:
         message = str(error)
-        assert message and "\n" not in message and len(message) <= LONGEST, f"not one line of at most {LONGEST} characters: {message[:3000]!r}"
+        assert message and "\n" not in message and len(message) <= LONGEST, (
+            f"not one line of at most {LONGEST} characters: {message[:3000]!r}"
+        )
         return "refused"
     return "trained"
 
 
 def solves_long(config):
     """Return whether an agent or oracle of a configuration would solve a game for minutes, as it is asked to."""
-    players = [*config.evaluation.opponents, *config.bots.values(), *(game.oracle for game in config.environments if game.oracle is not None)]
+    players = [
+        *config.evaluation.opponents,
+        *config.bots.values(),
+        *(game.oracle for game in config.environments if game.oracle is not None),
+    ]
     games = map(configured_game, config.environments)
-    return any(player.name in SOLVERS for player in players) and not all(no_rules(game) or fits(game, HISTORIES) for game in games)
+    return any(player.name in SOLVERS for player in players) and not all(
+        no_rules(game) or fits(game, HISTORIES) for game in games
+    )
 
 
 @contextlib.contextmanager
@@ -99,7 +122,12 @@ def limited(seconds):
 
 
 def attempt(case):
-    with tempfile.TemporaryDirectory() as folder, limited(SECONDS), warnings.catch_warnings(), contextlib.redirect_stderr(io.StringIO()):
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        limited(SECONDS),
+        warnings.catch_warnings(),
+        contextlib.redirect_stderr(io.StringIO()),
+    ):
         warnings.simplefilter("ignore")
         try:
             return outcome(case.recipe, case.overrides, Path(folder), train=case.train), ""
@@ -108,13 +136,17 @@ def attempt(case):
 
 
 def command(case):
-    return " ".join(["sparring train", *map(shlex.quote, [case.recipe, *case.overrides]), "" if case.train else "--dry-run"]).strip()
+    return " ".join(
+        ["sparring train", *map(shlex.quote, [case.recipe, *case.overrides]), "" if case.train else "--dry-run"]
+    ).strip()
 
 
 def commit():
     with contextlib.suppress(OSError, subprocess.CalledProcessError):
         here = Path(__file__).parent
-        output = subprocess.run(["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True).stdout
+        output = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=here, capture_output=True, text=True, check=True
+        ).stdout
         return int(output[:12], 16)
     return 20240229
 
@@ -160,9 +192,13 @@ def main():
     print(f"seed {options.seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         log = Path(folder) / "case"
-        done = subprocess.run([sys.executable, __file__, *sys.argv[1:], "--seed", str(options.seed), "--log", str(log)], check=False)
+        done = subprocess.run(
+            [sys.executable, __file__, *sys.argv[1:], "--seed", str(options.seed), "--log", str(log)], check=False
+        )
         if done.returncode not in (0, 1):
-            print(f"FAILED: the process ended with {done.returncode} at {log.read_text() if log.exists() else 'its start'}")
+            print(
+                f"FAILED: the process ended with {done.returncode} at {log.read_text() if log.exists() else 'its start'}"
+            )
     return min(abs(done.returncode), 1)
 
 

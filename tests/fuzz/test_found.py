@@ -11,9 +11,12 @@ from tests.fuzz import cases
 from tests.fuzz import configurations as fuzz
 
 REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses them
-    "value_loss without a critic": (["losses=[{name: ppo_clip}, {name: value_loss}]"], "fits a critic, and credit 'mars' reads none"),
-    "a person as opponent": (["evaluation.opponents=[{name: human}]"], "sits at a terminal"),
-    "a person as bot": (["bots.b={name: human}"], "sits at a terminal"),
+    "value_loss without a critic": (
+        ["losses=[{name: ppo_clip}, {name: value_loss}]"],
+        "fits a critic, and credit 'mars' does not read it",
+    ),
+    "a person as opponent": (["evaluation.opponents=[{name: human}]"], "needs a person at a terminal"),
+    "a person as bot": (["bots.b={name: human}"], "needs a person at a terminal"),
     "a very long word as device": (["model.device=" + 5000 * "x"], "not on device="),
     "very many words as device": (["model.device=" + 2500 * "x "], "not on device="),
 }
@@ -31,7 +34,10 @@ def test_what_was_found_is_refused_with_one_line(name, tmp_path):
 @pytest.mark.parametrize("field", ["retries", "penalty", "rule", "payoff"])
 @pytest.mark.parametrize("value", [5000 * "x", 2500 * "x "])
 def test_a_very_long_value_is_quoted_shortly(field, value, tmp_path):
-    assert fuzz.outcome("kuhn-tiny", [*fuzz.QUICK, f"environments.0.illegal.{field}={value}"], tmp_path, train=True) == "refused"
+    assert (
+        fuzz.outcome("kuhn-tiny", [*fuzz.QUICK, f"environments.0.illegal.{field}={value}"], tmp_path, train=True)
+        == "refused"
+    )
 
 
 def test_cases_depend_on_seed_and_number_alone():
@@ -53,7 +59,11 @@ def test_a_small_case_trains_a_step(tmp_path):
 
 def test_a_game_that_is_solved_for_minutes_is_planned_only(tmp_path):
     """CFR+ on Leduc poker with three players: within its limit of histories, and minutes of work that was asked for."""
-    changes = [*fuzz.QUICK, "environments=[{name: leduc_poker, options: {players: 3}}]", "evaluation.opponents=[{name: cfr}]"]
+    changes = [
+        *fuzz.QUICK,
+        "environments=[{name: leduc_poker, options: {players: 3}}]",
+        "evaluation.opponents=[{name: cfr}]",
+    ]
     assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) == "planned"
     changes[-2:] = ["evaluation.opponents=[{name: cfr, iterations: 2, games_per_seat: 2}]"]
     assert fuzz.outcome("kuhn-tiny", changes, tmp_path, train=True) == "trained"
@@ -75,7 +85,10 @@ class LongError(ConfigError):
         return 9999 * "x"
 
 
-@pytest.mark.parametrize("fault", [ValueError("x"), KeyError("x"), RecursionError("x"), MemoryError("x"), ConfigError("two\nlines"), LongError()])
+@pytest.mark.parametrize(
+    "fault",
+    [ValueError("x"), KeyError("x"), RecursionError("x"), MemoryError("x"), ConfigError("two\nlines"), LongError()],
+)
 def test_a_fault_is_noticed(fault, monkeypatch):
     def fail(*_):
         raise fault
@@ -101,7 +114,9 @@ def test_a_case_is_printed_as_a_command_to_paste():
     assert fuzz.command(case) == "sparring train kuhn-tiny seed=1 'name='\"'\"'a b'\"'\"'' --dry-run"
 
 
-@pytest.mark.parametrize("path", [("checkpoint", "every", "x"), ("rollout", "starts", "x", "y"), ("evaluation", "exact", "exact")])
+@pytest.mark.parametrize(
+    "path", [("checkpoint", "every", "x"), ("rollout", "starts", "x", "y"), ("evaluation", "exact", "exact")]
+)
 def test_a_key_below_a_plain_value_has_no_fields_to_choose_from(path):
     """What is wrong there is told without a suggestion; `bool` was asked for its fields."""
     assert isinstance(_keys_at(path), list)

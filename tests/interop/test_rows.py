@@ -75,7 +75,11 @@ def test_seats_of_one_game_share_an_episode_and_start_states():
 def test_columns_go_with_their_rows_and_a_missing_one_with_a_hint():
     credit = estimate(registry.bind("credit", "rloo"), two_games(), {}, {})
     assert credit.advantages.tolist() == [3.0] * 3 + [-3.0] * 3 + [-3.0] + [3.0] * 2
-    rows = two_games(view=[["x", "y"], "x", "x", "y"], action=[["up", None], "up", "down", "up"], component_process=[[0.5, 0.0], 0.0, -1.0, 2.0])
+    rows = two_games(
+        view=[["x", "y"], "x", "x", "y"],
+        action=[["up", None], "up", "down", "up"],
+        component_process=[[0.5, 0.0], 0.0, -1.0, 2.0],
+    )
     turns, _ = turn_table(rows)
     assert [turns.view_names[i] for i in turns.view] == ["y", "x", "x", "x", "y"]
     assert [turns.action_names[i] if i >= 0 else None for i in turns.action] == ["up", "down", "up", "up", None]
@@ -99,7 +103,9 @@ def test_terms_refuse_what_the_trainer_cannot_give():
         Terms({"value_loss": {}}, trainer="T", available=frozenset()).check()
 
 
-CREDITS = [(name, preset) for name in registry.names("credit") for preset in (None, *registry.load("credit", name).presets)]
+CREDITS = [
+    (name, preset) for name in registry.names("credit") for preset in (None, *registry.load("credit", name).presets)
+]
 
 
 @every_case(("name", "preset"), CREDITS)
@@ -114,7 +120,9 @@ def test_what_an_estimator_asks_for_and_a_batch_lacks_is_explained(name, preset,
 
 
 def test_rows_may_be_of_trials_and_turns_that_must_not_train_are_refused():
-    rows = two_games(attempt=[[0, 1], 0, 0, 0], note=[[True, False], False, False, False], view=[["x", "x"], "x", "x", "x"])
+    rows = two_games(
+        attempt=[[0, 1], 0, 0, 0], note=[[True, False], False, False, False], view=[["x", "x"], "x", "x", "x"]
+    )
     turns, order = turn_table(rows)
     assert order.tolist() == [4, 3, 2, 0, 1]
     assert turns.attempt.tolist() == [0, 0, 0, 0, 1] and turns.attempt.dtype == np.int64

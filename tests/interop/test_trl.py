@@ -104,7 +104,13 @@ def watched(trained):
 
     def keep(inputs):
         output = inner(inputs)
-        seen.append((trained._scored.clone(), list(trained._rows), {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)}))
+        seen.append(
+            (
+                trained._scored.clone(),
+                list(trained._rows),
+                {key: value.clone() for key, value in output.items() if isinstance(value, torch.Tensor)},
+            )
+        )
         return output
 
     trained._generate_and_score_completions = keep
@@ -125,9 +131,20 @@ def test_grpo_trains_to_the_weights_of_the_plain_trainer_with_and_without_scalin
 
 @pytest.mark.parametrize("loss_type", ["grpo", "bnpo", "dr_grpo", "dapo"])
 def test_ppo_clip_trains_to_the_weights_of_the_plain_loss(tmp_path, loss_type):
-    arguments = {"loss_type": loss_type, "num_iterations": 2, "max_steps": 4, "gradient_accumulation_steps": 2, "epsilon": 0.02}
+    arguments = {
+        "loss_type": loss_type,
+        "num_iterations": 2,
+        "max_steps": 4,
+        "gradient_accumulation_steps": 2,
+        "epsilon": 0.02,
+    }
     plain = run(tmp_path / "a", GRPOTrainer, arguments=arguments)
-    ours = run(tmp_path / "b", credit_options={"epsilon": 1e-4}, losses={"ppo_clip": {"clip_low": 0.02, "clip_high": 0.02}}, arguments=arguments)
+    ours = run(
+        tmp_path / "b",
+        credit_options={"epsilon": 1e-4},
+        losses={"ppo_clip": {"clip_low": 0.02, "clip_high": 0.02}},
+        arguments=arguments,
+    )
     torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-5, atol=1e-6)
     assert "ppo_clip/clip_fraction" in ours.state.log_history[0]
 
@@ -142,7 +159,21 @@ def test_a_kl_penalty_is_trls_own(tmp_path):
     torch.testing.assert_close(weights(ours), weights(plain), rtol=1e-4, atol=1e-5)
 
 
-CRITIC_FREE = ("rloo", "mars", "rae", "outcome", "rebn", "reinforce_plus_plus", "mc_grpo", "ngrpo", "a_grae", "loop", "opo", "at_grpo", "marti")
+CRITIC_FREE = (
+    "rloo",
+    "mars",
+    "rae",
+    "outcome",
+    "rebn",
+    "reinforce_plus_plus",
+    "mc_grpo",
+    "ngrpo",
+    "a_grae",
+    "loop",
+    "opo",
+    "at_grpo",
+    "marti",
+)
 
 
 @pytest.mark.parametrize("name", CRITIC_FREE)
@@ -158,7 +189,9 @@ def test_estimators_get_the_rewards_of_the_generations(tmp_path, name):
         state = credit.state
         if credit.level == "turn":
             got = output["advantages"]
-            np.testing.assert_allclose(got.numpy() if got.dim() == 1 else got[:, 0].numpy(), credit.advantages, rtol=1e-5, atol=1e-6)
+            np.testing.assert_allclose(
+                got.numpy() if got.dim() == 1 else got[:, 0].numpy(), credit.advantages, rtol=1e-5, atol=1e-6
+            )
     assert leaves(ours.credit_state) == pytest.approx(leaves(state), rel=1e-6)
 
 
@@ -211,7 +244,10 @@ def test_turns_get_their_own_advantages(tmp_path, monkeypatch, name):
     seen = watched(ours)
     ours.train()
     ((scored, rows, output),) = seen
-    rewards = [[row["sparring_turn_reward"][0], row["sparring_turn_reward"][1] + float(total)] for row, total in zip(rows, scored[:, 0], strict=True)]
+    rewards = [
+        [row["sparring_turn_reward"][0], row["sparring_turn_reward"][1] + float(total)]
+        for row, total in zip(rows, scored[:, 0], strict=True)
+    ]
     credit = registry.bind("credit", name)(table_of(rewards, [[1, 4]] * 8, size=4), {})
     want = np.zeros((8, 6))
     want[:, 0], want[:, 2:] = credit.advantages[::2], credit.advantages[1::2, None]
@@ -228,6 +264,7 @@ def test_roles_split_a_group_and_unscorable_completions_get_nothing(tmp_path):
     ours = trainer(tmp_path, credit="rae", columns=columns)
     ours.train()
     assert sorted(ours.credit_state) == ["game/black", "game/white"]
+
     def some(completions, **_):
         return [None if number % 4 == 0 else float(number) for number in range(len(completions))]
 
@@ -275,7 +312,12 @@ def test_every_loss_trains_or_says_what_is_missing(tmp_path, name):
         ({"credit": "gpro"}, {}, UnknownNameError, "gpro"),
         ({"losses": {"ppo_clip": {}}}, {"beta": 0.1}, ConfigError, "beta"),
         ({"losses": {"ppo_clip": {}}}, {"loss_type": "sapo"}, ConfigError, "loss_type"),
-        ({"losses": {"ppo_clip": {}}}, {"importance_sampling_level": "sequence"}, ConfigError, "importance_sampling_level"),
+        (
+            {"losses": {"ppo_clip": {}}},
+            {"importance_sampling_level": "sequence"},
+            ConfigError,
+            "importance_sampling_level",
+        ),
         ({"losses": {"clip_cov": {}}}, {"gradient_accumulation_steps": 2}, ConfigError, "gradient_accumulation_steps"),
         ({"losses": {"kl_penalty": {}}}, {}, ConfigError, "beta above 0"),
         ({}, {"multi_objective_aggregation": "normalize_then_sum"}, ConfigError, "sum_then_normalize"),
@@ -286,7 +328,9 @@ def test_contradictions_are_refused(tmp_path, options, arguments, error, message
         trainer(tmp_path, arguments=arguments, **options)
 
 
-@pytest.mark.parametrize(("name", "message"), [("gae", "no critic"), ("gigpo", "sparring_view"), ("oprl", "Make TRL compute it")])
+@pytest.mark.parametrize(
+    ("name", "message"), [("gae", "no critic"), ("gigpo", "sparring_view"), ("oprl", "Make TRL compute it")]
+)
 def test_what_is_missing_is_named(tmp_path, name, message):
     with pytest.raises(CreditError, match=message):
         run(tmp_path, credit=name)

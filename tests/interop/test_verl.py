@@ -21,7 +21,19 @@ from sparring.interop import verl as bridge
 from sparring.interop.rows import VERL_HINTS
 
 SCHEDULE = {"schedule": "linear", "start": 0.9, "end": 0.5}
-NEVER = {"value_after", "action_value", "process_logprob", "playout", "playout_before", "state_group", "committed", "candidate_value", "candidate_judged", "failed", "wideseek_turns"}
+NEVER = {
+    "value_after",
+    "action_value",
+    "process_logprob",
+    "playout",
+    "playout_before",
+    "state_group",
+    "committed",
+    "candidate_value",
+    "candidate_judged",
+    "failed",
+    "wideseek_turns",
+}
 
 
 def batch(seed=0, rows=12, length=14, groups=3, turns=True):
@@ -90,7 +102,11 @@ def by_hand(rewards, mask, uid, tensors, columns):
         return np.array(list(values), dtype=np.int64)
 
     def summed(name):
-        return np.array([float(tensors[name][row, start:stop].double().sum()) for row, _, start, stop, _ in lines]) if tensors else None
+        return (
+            np.array([float(tensors[name][row, start:stop].double().sum()) for row, _, start, stop, _ in lines])
+            if tensors
+            else None
+        )
 
     def turn(name):
         return [columns[f"sparring_{name}"][line[0]][line[1]] for line in lines] if columns else None
@@ -98,7 +114,10 @@ def by_hand(rewards, mask, uid, tensors, columns):
     reward = np.array([line[4] for line in lines])
     parts = np.array(turn("component_best_action")) if columns else None
     group_role = sorted({(uid[line[0]], role[line[0]]) for line in lines})
-    plain_states = [group_role.index((uid[line[0]], role[line[0]])) if line[1] == 0 else 1000 + number for number, line in enumerate(lines)]
+    plain_states = [
+        group_role.index((uid[line[0]], role[line[0]])) if line[1] == 0 else 1000 + number
+        for number, line in enumerate(lines)
+    ]
     trajectory = ints(line[0] for line in lines)
     table = TurnTable(
         episode=ints(int(episode[line[0]]) for line in lines),
@@ -121,7 +140,11 @@ def by_hand(rewards, mask, uid, tensors, columns):
         old_logprob=summed("old_log_probs"),
         reference_logprob=summed("ref_log_prob"),
         value=np.array([float(tensors["values"][row, start]) for row, _, start, _, _ in lines]) if tensors else None,
-        token_value=np.concatenate([tensors["values"][row, start:stop].double().numpy() for row, _, start, stop, _ in lines]) if tensors else None,
+        token_value=np.concatenate(
+            [tensors["values"][row, start:stop].double().numpy() for row, _, start, stop, _ in lines]
+        )
+        if tensors
+        else None,
         game_names=("game",),
         role_names=tuple(roles),
         agent_names=("learner",),
@@ -172,19 +195,27 @@ def test_every_estimator_gives_what_our_library_gives(name):
             torch.testing.assert_close(returns, advantages)
         else:
             level = "token" if "token_value" in bound.plugin.needs else "turn"
-            torch.testing.assert_close(returns, placed(credit.value_targets, places, mask.shape, level), rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(
+                returns, placed(credit.value_targets, places, mask.shape, level), rtol=1e-6, atol=1e-6
+            )
         assert estimator.state() == credit.state
 
 
 @pytest.mark.parametrize("turns", [False, True])
-@pytest.mark.parametrize(("ours", "theirs"), [("grpo", "grpo"), ("rloo", "rloo"), ("rloo", "rloo_vectorized"), ("grpo_dr_grpo", "grpo")])
+@pytest.mark.parametrize(
+    ("ours", "theirs"), [("grpo", "grpo"), ("rloo", "rloo"), ("rloo", "rloo_vectorized"), ("grpo_dr_grpo", "grpo")]
+)
 def test_equals_verls_own(ours, theirs, turns):
     for seed in range(5):
         rewards, mask, uid = batch(seed, turns=turns)
         config = AlgoConfig()
         options = {"norm_adv_by_std_in_grpo": False} if "dr_grpo" in ours else {}
-        expected, _ = core_algos.get_adv_estimator_fn(theirs)(token_level_rewards=rewards, response_mask=mask, index=uid, config=config, **options)
-        got, _ = core_algos.get_adv_estimator_fn("sparring_" + ours)(token_level_rewards=rewards, response_mask=mask, index=uid, config=config)
+        expected, _ = core_algos.get_adv_estimator_fn(theirs)(
+            token_level_rewards=rewards, response_mask=mask, index=uid, config=config, **options
+        )
+        got, _ = core_algos.get_adv_estimator_fn("sparring_" + ours)(
+            token_level_rewards=rewards, response_mask=mask, index=uid, config=config
+        )
         torch.testing.assert_close(got, expected, rtol=1e-5, atol=1e-5)
 
 
@@ -197,7 +228,9 @@ def test_rows_of_a_game_are_joined_and_empty_ones_count():
     rewards, mask, uid = batch(0, turns=False)
     mask[0], rewards[0], rewards[0, 2] = 0, 0.0, 5.0
     expected, _ = core_algos.get_adv_estimator_fn("grpo")(rewards, mask, uid)
-    torch.testing.assert_close(bridge.ESTIMATORS["sparring_grpo"](rewards, mask, uid)[0], expected, rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        bridge.ESTIMATORS["sparring_grpo"](rewards, mask, uid)[0], expected, rtol=1e-5, atol=1e-5
+    )
     mask = torch.tensor([[0, 1, 1, 0, 0, 1, 0]])
     rewards = torch.tensor([[1.0, 0.0, 2.0, 4.0, 8.0, 16.0, 32.0]])
     place = bridge.spans(mask.numpy().astype(bool))
@@ -265,7 +298,9 @@ def test_the_trainer_passes_columns_once_wrapped():
 
     rewards, mask, uid = batch(3)
     tensors, columns = everything(rewards, mask)
-    data = DataProto.from_dict(tensors={"token_level_rewards": rewards, "response_mask": mask, **tensors}, non_tensors={"uid": uid, **columns})
+    data = DataProto.from_dict(
+        tensors={"token_level_rewards": rewards, "response_mask": mask, **tensors}, non_tensors={"uid": uid, **columns}
+    )
     config = OmegaConf.create({"adv_estimator": "sparring_gigpo"})
     original = trainer.compute_advantage
     try:
@@ -293,7 +328,9 @@ def tensors_of(seed=0, spread=0.3):
 def actor(**changes):
     base = {"strategy": "fsdp", "rollout_n": 1, "ppo_micro_batch_size_per_gpu": 1, "use_dynamic_bsz": False}
     names = {field.name for field in dataclasses.fields(ActorConfig)}
-    config = ActorConfig(**{key: value for key, value in {**base, **changes}.items() if key in names and key != "global_batch_info"})
+    config = ActorConfig(
+        **{key: value for key, value in {**base, **changes}.items() if key in names and key != "global_batch_info"}
+    )
     if "global_batch_info" in changes:
         config.global_batch_info.update(changes["global_batch_info"])
     return config
@@ -331,7 +368,14 @@ def test_every_loss_is_registered_and_works_or_says_what_is_missing(name):
     old, now, advantages, mask = tensors_of()
     loss = core_algos.get_policy_loss_fn(name)
     assert loss is bridge.LOSSES[name]
-    arguments = dict(old_log_prob=old, log_prob=now, advantages=advantages, response_mask=mask, loss_agg_mode="token-mean", config=actor())
+    arguments = dict(
+        old_log_prob=old,
+        log_prob=now,
+        advantages=advantages,
+        response_mask=mask,
+        loss_agg_mode="token-mean",
+        config=actor(),
+    )
     try:
         value, metrics = loss(**arguments)
     except ConfigError as error:
@@ -355,10 +399,22 @@ def test_most_losses_work_and_see_rows_or_runs():
     assert working >= 12
     old, now, advantages, mask = tensors_of()
     by_row = core_algos.get_policy_loss_fn("gspo")(
-        old, now, advantages, mask, loss_agg_mode="seq-mean-token-mean", config=actor(clip_ratio_low=3e-4, clip_ratio_high=4e-4)
+        old,
+        now,
+        advantages,
+        mask,
+        loss_agg_mode="seq-mean-token-mean",
+        config=actor(clip_ratio_low=3e-4, clip_ratio_high=4e-4),
     )[0]
-    torch.testing.assert_close(bridge.LOSSES["sparring_gspo"](old, now, advantages, mask, "seq-mean-token-mean")[0], by_row, rtol=1e-5, atol=1e-5)
-    by_turn = bridge.register_loss("gspo_by_turn", {"gspo": {"level": "turn"}})(old, now, advantages, mask, "seq-mean-token-mean")[0]
+    torch.testing.assert_close(
+        bridge.LOSSES["sparring_gspo"](old, now, advantages, mask, "seq-mean-token-mean")[0],
+        by_row,
+        rtol=1e-5,
+        atol=1e-5,
+    )
+    by_turn = bridge.register_loss("gspo_by_turn", {"gspo": {"level": "turn"}})(
+        old, now, advantages, mask, "seq-mean-token-mean"
+    )[0]
     assert not torch.allclose(by_turn, by_row)
 
 
@@ -382,6 +438,11 @@ def test_an_empty_micro_batch_is_no_error_and_what_is_not_passed_has_a_reason():
     assert value.item() == 0.0 and metrics == {}
     value.backward()
     old, now, advantages, mask = tensors_of()
-    for name, hint in {"entropy_bonus": "entropy_coeff", "kl_penalty": "use_kl_loss", "truncated_is": "rollout_correction", "etr": "group|outcome"}.items():
+    for name, hint in {
+        "entropy_bonus": "entropy_coeff",
+        "kl_penalty": "use_kl_loss",
+        "truncated_is": "rollout_correction",
+        "etr": "group|outcome",
+    }.items():
         with pytest.raises(ConfigError, match=hint):
             bridge.LOSSES["sparring_" + name](old, now, advantages, mask)

@@ -39,9 +39,17 @@ def test_mixed_keeps_its_shares_and_balances_seats(seats):
     seatings = [mixed(request(i, seats), past=0.25, bots={"random": 0.5}) for i in range(4000)]
     kinds = [next((s.kind for s in seating.seats if s != LEARNER), "learner") for seating in seatings]
     shares = {kind: kinds.count(kind) / len(kinds) for kind in set(kinds)}
-    assert shares == {"snapshot": pytest.approx(0.25, abs=0.03), "bot": pytest.approx(0.5, abs=0.03), "learner": pytest.approx(0.25, abs=0.03)}
-    learner_seats = [seating.trained.index(True) for seating, kind in zip(seatings, kinds, strict=True) if kind != "learner"]
-    assert all(learner_seats.count(seat) / len(learner_seats) == pytest.approx(1 / seats, abs=0.03) for seat in range(seats))
+    assert shares == {
+        "snapshot": pytest.approx(0.25, abs=0.03),
+        "bot": pytest.approx(0.5, abs=0.03),
+        "learner": pytest.approx(0.25, abs=0.03),
+    }
+    learner_seats = [
+        seating.trained.index(True) for seating, kind in zip(seatings, kinds, strict=True) if kind != "learner"
+    ]
+    assert all(
+        learner_seats.count(seat) / len(learner_seats) == pytest.approx(1 / seats, abs=0.03) for seat in range(seats)
+    )
     for seating in seatings:
         assert all((name == LEARNER) == trained for name, trained in zip(seating.seats, seating.trained, strict=True))
     snapshots = {name for seating in seatings for name in names(seating) if name.startswith("past")}
@@ -59,9 +67,14 @@ def test_mixed_seats_whom_it_seated_when_players_were_names(together):
     for number in range(600):
         seats, members = 1 + number % 5, [f"past-{step:06d}" for step in range(1, 1 + number % 5)]
         teams = (0,) * seats if together else None
-        seating = mixed(match_request(seats, number=number, members=members, teams=teams), past=0.5, bots={"random": 0.3})
+        seating = mixed(
+            match_request(seats, number=number, members=members, teams=teams), past=0.5, bots={"random": 0.3}
+        )
         seatings.append([names(seating), seating.trained])
-    assert hashlib.sha256(json.dumps(seatings).encode()).hexdigest() == "b2ea9e570af8183d841314461ad069d9cc0fdcaf39d2070a36e0f6aa980a030a"
+    assert (
+        hashlib.sha256(json.dumps(seatings).encode()).hexdigest()
+        == "b2ea9e570af8183d841314461ad069d9cc0fdcaf39d2070a36e0f6aa980a030a"
+    )
 
 
 def test_a_team_is_one_player():
@@ -70,7 +83,10 @@ def test_a_team_is_one_player():
         seating = mixed(request(number, 6, teams=teams), past=1.0)
         trained_teams = {team for team, player in zip(teams, seating.seats, strict=True) if player == LEARNER}
         assert trained_teams == {number % 3} and seating.trained == tuple(team in trained_teams for team in teams)
-        by_team = {team: {player for other, player in zip(teams, seating.seats, strict=True) if other == team} for team in teams}
+        by_team = {
+            team: {player for other, player in zip(teams, seating.seats, strict=True) if other == team}
+            for team in teams
+        }
         assert all(len(players) == 1 for players in by_team.values())
         counts.add(len(set(seating.seats)))
     assert counts == {2, 3}  # teams draw on their own: two may be of one snapshot or of two
@@ -83,7 +99,9 @@ def test_a_matchmaker_is_told_what_is_played_by_whom_and_with_what_results():
         requests.append(request)
         return self_play(request)
 
-    matchmaker = with_options(Plugin(slot="league.matchmakers", name="curious", function=curious, module=inspect.getmodule(curious)))
+    matchmaker = with_options(
+        Plugin(slot="league.matchmakers", name="curious", function=curious, module=inspect.getmodule(curious))
+    )
     config = resolve({"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 2}})
     games = [(from_spec(EnvironmentSpec(name="tiny_hanabi", label="urns")), 1.0)]
     starts(
@@ -91,7 +109,12 @@ def test_a_matchmaker_is_told_what_is_played_by_whom_and_with_what_results():
     )  # fmt: skip
     first, second = requests
     assert (first.number, second.number, first.step, first.bots) == (14, 15, 7, ("weak",))
-    assert (first.environment.name, first.environment.label, first.teams, len(first.roles)) == ("tiny_hanabi", "urns", (0, 0), 2)
+    assert (first.environment.name, first.environment.label, first.teams, len(first.roles)) == (
+        "tiny_hanabi",
+        "urns",
+        (0, 0),
+        2,
+    )
     assert first.results(snapshot(4)).wins == 1 and first.results(snapshot(5)).games == 0
 
 
@@ -106,7 +129,15 @@ def test_starts_are_a_function_of_the_step_and_groups_share_their_start():
     games = [(make_game("kuhn_poker"), 1.0), (make_game("tic_tac_toe"), 3.0)]
 
     def at(step):
-        return starts(step, games=games, rollout=config.rollout, matchmaker=bind("league.matchmakers", "mirror"), members=(), root=ROOT, progress=0.0)
+        return starts(
+            step,
+            games=games,
+            rollout=config.rollout,
+            matchmaker=bind("league.matchmakers", "mirror"),
+            members=(),
+            root=ROOT,
+            progress=0.0,
+        )
 
     specs = at(3)
     assert [spec.group_id for spec in specs] == [9] * 4 + [10] * 4 + [11] * 4

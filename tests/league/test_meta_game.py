@@ -19,7 +19,9 @@ def note(solver, book, members=MEMBERS):
 
 
 def test_pairs_that_have_never_met_are_counted():
-    assert note("nash", book_of([(MEMBERS[0], MEMBERS[1])])).startswith("2 of 3 pairs of members have never met, and nash takes")
+    assert note("nash", book_of([(MEMBERS[0], MEMBERS[1])])).startswith(
+        "2 of 3 pairs of members have never met, and nash takes"
+    )
     assert note("pfsp", Payoffs()).startswith("3 of 3 pairs")
     assert note("nash", CYCLE) == "" and note("nash", Payoffs(), MEMBERS[:1]) == ""
 
@@ -47,7 +49,10 @@ def test_solvers_of_two_sides_are_refused_where_there_are_more_teams():
         bound = bind("league.meta_solvers", solver)
         check_sides(bound, [two, together], "league.answer")
         if solver in ("nash", "max_entropy_nash", "rectified", "pfsp"):
-            with pytest.raises(ConfigError, match=f"league.answer: the meta-solver '{solver}' is for two teams, and 'kuhn_poker' has 3; write"):
+            with pytest.raises(
+                ConfigError,
+                match=f"league.answer: the meta-solver '{solver}' is for two teams, and 'kuhn_poker' has 3; write",
+            ):
                 check_sides(bound, [two, three], "league.answer")
         else:
             check_sides(bound, [three], "league.answer")
@@ -78,7 +83,9 @@ def test_the_shares_by_hand():
 def test_where_all_members_weigh_the_same_the_spread_decides_and_nothing_known_is_equal():
     third = pytest.approx([1 / 3] * 3)
     assert shares(CYCLE, NASH) == third  # rock, paper, scissors: returns are all alike
-    assert shares(book_of_focus([1.0, 2.0, 5.0]), bind("league.meta_solvers", "uniform")) == pytest.approx([1 / 8, 2 / 8, 5 / 8])
+    assert shares(book_of_focus([1.0, 2.0, 5.0]), bind("league.meta_solvers", "uniform")) == pytest.approx(
+        [1 / 8, 2 / 8, 5 / 8]
+    )
     assert shares(Payoffs(), NASH, focus=0.0) == shares(book_of_focus([0.0] * 3)) == third
     assert shares(Payoffs(), members=MEMBERS[:2]) == [1.0]
 

@@ -26,6 +26,8 @@ OLD, NEW, BOT = snapshot(10), snapshot(20), bot("random")
 
 
 NEXT_GROUP = itertools.count(10**6)
+
+
 def played(players, returns, *, game="kuhn_poker", forfeited_by=None, cut=False, group=None):
     """Return an episode; without ``group`` it is alone in its group."""
     return Episode(
@@ -47,9 +49,14 @@ def counted(book):
 
 
 def test_two_seats_by_hand():
-    book = Payoffs().after([played((LEARNER, OLD), (2.0, -2.0)), played((LEARNER, OLD), (-1.0, 1.0)), played((OLD, LEARNER), (0.0, 0.0))])
+    book = Payoffs().after(
+        [played((LEARNER, OLD), (2.0, -2.0)), played((LEARNER, OLD), (-1.0, 1.0)), played((OLD, LEARNER), (0.0, 0.0))]
+    )
     assert counted(book) == {
-        (0, LEARNER, OLD): (2, 1, 0, 1, 1.0), (1, OLD, LEARNER): (2, 1, 0, 1, -1.0), (0, OLD, LEARNER): (1, 0, 1, 0, 0.0), (1, LEARNER, OLD): (1, 0, 1, 0, 0.0),
+        (0, LEARNER, OLD): (2, 1, 0, 1, 1.0),
+        (1, OLD, LEARNER): (2, 1, 0, 1, -1.0),
+        (0, OLD, LEARNER): (1, 0, 1, 0, 0.0),
+        (1, LEARNER, OLD): (1, 0, 1, 0, 0.0),
     }
     assert numbers(book.results(LEARNER, OLD)) == (3, 1, 1, 1, 1.0)
     assert numbers(book.results(LEARNER, OLD, seat=1)) == (1, 0, 1, 0, 0.0)
@@ -58,7 +65,8 @@ def test_two_seats_by_hand():
 
 def test_the_learner_against_itself_has_both_results():
     assert counted(Payoffs().after([played((LEARNER, LEARNER), (1.0, -1.0))])) == {
-        (0, LEARNER, LEARNER): (1, 1, 0, 0, 1.0), (1, LEARNER, LEARNER): (1, 0, 0, 1, -1.0),
+        (0, LEARNER, LEARNER): (1, 1, 0, 0, 1.0),
+        (1, LEARNER, LEARNER): (1, 0, 0, 1, -1.0),
     }
 
 
@@ -76,7 +84,10 @@ def test_of_three_seats_every_pair_has_a_result():
 def test_a_forfeit_is_a_loss_to_all_and_says_nothing_of_the_others():
     book = Payoffs().after([played((LEARNER, OLD, BOT), (0.0, 0.5, -0.5), forfeited_by=0)])
     assert counted(book) == {
-        (0, LEARNER, OLD): (1, 0, 0, 1, 0.0), (0, LEARNER, BOT): (1, 0, 0, 1, 0.0), (1, OLD, LEARNER): (1, 1, 0, 0, 0.5), (2, BOT, LEARNER): (1, 1, 0, 0, -0.5),
+        (0, LEARNER, OLD): (1, 0, 0, 1, 0.0),
+        (0, LEARNER, BOT): (1, 0, 0, 1, 0.0),
+        (1, OLD, LEARNER): (1, 1, 0, 0, 0.5),
+        (2, BOT, LEARNER): (1, 1, 0, 0, -0.5),
     }
 
 
@@ -93,9 +104,14 @@ def test_a_team_has_one_result():
 
 
 def test_each_player_of_a_team_has_its_result_and_team_mates_have_none_of_each_other():
-    book = Payoffs().after([played((LEARNER, OLD, NEW, OLD), (1.0, 0.0, 1.0, 0.0), game="bridge", forfeited_by=3)], TEAMS)
+    book = Payoffs().after(
+        [played((LEARNER, OLD, NEW, OLD), (1.0, 0.0, 1.0, 0.0), game="bridge", forfeited_by=3)], TEAMS
+    )
     assert counted(book) == {
-        (0, LEARNER, OLD): (1, 1, 0, 0, 1.0), (0, NEW, OLD): (1, 1, 0, 0, 1.0), (1, OLD, LEARNER): (1, 0, 0, 1, 0.0), (1, OLD, NEW): (1, 0, 0, 1, 0.0),
+        (0, LEARNER, OLD): (1, 1, 0, 0, 1.0),
+        (0, NEW, OLD): (1, 1, 0, 0, 1.0),
+        (1, OLD, LEARNER): (1, 0, 0, 1, 0.0),
+        (1, OLD, NEW): (1, 0, 0, 1, 0.0),
     }
 
 
@@ -134,7 +150,12 @@ def test_a_draw_is_half_a_win_in_the_interval_and_nothing_decided_says_nothing()
 def test_old_results_count_less_by_hand():
     """A win, then a step with a loss, then one with nothing: weights 0.5 * 0.5 and 0.5."""
     pair = (LEARNER, OLD)
-    book = Payoffs().after([played(pair, (1.0, -1.0))], decay=0.5).after([played(pair, (-1.0, 1.0))], decay=0.5).after([], decay=0.5)
+    book = (
+        Payoffs()
+        .after([played(pair, (1.0, -1.0))], decay=0.5)
+        .after([played(pair, (-1.0, 1.0))], decay=0.5)
+        .after([], decay=0.5)
+    )
     assert book.results(*pair) == Results(games=0.75, wins=0.25, losses=0.5, returns=-0.25, squares=0.75)
     assert book.results(OLD, LEARNER) == Results(games=0.75, wins=0.5, losses=0.25, returns=0.25, squares=0.75)
     assert Payoffs.from_json(json.loads(json.dumps(book.to_json()))) == book
@@ -145,7 +166,9 @@ def test_exact_results_stay_as_plays_come_and_as_time_goes():
     plays = [played((OLD, NEW), (1.0, -1.0)), played((LEARNER, OLD), (1.0, -1.0))]
     book = Payoffs().after(plays).with_exact(exact).after(plays, decay=0.5)
     assert counted(book) == {
-        (0, OLD, NEW): (1, 0.25, 0, 0.75, -0.5), (1, NEW, OLD): (1.5, 0, 0, 1.5, -1.5), (0, LEARNER, OLD): (1.5, 1.5, 0, 0, 1.5),
+        (0, OLD, NEW): (1, 0.25, 0, 0.75, -0.5),
+        (1, NEW, OLD): (1.5, 0, 0, 1.5, -1.5),
+        (0, LEARNER, OLD): (1.5, 1.5, 0, 0, 1.5),
         (1, OLD, LEARNER): (1.5, 0, 0, 1.5, -1.5),
     }
     assert book.results(OLD, NEW).exact and book.results(OLD, NEW).rate_interval() == (0.25, 0.25)
@@ -159,7 +182,9 @@ def test_the_interval_of_the_mean_return_is_students_by_hand():
         book = Payoffs.from_json(json.loads(json.dumps(Payoffs().after(plays[:split]).to_json()))).after(plays[split:])
         results = book.results(LEARNER, OLD)
         assert results.squares == 6.0 and results.deviation == pytest.approx((5 / 3) ** 0.5)
-        assert results.return_interval() == pytest.approx((0.5 - 3.18245 * (5 / 12) ** 0.5, 0.5 + 3.18245 * (5 / 12) ** 0.5), rel=1e-5)
+        assert results.return_interval() == pytest.approx(
+            (0.5 - 3.18245 * (5 / 12) ** 0.5, 0.5 + 3.18245 * (5 / 12) ** 0.5), rel=1e-5
+        )
         low, high = book.results(OLD, LEARNER).return_interval()
         assert (-high, -low) == pytest.approx(results.return_interval())
     known = mean_interval([2.0, -1.0, 0.0, 1.0])
@@ -168,7 +193,20 @@ def test_the_interval_of_the_mean_return_is_students_by_hand():
 
 
 def test_a_book_of_before_squares_were_summed_is_read_and_has_no_such_interval():
-    old = {"kuhn_poker": [{"seat": 0, "player": LEARNER.to_json(), "opponent": OLD.to_json(), "games": 2, "wins": 1, "draws": 0, "losses": 1, "returns": 0.0}]}
+    old = {
+        "kuhn_poker": [
+            {
+                "seat": 0,
+                "player": LEARNER.to_json(),
+                "opponent": OLD.to_json(),
+                "games": 2,
+                "wins": 1,
+                "draws": 0,
+                "losses": 1,
+                "returns": 0.0,
+            }
+        ]
+    }
     book = Payoffs.from_json(old)
     assert book.to_json() == old and book.results(LEARNER, OLD).return_interval() is None
     more = book.after([played((LEARNER, OLD), (1.0, -1.0))], decay=0.5)
@@ -189,7 +227,9 @@ def test_plays_of_one_group_count_as_one_of_what_is_independent_by_hand():
     results = Payoffs().after(plays).results(LEARNER, OLD)
     half = 4.30265 * math.sqrt(1.5 * (1.8**2 + 4.2**2 + 2.4**2)) / 5
     assert results.return_interval() == pytest.approx((0.6 - half, 0.6 + half), rel=1e-5)
-    assert results.rate_interval() == pytest.approx(wilson_ends(0.6, 5 / 2.24 * (2.77645 / 4.30265) ** 2, 0.95), rel=1e-5)
+    assert results.rate_interval() == pytest.approx(
+        wilson_ends(0.6, 5 / 2.24 * (2.77645 / 4.30265) ** 2, 0.95), rel=1e-5
+    )
     assert results.deviation == pytest.approx(np.std([2, 1, -1, -2, 3], ddof=1))
 
 
@@ -217,12 +257,20 @@ def test_groups_of_one_play_have_the_intervals_and_the_record_of_independent_pla
 def test_one_group_says_nothing_and_groups_that_all_ended_alike_count_as_one_play_each():
     alone = Payoffs().after([played((LEARNER, OLD), (1.0, -1.0), group=1) for _ in range(32)]).results(LEARNER, OLD)
     assert (alone.return_interval(), alone.rate_interval()) == (None, (0.0, 1.0))
-    won = Payoffs().after([played((LEARNER, OLD), (1.0, -1.0), group=place // 4) for place in range(16)]).results(LEARNER, OLD)
+    won = (
+        Payoffs()
+        .after([played((LEARNER, OLD), (1.0, -1.0), group=place // 4) for place in range(16)])
+        .results(LEARNER, OLD)
+    )
     fewer = (student_quantile(15) / student_quantile(3)) ** 2
     assert won.rate_interval() == pytest.approx(wilson_ends(1.0, 4 * fewer, 0.95))
     barely = dataclasses.replace(won, draws=1, win_groups=dataclasses.replace(won.sums_of_wins(), count=1.001))
     assert barely.rate_interval() == (0.0, 1.0)  # a thousandth of a degree of freedom
-    both = Payoffs().after([played((LEARNER, OLD), (5.0, 5.0), game="hanabi", group=1)] * 3, {"hanabi": (0, 0)}).results(LEARNER, OLD)
+    both = (
+        Payoffs()
+        .after([played((LEARNER, OLD), (5.0, 5.0), game="hanabi", group=1)] * 3, {"hanabi": (0, 0)})
+        .results(LEARNER, OLD)
+    )
     assert both.rate_interval() == (0.0, 1.0)
 
 
@@ -234,7 +282,9 @@ def test_a_player_in_two_seats_of_a_play_has_one_independent_result():
 
 
 def test_rows_of_snapshots_that_left_leave_with_them():
-    book = Payoffs().after([played((LEARNER, OLD), (1.0, -1.0)), played((OLD, NEW), (1.0, -1.0)), played((LEARNER, BOT), (1.0, -1.0))])
+    book = Payoffs().after(
+        [played((LEARNER, OLD), (1.0, -1.0)), played((OLD, NEW), (1.0, -1.0)), played((LEARNER, BOT), (1.0, -1.0))]
+    )
     assert {player for row in book.among([NEW]).rows for player in row[2:]} == {LEARNER, BOT}
     assert book.among([OLD, NEW]) == book
     assert len(book.rows) == 6  # as it was
@@ -244,7 +294,11 @@ PLAYERS = st.sampled_from((LEARNER, OLD, NEW, BOT))
 PLAYS = st.lists(
     st.builds(
         lambda players, returns, forfeited_by, cut, game: played(
-            players[: len(returns)], returns, forfeited_by=forfeited_by if forfeited_by in range(len(returns)) else None, cut=cut, game=game
+            players[: len(returns)],
+            returns,
+            forfeited_by=forfeited_by if forfeited_by in range(len(returns)) else None,
+            cut=cut,
+            game=game,
         ),
         st.tuples(PLAYERS, PLAYERS, PLAYERS, PLAYERS),
         st.lists(st.sampled_from((-1.0, 0.0, 0.5)), min_size=1, max_size=4).map(tuple),
@@ -274,22 +328,51 @@ def test_a_book_that_forgets_is_the_weighted_sum_of_its_steps(steps, decay):
     plain = forgetting = Payoffs()
     for plays in steps:
         plain, forgetting = plain.after(plays, decay=0.0), forgetting.after(plays, decay=decay)
-    assert json.dumps(plain.to_json()) == json.dumps(Payoffs().after([play for plays in steps for play in plays]).to_json())
+    assert json.dumps(plain.to_json()) == json.dumps(
+        Payoffs().after([play for plays in steps for play in plays]).to_json()
+    )
     for row, results in forgetting.rows.items():
         parts = [Payoffs().after(plays).rows.get(row, Results()) for plays in steps]
         weights = [(1 - decay) ** age for age in range(len(steps))][::-1]
         for name in ("games", "wins", "draws", "losses", "returns", "squares"):
-            assert getattr(results, name) == pytest.approx(sum(w * getattr(part, name) for w, part in zip(weights, parts, strict=True)))
+            assert getattr(results, name) == pytest.approx(
+                sum(w * getattr(part, name) for w, part in zip(weights, parts, strict=True))
+            )
         low, high = results.rate_interval()
         assert 0 <= low <= results.win_rate() <= high <= 1
     assert set(forgetting.rows) == set(plain.rows)
 
 
-ROW = {"seat": 0, "player": {"kind": "learner"}, "opponent": {"kind": "learner"}, "games": 1, "wins": 1, "draws": 0, "losses": 0, "returns": 1.0}
-DAMAGED = [{"games": -1}, {"wins": -1}, {"draws": 0.5}, {"losses": True}, {"games": float("inf")}, {"returns": float("nan")}, {"returns": "1"}, {"squares": -1.0}, {"squares": "1"}, {"player": "learner"}, {"opponent": {"kind": "king"}}, {"x": 1}, {"exact": 1}]
+ROW = {
+    "seat": 0,
+    "player": {"kind": "learner"},
+    "opponent": {"kind": "learner"},
+    "games": 1,
+    "wins": 1,
+    "draws": 0,
+    "losses": 0,
+    "returns": 1.0,
+}
+DAMAGED = [
+    {"games": -1},
+    {"wins": -1},
+    {"draws": 0.5},
+    {"losses": True},
+    {"games": float("inf")},
+    {"returns": float("nan")},
+    {"returns": "1"},
+    {"squares": -1.0},
+    {"squares": "1"},
+    {"player": "learner"},
+    {"opponent": {"kind": "king"}},
+    {"x": 1},
+    {"exact": 1},
+]
 
 
-@pytest.mark.parametrize("book", [{"kuhn_poker": [{**ROW, **change}]} for change in DAMAGED] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}])
+@pytest.mark.parametrize(
+    "book", [{"kuhn_poker": [{**ROW, **change}]} for change in DAMAGED] + [{"kuhn_poker": 3}, {"kuhn_poker": [{}]}]
+)
 def test_a_book_that_cannot_be_read_is_refused(book):
     assert Payoffs.from_json({"kuhn_poker": [ROW]}).results(LEARNER, LEARNER).wins == 1
     with pytest.raises(CheckpointError, match="payoff book cannot be read"):
@@ -297,8 +380,12 @@ def test_a_book_that_cannot_be_read_is_refused(book):
 
 
 RUN = {
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "steps": 4, "threads": 1, "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 0.5}},
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "steps": 4,
+    "threads": 1,
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"random": 0.5}},
 }
 
 

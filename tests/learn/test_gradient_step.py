@@ -22,7 +22,11 @@ from sparring.run import checkpoint
 from tests.engine.builders import episodes_of
 from tests.run.builders import train_in
 
-BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "threads": 1}
+BASE = {
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}],
+    "rollout": {"games_per_step": 48},
+    "threads": 1,
+}
 
 
 def updated(**changes):
@@ -76,7 +80,11 @@ def test_one_two_four_and_eight_learners_have_the_same_bits(values):
         assert summed(gradients, ranks).equal(alone)
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20, unique=True), st.sampled_from([1, 2, 4, 8]), st.data())
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 3)), min_size=1, max_size=20, unique=True),
+    st.sampled_from([1, 2, 4, 8]),
+    st.data(),
+)
 def test_every_sequence_is_in_one_leaf_with_those_that_equal_it(sequences, count, data):
     distinct = data.draw(st.lists(st.integers(0, len(sequences) - 1), min_size=1, max_size=40))
     chosen = np.sort(np.array(data.draw(st.lists(st.integers(0, len(distinct) - 1), min_size=1, unique=True))))
@@ -87,7 +95,11 @@ def test_every_sequence_is_in_one_leaf_with_those_that_equal_it(sequences, count
     for number, leaf in enumerate(parts):
         for row in leaf.tolist():
             assert homes.setdefault(distinct[row], number) == number
-    order = [sequences[index] for number in range(count) for index in sorted({distinct[row] for row in parts[number].tolist()}, key=sequences.__getitem__)]
+    order = [
+        sequences[index]
+        for number in range(count)
+        for index in sorted({distinct[row] for row in parts[number].tolist()}, key=sequences.__getitem__)
+    ]
     assert order == sorted(order)
 
 
@@ -115,7 +127,10 @@ def test_a_parameter_that_takes_part_in_no_leaf_has_no_gradient():
 @pytest.mark.parametrize("reduction", ["token_mean", "sequence_mean", "constant"])
 def test_the_gradient_is_that_of_one_pass(terms, reduction):
     named = [{"name": name} for name in terms]
-    updates = [updated(learner={"leaves": count, "reduction": reduction, "micro_tokens": 64}, losses=named) for count in (1, 4, 16)]
+    updates = [
+        updated(learner={"leaves": count, "reduction": reduction, "micro_tokens": 64}, losses=named)
+        for count in (1, 4, 16)
+    ]
     for name in ("gradient_norm", "loss", "ratio_p99", "logprob_difference_mean"):
         assert [metrics[name] for metrics in updates] == pytest.approx([updates[0][name]] * 3, rel=1e-5, abs=1e-7)
 
@@ -133,8 +148,14 @@ def test_leaves_are_a_power_of_two():
 
 # nothing that is not finite reaches the weights or a checkpoint: the run stops and says where, why and what is left
 CONFIG = {
-    "steps": 6, "threads": 1, "environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8, "group_size": 4},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "evaluation": {"exact": False}, "checkpoint": {"every": 1}, "store": {"every": 0},
+    "steps": 6,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker"}],
+    "rollout": {"games_per_step": 8, "group_size": 4},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"exact": False},
+    "checkpoint": {"every": 1},
+    "store": {"every": 0},
 }
 
 
@@ -158,7 +179,10 @@ def schedule(first, then):
         {},
         {"learner": {"average": 0.9}, "matchmaker": {"name": "mixed", "past": 0.5}, "league": {"every": 1}},
         {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
-        {"credit": {"name": "oprl", "beta": 0.5}, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]},
+        {
+            "credit": {"name": "oprl", "beta": 0.5},
+            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+        },
     ],
     ids=["plain", "average and league", "critic", "reward model"],
 )
@@ -176,15 +200,19 @@ def test_the_warm_up_is_watched_too(tmp_path):
 
 
 def test_a_sum_that_is_too_large_is_told_from_a_loss_that_is(tmp_path):
-    message = stopped(tmp_path / "run", losses=[{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": schedule(0.01, 3.3e38)}])
+    message = stopped(
+        tmp_path / "run", losses=[{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": schedule(0.01, 3.3e38)}]
+    )
     assert "their weighted sum is not" in message and "The checkpoint of step 3 is good" in message
 
 
 @pytest.mark.parametrize(
     ("columns", "values", "message"),
     [
-        ({}, math.nan, r"losses.1 \('mine'\) gives values that are not finite"), ({"logprobs": math.nan}, 1.0, "the model's own log-probabilities"),
-        ({"sampler_logprobs": -math.inf}, 1.0, "of the sampler"), ({"advantages": math.inf}, 1.0, "advantages are too large"),
+        ({}, math.nan, r"losses.1 \('mine'\) gives values that are not finite"),
+        ({"logprobs": math.nan}, 1.0, "the model's own log-probabilities"),
+        ({"sampler_logprobs": -math.inf}, 1.0, "of the sampler"),
+        ({"advantages": math.inf}, 1.0, "advantages are too large"),
     ],
 )
 def test_the_cause_of_a_loss_that_is_not_finite_is_named(columns, values, message):
@@ -194,7 +222,10 @@ def test_the_cause_of_a_loss_that_is_not_finite_is_named(columns, values, messag
     def loss(name, value):
         call = SimpleNamespace(plugin=SimpleNamespace(name=name))
         term = SimpleNamespace(values=torch.full((3,), value))
-        return SimpleNamespace(bound=type("Bound", (), {"plugin": call.plugin, "__call__": lambda self, *a, **k: term})(), weight=lambda p: 1.0)
+        return SimpleNamespace(
+            bound=type("Bound", (), {"plugin": call.plugin, "__call__": lambda self, *a, **k: term})(),
+            weight=lambda p: 1.0,
+        )
 
     losses = [loss("ppo_clip", 1.0), loss("mine", values)]
     with pytest.raises(DivergedError, match=message):

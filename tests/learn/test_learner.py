@@ -27,7 +27,11 @@ from sparring.run.warmup import warm_up
 from tests.engine.builders import episodes_of, specs_of
 from tests.hugging_face import hugging_face
 
-BASE = {"environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}], "rollout": {"games_per_step": 48}, "steps": 10}
+BASE = {
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 1.0}}],
+    "rollout": {"games_per_step": 48},
+    "steps": 10,
+}
 
 
 def engine(**changes):
@@ -58,7 +62,9 @@ def naive_gradient(model, episodes, advantages, temperature=1.0):
                     picks += [(len(ids) + i, token, row) for i, token in enumerate(segment.ids)]
                 ids += segment.ids
         tokens = torch.tensor([ids])
-        log_p = (hugging_face(model.network)(tokens, attention_mask=torch.ones_like(tokens)).logits[0] / temperature).log_softmax(-1)
+        log_p = (
+            hugging_face(model.network)(tokens, attention_mask=torch.ones_like(tokens)).logits[0] / temperature
+        ).log_softmax(-1)
         for position, token, row in picks:
             total = total - advantages[row] * log_p[position - 1, token]
             count += 1
@@ -74,7 +80,12 @@ def test_update_equals_one_row_per_game(micro_tokens):
     assert len(data.sequences) < len(data.distinct)  # some games went alike
     advantages = np.random.Generator(np.random.Philox(0)).normal(size=rows)
     expected = naive_gradient(run.model, episodes, advantages)
-    learner = Learner(run.model, LearnerConfig(gradient_norm=1e9, micro_tokens=micro_tokens), losses(("policy_gradient", 1.0, {})), temperature=1.0)
+    learner = Learner(
+        run.model,
+        LearnerConfig(gradient_norm=1e9, micro_tokens=micro_tokens),
+        losses(("policy_gradient", 1.0, {})),
+        temperature=1.0,
+    )
     metrics = learner.update(data, advantages[data.turn_of], None, progress=0.0, stream=Stream.from_seed(0))
     for name, parameter in run.model.network.named_parameters():
         assert torch.allclose(parameter.grad, expected[name], atol=1e-5), name
@@ -107,7 +118,9 @@ def with_kept(episode, number, sets):
 
 def test_fresh_games_beside_those_of_older_weights_keep_the_samplers_log_probabilities():
     run = engine(
-        environments=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}], rollout={"games_per_step": 64, "top_p": 0.5}, learner={"learning_rate": 0.03},
+        environments=[{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+        rollout={"games_per_step": 64, "top_p": 0.5},
+        learner={"learning_rate": 0.03},
     )
     old = episodes_of(run)
     data = pack(old)
@@ -151,7 +164,9 @@ def test_importance_weights_multiply_the_policy_loss_whatever_their_place():
     def gradient(terms):
         run = engine(losses=terms)
         data = pack(episodes_of(run))
-        object.__setattr__(data, "logprobs", data.logprobs + np.log(2.0))  # a sampler that overstates by a factor of two
+        object.__setattr__(
+            data, "logprobs", data.logprobs + np.log(2.0)
+        )  # a sampler that overstates by a factor of two
         update(run, data, np.ones(len(data.turn_of)), step=0, progress=0.0)
         return torch.cat([p.grad.flatten() for p in run.model.parameters()])
 
@@ -178,7 +193,9 @@ def test_a_feature_of_every_token_is_read_at_the_sampled_one():
         logprobs, extra = learner._forward(run.model, part)
         logits = run.model.logits(run.model.hidden(part.tree).index_select(0, part.prefixes)).float()
     for k, (place, token) in enumerate(zip(part.place.tolist(), part.target.tolist(), strict=True)):
-        assert extra["centred_logit"][k].item() == pytest.approx((logits[place, token] - logits[place].mean()).item(), abs=1e-5)
+        assert extra["centred_logit"][k].item() == pytest.approx(
+            (logits[place, token] - logits[place].mean()).item(), abs=1e-5
+        )
     assert logprobs.shape == extra["centred_logit"].shape == (len(part.target),)
 
 
@@ -208,7 +225,7 @@ def test_a_forward_that_shares_nothing_gets_padded_sizes_within_the_bound():
         assert len(part) * max(len(data.sequences[row]) for row in part) <= 3 * longest
     assert sorted(row for part in chunks(data, rows, 3 * longest, padded=1) for row in part) == rows.tolist()
     run.learner.model.forward.shares_prefixes = False
-    assert run.learner._padded == 1
+    assert run.learner._max_padding == 1
 
 
 def masked(run, data, advantages, trained):
@@ -326,13 +343,17 @@ def test_a_value_head_without_targets_is_named():
     logprobs = network(torch.ones(1, 2)).sum()
     check.backward(logprobs, logprobs)
     check.check(imitating=True)  # imitation fits no critic
-    with pytest.raises(ModelError, match=r"value_head\.weight, value_head\.bias\. Take an estimator that fits a critic"):
+    with pytest.raises(
+        ModelError, match=r"value_head\.weight, value_head\.bias\. Take an estimator that fits a critic"
+    ):
         check.check()
 
 
 def test_losses_that_depend_on_nothing_are_refused():
     run = LocalEngine(resolve({**SETTING, "model": TINY}))
-    run.learner.losses = [WeightedLoss(bound=bind("losses", "truncated_is"), weight=parse(1.0))]  # resolve refuses such a list
+    run.learner.losses = [
+        WeightedLoss(bound=bind("losses", "truncated_is"), weight=parse(1.0))
+    ]  # resolve refuses such a list
     with pytest.raises(ModelError, match="none of them depends on the model"):
         one_step(run)
 

@@ -17,7 +17,10 @@ STEPS = 40
 
 def weights(dtype=torch.bfloat16):
     draw = torch.Generator().manual_seed(1)
-    return [torch.nn.Parameter(torch.randn(5, 7, generator=draw).to(dtype)), torch.nn.Parameter(torch.randn(3, generator=draw))]
+    return [
+        torch.nn.Parameter(torch.randn(5, 7, generator=draw).to(dtype)),
+        torch.nn.Parameter(torch.randn(3, generator=draw)),
+    ]
 
 
 def gradients(step):
@@ -54,7 +57,9 @@ def test_weights_of_16_bits_are_updated_as_float32_would_be():
     for index, values in enumerate((masters[0], parameters[1].detach())):
         for place in range(values.numel()):
             steps = [float(gradients(step)[index].flatten()[place]) for step in range(STEPS)]
-            assert float(values.flatten()[place]) == pytest.approx(by_hand(float(begin[index].flatten()[place]), steps), abs=5e-6)
+            assert float(values.flatten()[place]) == pytest.approx(
+                by_hand(float(begin[index].flatten()[place]), steps), abs=5e-6
+            )
     assert parameters[0].dtype == torch.bfloat16 and parameters[0].equal(masters[0].bfloat16())
     plain = weights()
     learn(plain, torch.optim.AdamW(plain, **OPTIONS, fused=True), range(STEPS))
@@ -122,13 +127,22 @@ def one_thread():
     torch.set_num_threads(before)
 
 
-@given(shapes=st.lists(st.tuples(st.integers(1, 13), st.integers(1, 21)), min_size=1, max_size=3), ranks=st.sampled_from([2, 4]), seed=st.integers(0, 99))
+@given(
+    shapes=st.lists(st.tuples(st.integers(1, 13), st.integers(1, 21)), min_size=1, max_size=3),
+    ranks=st.sampled_from([2, 4]),
+    seed=st.integers(0, 99),
+)
 def test_parts_have_the_bits_of_the_whole(shapes, ranks, seed):
     draw = torch.Generator().manual_seed(seed)
     whole = [torch.nn.Parameter(torch.randn(shape, generator=draw)) for shape in shapes]
     usual = torch.optim.AdamW(whole, **OPTIONS_SPLIT, betas=BETAS, fused=True)
-    cut = [[*tensors.detach().clone().chunk(ranks), *[torch.zeros(0)] * ranks][:ranks] for tensors in whole]  # as fully_shard cuts them
-    parts = [[(rows.reshape(-1).clone(), torch.zeros(rows.numel()), torch.zeros(rows.numel())) for rows in tensors] for tensors in cut]
+    cut = [
+        [*tensors.detach().clone().chunk(ranks), *[torch.zeros(0)] * ranks][:ranks] for tensors in whole
+    ]  # as fully_shard cuts them
+    parts = [
+        [(rows.reshape(-1).clone(), torch.zeros(rows.numel()), torch.zeros(rows.numel())) for rows in tensors]
+        for tensors in cut
+    ]
     for step in range(3):
         gradients = [torch.randn(shape, generator=draw) for shape in shapes]
         for parameter, gradient in zip(whole, gradients, strict=True):
@@ -139,7 +153,14 @@ def test_parts_have_the_bits_of_the_whole(shapes, ranks, seed):
             for shares, gradient in zip(parts, gradients, strict=True):
                 begin = sum(len(weight) for weight, *_ in shares[:rank])
                 weight, mean, square = shares[rank]
-                rows.append(OptimizerRows((weight, gradient.reshape(-1)[begin : begin + len(weight)], mean, square), begin, gradient.numel(), torch.tensor(float(step))))
+                rows.append(
+                    OptimizerRows(
+                        (weight, gradient.reshape(-1)[begin : begin + len(weight)], mean, square),
+                        begin,
+                        gradient.numel(),
+                        torch.tensor(float(step)),
+                    )
+                )
             update(rows, **OPTIONS_SPLIT, beta1=BETAS[0], beta2=BETAS[1])
             assert all(float(tensors.step) == step for tensors in rows)
     for parameter, shares in zip(whole, parts, strict=True):

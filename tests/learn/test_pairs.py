@@ -27,7 +27,9 @@ def test_by_hand():
 def test_every_pair_is_every_pair(members):
     values, ids = arrays(members)
     size = range(len(values))
-    assert named(every_pair(values, ids)) == sorted((a, b) for a in size for b in size if ids[a] == ids[b] and values[a] > values[b])
+    assert named(every_pair(values, ids)) == sorted(
+        (a, b) for a in size for b in size if ids[a] == ids[b] and values[a] > values[b]
+    )
 
 
 @given(MEMBERS)
@@ -39,7 +41,9 @@ def test_one_to_one_pairs_nobody_twice_and_the_best_with_the_worst(members):
     assert len(set(better) | set(worse)) == 2 * len(better)
     for group in set(ids.tolist()):
         in_order = sorted(values[ids == group])
-        expected = sorted((high, low) for low, high in zip(in_order[: len(in_order) // 2], in_order[::-1], strict=False) if high > low)
+        expected = sorted(
+            (high, low) for low, high in zip(in_order[: len(in_order) // 2], in_order[::-1], strict=False) if high > low
+        )
         assert sorted((values[a], values[b]) for a, b in zip(better, worse, strict=True) if ids[a] == group) == expected
 
 

@@ -23,12 +23,18 @@ from tests.engine.builders import episodes_of, weights
 from tests.hugging_face import hugging_face
 
 BASE = {
-    "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 32, "group_size": 8},
-    "model": {"hidden_size": 16, "layers": 1, "heads": 2}, "credit": {"name": "oprl"}, "learner": {"learning_rate": 0.01},
+    "steps": 4,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 32, "group_size": 8},
+    "model": {"hidden_size": 16, "layers": 1, "heads": 2},
+    "credit": {"name": "oprl"},
+    "learner": {"learning_rate": 0.01},
 }
 CHAIN = {
     "environments": [{"name": "needle_chain", "options": {"length": 4, "needle": 2}, "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 64, "group_size": 64}, "warmup": {"updates": 150, "games": 16, "learning_rate": 0.005},
+    "rollout": {"games_per_step": 64, "group_size": 64},
+    "warmup": {"updates": 150, "games": 16, "learning_rate": 0.005},
 }
 
 
@@ -54,7 +60,11 @@ def test_a_pair_by_hand():
 def test_the_gradient_is_that_of_the_loss_and_the_order_of_pairs_is_irrelevant(seed, order):
     generator = np.random.Generator(np.random.Philox(seed))
     turns = rows_of(np.repeat(np.arange(5), [1, 3, 2, 1, 4]), generator.normal(size=11))
-    better, worse, free = generator.integers(0, 5, 6), generator.integers(0, 5, 6), torch.tensor(generator.normal(size=11))
+    better, worse, free = (
+        generator.integers(0, 5, 6),
+        generator.integers(0, 5, 6),
+        torch.tensor(generator.normal(size=11)),
+    )
     free.requires_grad_(True)
     scores = 0.3 * (free - torch.tensor(turns.old_logprob))
     means = torch.stack([scores[torch.tensor(turns.trajectory == number)].mean() for number in range(5)])
@@ -93,24 +103,37 @@ def test_the_gradient_of_the_weights_is_that_of_plain_loops(pairs):
                     score = score + logits.log_softmax(-1)[token]
                 ids.append(token)
         scores_of.setdefault(turns.trajectory[row], []).append(0.7 * (score - turns.old_logprob[row]))
-    key = {number: (turns.group[row], turns.role[row]) for row, number in reversed(list(enumerate(turns.trajectory.tolist())))}
+    key = {
+        number: (turns.group[row], turns.role[row])
+        for row, number in reversed(list(enumerate(turns.trajectory.tolist())))
+    }
     returns = {number: round(turns.reward[turns.trajectory == number].sum(), 9) for number in key}
     if pairs == "all":
         chosen = [(a, b) for a in key for b in key if key[a] == key[b] and returns[a] > returns[b]]
     else:
         chosen = []
         for start in set(key.values()):
-            members = sorted((number for number in key if key[number] == start), key=lambda number: (returns[number], number))
-            chosen += [(members[-1 - k], members[k]) for k in range(len(members) // 2) if returns[members[-1 - k]] > returns[members[k]]]
+            members = sorted(
+                (number for number in key if key[number] == start), key=lambda number: (returns[number], number)
+            )
+            chosen += [
+                (members[-1 - k], members[k])
+                for k in range(len(members) // 2)
+                if returns[members[-1 - k]] > returns[members[k]]
+            ]
     means = {number: sum(scores) / len(scores) for number, scores in scores_of.items()}
     loss = sum(-torch.nn.functional.logsigmoid(means[a] - means[b]) for a, b in chosen) / len(chosen)
     expected = torch.autograd.grad(loss, run.policies["main"].process.model.parameters())
     gradients = []
-    run.policies["main"].process._apply = lambda: gradients.extend(p.grad.clone() for p in run.policies["main"].process.model.parameters()) or 0.0
+    run.policies["main"].process._apply = lambda: (
+        gradients.extend(p.grad.clone() for p in run.policies["main"].process.model.parameters()) or 0.0
+    )
     metrics = run.policies["main"].process.fit(data, turns, progress=0.0)
     assert metrics["process/pairs"] == len(chosen)
     assert metrics["process/loss"] == pytest.approx(loss.item(), rel=1e-5)
-    assert metrics["process/accuracy"] == pytest.approx(np.mean([float(means[a] > means[b]) for a, b in chosen]), abs=0.1)
+    assert metrics["process/accuracy"] == pytest.approx(
+        np.mean([float(means[a] > means[b]) for a, b in chosen]), abs=0.1
+    )
     for mine, plain in zip(gradients, expected, strict=True):
         torch.testing.assert_close(mine, plain, rtol=1e-3, atol=1e-6)
 
@@ -159,7 +182,11 @@ def test_updates_and_step_size_are_its_own():
     schedule = {"schedule": "linear", "start": 0.002, "end": 0.0}
     moved = {}
     for name, process in {
-        "plain": {}, "same": {"learning_rate": 0.01}, "twice": {"updates": 2}, "slow": {"learning_rate": 0.001}, "schedule": {"learning_rate": schedule},
+        "plain": {},
+        "same": {"learning_rate": 0.01},
+        "twice": {"updates": 2},
+        "slow": {"learning_rate": 0.001},
+        "schedule": {"learning_rate": schedule},
     }.items():
         run = engine(process=process)
         episodes = episodes_of(run)
@@ -191,12 +218,17 @@ def test_an_estimator_without_a_beta_is_told_so():
 
 def test_with_adapters_it_is_a_second_set_on_the_same_base_and_a_checkpoint_brings_it_back(chat_folder, tmp_path):
     changes = {
-        "model": {"name": str(chat_folder), "device": "cpu", "lora": {"rank": 2}}, "renderer": {"name": "chat"},
-        "environments": [{"name": "needle_chain", "options": {"length": 2, "needle": 1}, "illegal": {"rule": "random"}}],
+        "model": {"name": str(chat_folder), "device": "cpu", "lora": {"rank": 2}},
+        "renderer": {"name": "chat"},
+        "environments": [
+            {"name": "needle_chain", "options": {"length": 2, "needle": 1}, "illegal": {"rule": "random"}}
+        ],
         "rollout": {"games_per_step": 8, "group_size": 8, "max_new_tokens": 2},
     }
     run = engine(**changes)
-    pairs = list(zip(run.model.network.parameters(), run.policies["main"].process.model.network.parameters(), strict=True))
+    pairs = list(
+        zip(run.model.network.parameters(), run.policies["main"].process.model.network.parameters(), strict=True)
+    )
     assert all((a is b) == (not a.requires_grad) for a, b in pairs)
     methods = Methods.of(run.config)
     outcome = play_round(run.config, run, methods, RunState())
@@ -220,7 +252,9 @@ def test_of_a_chain_it_learns_which_step_decides():
     turns, metrics = outcome.turns, outcome.metrics
     won = np.array([episode.returns[0] > 0 for episode in episodes])[turns.trajectory]
     reward = turns.process_logprob - turns.old_logprob
-    rewards_by_step = np.array([[reward[which & (turns.turn_index == step)].mean() for step in range(4)] for which in (won, ~won)])
+    rewards_by_step = np.array(
+        [[reward[which & (turns.turn_index == step)].mean() for step in range(4)] for which in (won, ~won)]
+    )
     assert (rewards_by_step[0].argmax(), rewards_by_step[1].argmin()) == (1, 1), rewards_by_step  # the needle is step 2
     gap = rewards_by_step[0] - rewards_by_step[1]
     assert gap[1] > 3 * np.abs(gap[[0, 2, 3]]).max(), rewards_by_step

@@ -54,12 +54,17 @@ def of_several(gradients, ranks, monkeypatch):
     parts = []
     for rank, share in enumerate(others):
         tree = SplitGradientTree([], len(gradients), share, (100, 1))
-        beside = [SplitGradientTree([], len(gradients), other, (100, 1)).leaves(data, np.arange(len(gradients))) for other in others]
+        beside = [
+            SplitGradientTree([], len(gradients), other, (100, 1)).leaves(data, np.arange(len(gradients)))
+            for other in others
+        ]
         rows = gradients[0].view(ranks, -1)[rank]
-        tree._taken = lambda: summed  # noqa: B023, called in the loop
+        tree._take_gradients = lambda: summed  # noqa: B023, called in the loop
         for _ in tree.leaves(data, np.arange(len(gradients))):
             theirs = torch.cat([gradients[int(next(share)[0])].view(ranks, -1)[rank] for share in beside])
-            monkeypatch.setattr(torch.distributed, "all_to_all_single", lambda out, inputs, group, theirs=theirs: out.copy_(theirs))
+            monkeypatch.setattr(
+                torch.distributed, "all_to_all_single", lambda out, inputs, group, theirs=theirs: out.copy_(theirs)
+            )
             summed = torch.empty_like(rows)
             TreeReduceScatter()(summed, theirs.clone(), None, None)
             tree.add()
@@ -71,7 +76,9 @@ def of_several(gradients, ranks, monkeypatch):
 @given(seed=st.integers(0, 999), ranks=POWERS, more=st.sampled_from([1, 2, 4]))
 def test_the_tree_over_learners_and_leaves_has_the_bits_of_one_learner(seed, ranks, more):
     draw = torch.Generator().manual_seed(seed)
-    gradients = [torch.randn(8, generator=draw) * 10.0 ** torch.randint(-6, 6, (8,), generator=draw) for _ in range(ranks * more)]
+    gradients = [
+        torch.randn(8, generator=draw) * 10.0 ** torch.randint(-6, 6, (8,), generator=draw) for _ in range(ranks * more)
+    ]
     with pytest.MonkeyPatch.context() as patch:
         assert of_several(gradients, ranks, patch).equal(of_one(gradients))
 
@@ -113,7 +120,7 @@ def test_every_learner_makes_as_many_passes_as_the_one_with_most(ranks):
         seen += [leaf.tolist() for leaf in parts]
         assert len(seen) == (place + 1) * ranks
     assert seen == [leaf.tolist() for leaf in leaves(data, np.arange(23), 4)]
-    assert [len(tree.mine(data, np.arange(23))) for tree in trees] == [23, *[0] * (ranks - 1)]
+    assert [len(tree.select_rows(data, np.arange(23))) for tree in trees] == [23, *[0] * (ranks - 1)]
     assert {tree.passes(data) for tree in trees} == {8}
 
 
@@ -124,7 +131,10 @@ SHAPES = st.lists(st.tuples(st.sampled_from(list(KINDS)), st.lists(st.integers(0
 def test_a_file_written_tensor_by_tensor_has_the_bytes_of_the_library(shapes, tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
     draw = torch.Generator().manual_seed(len(shapes))
-    tensors = {f"{number % 2}.{'é' * number}{number}": torch.randn(shape, generator=draw).to(dtype) for number, (dtype, shape) in enumerate(shapes)}
+    tensors = {
+        f"{number % 2}.{'é' * number}{number}": torch.randn(shape, generator=draw).to(dtype)
+        for number, (dtype, shape) in enumerate(shapes)
+    }
     safetensors.torch.save_file(tensors, folder / "library")
     order = []
     calls = {name: lambda name=name: order.append(name) or tensors[name] for name in tensors}

@@ -20,9 +20,17 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from tests.engine.builders import weights
 
-BASE = {"steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker"}], "model": {"hidden_size": 8, "layers": 1, "heads": 1}}
+BASE = {
+    "steps": 4,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker"}],
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+}
 ALL = {
-    "credit": {"name": "oprl"}, "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}], "rollout": {"group_size": 8}, "learner": {"average": 0.5},
+    "credit": {"name": "oprl"},
+    "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty"}],
+    "rollout": {"group_size": 8},
+    "learner": {"average": 0.5},
     "league": {"every": 1, "keep": 2},
 }
 
@@ -71,7 +79,10 @@ def test_the_plan_counts_what_the_engine_holds():
     snapshots = run.policies["main"].snapshots
     assert {s.purpose for s in snapshots} == set(COPIES) == set(planned(config))
     trained = sum(p.numel() * 4 for p in run.model.parameters())
-    size = sum(COPIES[copy.purpose] * sum(w.numel() * w.element_size() for w in copy.model.tensors().values()) for copy in snapshots)
+    size = sum(
+        COPIES[copy.purpose] * sum(w.numel() * w.element_size() for w in copy.model.tensors().values())
+        for copy in snapshots
+    )
     assert size == planned_copies(config) * trained == (2 + 1 + 1 + 4) * trained
     parameters = trained // 4
     assert plan.memory_to_train(config, parameters) == trained * 3 + size

@@ -28,7 +28,14 @@ from tests.engine.builders import episodes_of, weights
 @pytest.fixture(scope="module")
 def played():
     run = LocalEngine(
-        resolve( {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 48, "group_size": 4}, "threads": 1, "warmup": {"updates": 20}} ),
+        resolve(
+            {
+                "environments": [{"name": "kuhn_poker"}],
+                "rollout": {"games_per_step": 48, "group_size": 4},
+                "threads": 1,
+                "warmup": {"updates": 20},
+            }
+        ),
     )
     warm_up(run.config, run)
     episodes = episodes_of(run)
@@ -37,7 +44,9 @@ def played():
 
 def learner_with(run, function, needs=("whole",), **config):
     module = types.SimpleNamespace(NEEDS=set(needs))
-    bound = BoundPlugin(plugin=Plugin(slot="losses", name="probe", function=function, module=module), options={}, schedules={})
+    bound = BoundPlugin(
+        plugin=Plugin(slot="losses", name="probe", function=function, module=module), options={}, schedules={}
+    )
     model = run.model.clone()
     return Learner(model, LearnerConfig(**config), [WeightedLoss(bound=bound, weight=parse(1.0))], temperature=1.0)
 
@@ -95,7 +104,9 @@ def test_the_whole_minibatch_is_seen_from_every_forward_pass(played, config):
 def test_a_minibatch_is_read_no_more_often_than_it_must(played, monkeypatch, needs, config, passes, of_reference):
     learner = learner_with(played[0], lambda batch: LossTerm(values=batch.logprobs), needs, **config)
     read, forward = [], learner._forward
-    monkeypatch.setattr(learner, "_forward", lambda model, part: read.append((model, len(part.tokens))) or forward(model, part))
+    monkeypatch.setattr(
+        learner, "_forward", lambda model, part: read.append((model, len(part.tokens))) or forward(model, part)
+    )
     update(learner, played)
     tokens = len(played[1].turn_of)
     mine = sum(count for model, count in read if model is learner.model)
@@ -118,10 +129,14 @@ def test_a_sum_does_not_depend_on_how_the_minibatch_is_cut(played):
     assert whole.norm() > 1.0
 
 
-@pytest.mark.parametrize("config", [{}, {"micro_tokens": 40}, {"leaves": 4}, {"leaves": 2, "micro_tokens": 60}, {"minibatches": 3}])
+@pytest.mark.parametrize(
+    "config", [{}, {"micro_tokens": 40}, {"leaves": 4}, {"leaves": 2, "micro_tokens": 60}, {"minibatches": 3}]
+)
 def test_the_agent_mean_of_each_minibatch_does_not_depend_on_how_it_is_cut(played, config):
     run, data, _ = played
-    data = data.only(~((data.episode[np.repeat(np.arange(len(data.tokens)), data.tokens)] % 3 == 0) & (data.turn_of % 2 == 0)))
+    data = data.only(
+        ~((data.episode[np.repeat(np.arange(len(data.tokens)), data.tokens)] % 3 == 0) & (data.turn_of % 2 == 0))
+    )
     advantages = np.linspace(-1, 1, len(data.turn_of))
 
     def gradients(probe, **options):
@@ -150,7 +165,9 @@ def test_the_agent_mean_of_each_minibatch_does_not_depend_on_how_it_is_cut(playe
     assert not torch.allclose(plain[0], other[0], atol=1e-4)
 
 
-@pytest.mark.parametrize("name", [name for name in registry.names("losses") if "values" not in registry.load("losses", name).needs])
+@pytest.mark.parametrize(
+    "name", [name for name in registry.names("losses") if "values" not in registry.load("losses", name).needs]
+)
 def test_every_loss_gets_what_it_needs_and_trains(played, name):
     run = played[0]
     named = {"policy_gradient", name}  # some losses only weigh others
@@ -206,8 +223,14 @@ def test_the_weights_of_the_reverse_order_by_hand():
 
 # one sequence of one turn of two tokens, and one of three such turns: turn 0 has tokens of both, turns 1 and 2 of the second alone
 WEIGHTS = [
-    ("token_mean", 0, 1 / 4, 1 / 4), ("sequence_mean", 0, 1 / 4, 1 / 4), ("agent_mean", 0, 1 / 4, 1 / 4), ("constant", 0, 1 / 2, 1 / 2),
-    ("token_mean", 2, 0, 1 / 2), ("sequence_mean", 2, 0, 1 / 2), ("agent_mean", 2, 0, 1 / 2), ("constant", 2, 0, 1 / 2),
+    ("token_mean", 0, 1 / 4, 1 / 4),
+    ("sequence_mean", 0, 1 / 4, 1 / 4),
+    ("agent_mean", 0, 1 / 4, 1 / 4),
+    ("constant", 0, 1 / 2, 1 / 2),
+    ("token_mean", 2, 0, 1 / 2),
+    ("sequence_mean", 2, 0, 1 / 2),
+    ("agent_mean", 2, 0, 1 / 2),
+    ("constant", 2, 0, 1 / 2),
 ]
 
 
@@ -232,7 +255,9 @@ def weights_of(advantages, sequence, reduction, episode):
 @given(seed=st.integers(0, 500), reduction=st.sampled_from(["token_mean", "sequence_mean", "agent_mean", "constant"]))
 def test_an_update_is_the_reduction_over_the_turns_own_tokens(seed, reduction):
     generator = np.random.Generator(np.random.Philox(seed))
-    sizes = [generator.integers(1, 4, generator.integers(1, 5)) for _ in range(4)]  # tokens of each turn of each sequence
+    sizes = [
+        generator.integers(1, 4, generator.integers(1, 5)) for _ in range(4)
+    ]  # tokens of each turn of each sequence
     sequence = np.repeat(np.arange(4), [in_turn.sum() for in_turn in sizes])
     index = np.concatenate([np.repeat(np.arange(len(in_turn)), in_turn) for in_turn in sizes])
     episode = np.array([5, 2, 2, 2])
@@ -250,7 +275,12 @@ def test_an_update_is_the_reduction_over_the_turns_own_tokens(seed, reduction):
 
 
 def test_one_turn_games_are_trained_as_they_always_are():
-    config = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 16}, "threads": 1, "model": {"hidden_size": 16, "heads": 2}}
+    config = {
+        "environments": [{"name": "kuhn_poker"}],
+        "rollout": {"games_per_step": 16},
+        "threads": 1,
+        "model": {"hidden_size": 16, "heads": 2},
+    }
     run = LocalEngine(resolve(config))
     episodes = episodes_of(run)
     for episode in episodes:  # cut every game after each seat's first turn
@@ -288,8 +318,12 @@ def test_no_minibatch_parts_the_seats_of_a_game(played, count):
     assert sorted(np.concatenate(parts).tolist()) == list(range(len(data.distinct)))
     homes = [set(data.episode[part].tolist()) for part in parts]
     assert all(not a & b for a, b in itertools.combinations(homes, 2))
-    assert [part.tolist() for part in parts] == [part.tolist() for part in minibatches(data, count, Stream.from_seed(1))]
-    assert any(a.tolist() != b.tolist() for a, b in zip(parts, minibatches(data, count, Stream.from_seed(2)), strict=True))
+    assert [part.tolist() for part in parts] == [
+        part.tolist() for part in minibatches(data, count, Stream.from_seed(1))
+    ]
+    assert any(
+        a.tolist() != b.tolist() for a, b in zip(parts, minibatches(data, count, Stream.from_seed(2)), strict=True)
+    )
     assert minibatches(data, 1, Stream.from_seed(1))[0].tolist() == list(range(len(data.distinct)))
 
 
@@ -318,7 +352,9 @@ def test_the_learner_keeps_games_whole_unless_told_otherwise(played, needs, toge
 
 def test_the_reverse_order_does_not_ask_for_minibatches(played):
     def trained(**config):
-        learner = learner_with(played[0], lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), **config)
+        learner = learner_with(
+            played[0], lambda batch: LossTerm(values=-batch.advantages * batch.logprobs), (), **config
+        )
         update(learner, played)
         return weights(learner.model)
 

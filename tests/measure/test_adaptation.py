@@ -29,7 +29,9 @@ def game(**options):
 
 def pool(**shares):
     return {
-        name: PoolOpponent(agent=scripted(preference=(name.rstrip("_"),)), weight=weight, trained=not name.endswith("_"))
+        name: PoolOpponent(
+            agent=scripted(preference=(name.rstrip("_"),)), weight=weight, trained=not name.endswith("_")
+        )
         for name, weight in shares.items()
     }
 
@@ -58,14 +60,24 @@ def test_a_pool_weighs_its_opponents_and_the_held_out_are_another():
 
 def test_every_role_that_remembers_is_measured():
     table = rows(ByAttempt("paper", "paper", "paper"), pool(rock=1.0), carry=["left", "right"])
-    assert [(row.role, row.opponent) for row in table] == [("left", "rock"), ("left", ""), ("right", "rock"), ("right", "")]
+    assert [(row.role, row.opponent) for row in table] == [
+        ("left", "rock"),
+        ("left", ""),
+        ("right", "rock"),
+        ("right", ""),
+    ]
     assert {interval.mean for row in table for interval in row.returns} == {1.0}
 
 
 def test_the_interval_of_a_pool_is_that_of_a_weighted_mean():
     dice = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "reflect": False, "carry": ["first"]})
-    opponents = {name: PoolOpponent(agent=scripted(preference=(name,)), weight=w, trained=True) for name, w in (("bet", 3.0), ("pass", 1.0))}
-    bet, fold, both = adaptation(all_starts(dice), scripted(preference=("bet",)), opponents, trials=200, stream=Stream.from_seed(1))
+    opponents = {
+        name: PoolOpponent(agent=scripted(preference=(name,)), weight=w, trained=True)
+        for name, w in (("bet", 3.0), ("pass", 1.0))
+    }
+    bet, fold, both = adaptation(
+        all_starts(dice), scripted(preference=("bet",)), opponents, trials=200, stream=Stream.from_seed(1)
+    )
     for at in range(3):
         halves = [(row.returns[at].high - row.returns[at].low) / 2 for row in (bet, fold)]
         half_width = math.hypot(0.75 * halves[0], 0.25 * halves[1])
@@ -81,18 +93,28 @@ def test_trials_that_stop_at_a_win_have_fewer_later_attempts():
 
 
 def test_an_illegal_reply_ends_the_trial_and_its_attempt_pays():
-    forfeits = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}, "reflect": False}, illegal={"rule": "forfeit", "penalty": 0.5})
-    (row, _) = adaptation(all_starts(forfeits), ByAttempt("paper", "lizard", "rock"), pool(rock=1.0), trials=3, stream=Stream.from_seed(0))
+    forfeits = make_game(
+        "trial",
+        options={"environment": {"name": "rock_paper_scissors"}, "reflect": False},
+        illegal={"rule": "forfeit", "penalty": 0.5},
+    )
+    (row, _) = adaptation(
+        all_starts(forfeits), ByAttempt("paper", "lizard", "rock"), pool(rock=1.0), trials=3, stream=Stream.from_seed(0)
+    )
     assert row.forfeits == 1.0 and [interval.count for interval in row.returns] == [3, 3, 0]
     specs = [match_spec(all_starts(forfeits), 0, 0, 1, Stream.from_seed(0))]
-    (episode,) = play_teams(specs, {AGENT: ByAttempt("paper", "lizard", "rock"), OPPONENT: scripted(preference=("rock",))})
+    (episode,) = play_teams(
+        specs, {AGENT: ByAttempt("paper", "lizard", "rock"), OPPONENT: scripted(preference=("rock",))}
+    )
     returns = attempt_returns(forfeits, episode, 0)
     assert returns[0] == 1.0 and sum(returns) == pytest.approx(episode.returns[0]) and returns[1] < 0.0
 
 
 def test_what_cannot_be_measured_is_said():
     with pytest.raises(ConfigError, match="kuhn_poker is no trial"):
-        adaptation(all_starts(make_game("kuhn_poker")), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0))
+        adaptation(
+            all_starts(make_game("kuhn_poker")), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0)
+        )
     with pytest.raises(ConfigError, match="one seat"):
         alone = make_game("trial", options={"environment": {"name": "mastermind"}})
         adaptation(all_starts(alone), ByAttempt(), pool(rock=1.0), trials=4, stream=Stream.from_seed(0))

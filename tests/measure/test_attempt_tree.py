@@ -114,9 +114,17 @@ def test_uniform_play_gets_what_the_tree_of_the_game_says_in_every_attempt(role)
         policies = [np.full(len(query.legal_actions), 0.5) for query in states.queries]
         for number, query in enumerate(states.queries):
             if query.seat != seat:
-                node = next(node for node in nodes(game) if node.seat == query.seat and node.observe(query.seat, 0).key == query.key)
-                policies[number] = np.array([bot.chances(node, query.seat).get(action, 0.0) for action in query.legal_actions])
-        assert exact.returns[:, column] == pytest.approx([policy_values(states.tree, states.seats, policies).returns[seat]] * 3)
+                node = next(
+                    node
+                    for node in nodes(game)
+                    if node.seat == query.seat and node.observe(query.seat, 0).key == query.key
+                )
+                policies[number] = np.array(
+                    [bot.chances(node, query.seat).get(action, 0.0) for action in query.legal_actions]
+                )
+        assert exact.returns[:, column] == pytest.approx(
+            [policy_values(states.tree, states.seats, policies).returns[seat]] * 3
+        )
 
 
 def nodes(game):
@@ -139,7 +147,9 @@ def by_plays(game, scorer, seat, opponent):
     def visit(play, share, seen, actions):
         reached[play.attempt] += share
         seen = (*seen, play.observe(seat))
-        query = SimpleNamespace(observations=tuple(item.text for item in seen), actions=actions, legal_actions=play.legal(seat))
+        query = SimpleNamespace(
+            observations=tuple(item.text for item in seen), actions=actions, legal_actions=play.legal(seat)
+        )
         chances = np.exp(scorer.action_logprobs([query])[0])
         theirs = opponent.chances(play.play, 1 - seat)
         for (action, chance), (reply, weight) in product(zip(play.legal(seat), chances, strict=True), theirs.items()):
@@ -157,8 +167,12 @@ def by_plays(game, scorer, seat, opponent):
 
 @settings(max_examples=25, deadline=None)
 @given(
-    seed=st.integers(0, 10**6), weights=st.lists(st.floats(0.1, 9), min_size=3, max_size=3), seat=st.sampled_from([0, 1]), stop=st.booleans(),
-    memory=st.sampled_from(["all", "notes"]), attempts=st.integers(1, 3),
+    seed=st.integers(0, 10**6),
+    weights=st.lists(st.floats(0.1, 9), min_size=3, max_size=3),
+    seat=st.sampled_from([0, 1]),
+    stop=st.booleans(),
+    memory=st.sampled_from(["all", "notes"]),
+    attempts=st.integers(1, 3),
 )
 def test_it_is_what_every_play_of_the_trial_gives_on_average(seed, weights, seat, stop, memory, attempts):
     game = trial(carry=["left", "right"], stop_on_win=stop, memory=memory, attempts=attempts)
@@ -207,16 +221,31 @@ def test_a_win_of_the_other_seat_that_remembers_ends_a_trial_though_it_is_told_a
     """Half go, and of these half have a second attempt; the others all have. What was done first is done again."""
 
     def again(query):
-        return {"go": 0.5, "stay": 0.5} if len(query.observations) == 1 else {move: float(move == query.actions[0]) for move in ("go", "stay")}
+        return (
+            {"go": 0.5, "stay": 0.5}
+            if len(query.observations) == 1
+            else {move: float(move == query.actions[0]) for move in ("go", "stay")}
+        )
 
-    rules = Trial(environment=complete_environment("gifts", Gifts()), attempts=2, carry=("left", "right"), reflect=False, stop_on_win=stop)
+    rules = Trial(
+        environment=complete_environment("gifts", Gifts()),
+        attempts=2,
+        carry=("left", "right"),
+        reflect=False,
+        stop_on_win=stop,
+    )
     exact = attempt_returns(rules, Policy(again), role="left", opponents={"any": biased()})
     assert exact.returns[:, 0] == pytest.approx([-0.5, later])
 
 
 def test_an_attempt_that_never_begins_has_no_return():
     game = trial(attempts=2, stop_on_win=True)
-    exact = attempt_returns(game, fixed(rock=0.0, paper=1.0, scissors=0.0), role="left", opponents={"rock": biased(weights={"rock": 1, "paper": 0, "scissors": 0})})
+    exact = attempt_returns(
+        game,
+        fixed(rock=0.0, paper=1.0, scissors=0.0),
+        role="left",
+        opponents={"rock": biased(weights={"rock": 1, "paper": 0, "scissors": 0})},
+    )
     assert exact.returns[0, 0] == 1.0 and math.isnan(exact.returns[1, 0]) and math.isnan(exact.illegal[1, 0])
 
 
@@ -231,13 +260,27 @@ class RandomByIds:
         return [Reply(text=action, ids=self.renderer.reply(action)) for action in actions]
 
 
-@pytest.mark.parametrize("options", [KUHN, {**KUHN, "reveal": False, "memory": "notes"}, {"carry": ["left", "right"]}, {"carry": ["left", "right"], "stop_on_win": True}])
+@pytest.mark.parametrize(
+    "options",
+    [
+        KUHN,
+        {**KUHN, "reveal": False, "memory": "notes"},
+        {"carry": ["left", "right"]},
+        {"carry": ["left", "right"], "stop_on_win": True},
+    ],
+)
 def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypatch):
     game = trial(attempts=2, **options)
     tokenizer = tiny_tokenizer(game.vocabulary())
-    network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(3), hidden_size=16, layers=1, heads=2, context=96)
+    network = tiny_model(
+        vocabulary_size=len(tokenizer), stream=Stream.from_seed(3), hidden_size=16, layers=1, heads=2, context=96
+    )
     renderer = bind("render", "plain")(tokenizer)
-    agent = policy(sampler=bind("samplers", "in_process")(LanguageModel(network, tokenizer)), renderer=renderer, params=SamplingParams(max_new_tokens=2))
+    agent = policy(
+        sampler=bind("samplers", "in_process")(LanguageModel(network, tokenizer)),
+        renderer=renderer,
+        params=SamplingParams(max_new_tokens=2),
+    )
     queries = []
 
     def uniform(prompts, actions):
@@ -255,7 +298,9 @@ def test_the_policy_is_asked_in_the_conversations_of_rollouts(options, monkeypat
         assert player.prompts <= {*queries} and len(player.prompts) > 0.8 * len({*queries})
 
 
-@pytest.mark.parametrize(("options", "message"), [({"redeal": "same"}, "a new deal in every attempt"), ({"reflect": True}, "without notes")])
+@pytest.mark.parametrize(
+    ("options", "message"), [({"redeal": "same"}, "a new deal in every attempt"), ({"reflect": True}, "without notes")]
+)
 def test_trials_whose_attempts_are_not_apart_are_refused(options, message):
     with pytest.raises(GameError, match=message):
         attempt_returns(trial(**options), UniformScorer(), role="left", opponents=LIKES)
@@ -277,12 +322,16 @@ HELD_OUT = dict.fromkeys(("passive", "station", "loose"), 1.0)
 
 
 def of_styles(shares, role, **options):
-    return adaptation_ceiling(KUHN_CEILING, role=role, opponents={style: kuhn_bot(style=style) for style in shares}, shares=shares, **options)
+    return adaptation_ceiling(
+        KUHN_CEILING, role=role, opponents={style: kuhn_bot(style=style) for style in shares}, shares=shares, **options
+    )
 
 
 def against_moves(moves, **options):
     """The ceiling in rock, paper, scissors against opponents with these weights."""
-    return adaptation_ceiling(RPS, role="left", opponents={str(n): biased(weights=w) for n, w in enumerate(moves)}, **options)
+    return adaptation_ceiling(
+        RPS, role="left", opponents={str(n): biased(weights=w) for n, w in enumerate(moves)}, **options
+    )
 
 
 @pytest.mark.parametrize(
@@ -293,7 +342,9 @@ def test_the_figures_of_mages_pool_in_kuhn_poker(role, best, fixed, best_by, sha
     ceiling = of_styles(TRAINED, role, attempts=3, reveal=True)
     assert (ceiling.best, ceiling.fixed) == (pytest.approx(best, abs=5e-5), pytest.approx(fixed, abs=5e-5))
     assert tuple(ceiling.best_by.values()) == pytest.approx(best_by) and [*ceiling.best_by] == [*TRAINED]
-    assert ceiling.closed(ceiling.last[2]) == pytest.approx(share, abs=5e-3)  # the policy that is best in the last attempt
+    assert ceiling.closed(ceiling.last[2]) == pytest.approx(
+        share, abs=5e-3
+    )  # the policy that is best in the last attempt
     assert ceiling.most[0] == pytest.approx(ceiling.fixed) and ceiling.most[2] == ceiling.last[2]
     assert ceiling.closed(ceiling.best) == pytest.approx(1) and ceiling.closed(ceiling.fixed) == pytest.approx(0)
 
@@ -301,9 +352,12 @@ def test_the_figures_of_mages_pool_in_kuhn_poker(role, best, fixed, best_by, sha
 @pytest.mark.parametrize(
     ("shares", "role", "reveal", "most", "total"),
     [
-        (TRAINED, "first", False, (0, 0.5278, 0.7824), (0, 0.5, 0.7222)), (TRAINED, "first", True, (0, 0.5556, 0.7963), (0, 0.5278, 0.7454)),
-        (TRAINED, "second", False, (0, 0.4167, 0.6528), (0, 0.3889, 0.6481)), (TRAINED, "second", True, (0, 0.4444, 0.6667), (0, 0.3889, 0.6481)),
-        (HELD_OUT, "first", True, (0, 0.9333, 0.9778), (0, 0.9333, 0.9778)), (HELD_OUT, "second", True, (0, 0.9792, 0.9965), (0, 0.9792, 0.9957)),
+        (TRAINED, "first", False, (0, 0.5278, 0.7824), (0, 0.5, 0.7222)),
+        (TRAINED, "first", True, (0, 0.5556, 0.7963), (0, 0.5278, 0.7454)),
+        (TRAINED, "second", False, (0, 0.4167, 0.6528), (0, 0.3889, 0.6481)),
+        (TRAINED, "second", True, (0, 0.4444, 0.6667), (0, 0.3889, 0.6481)),
+        (HELD_OUT, "first", True, (0, 0.9333, 0.9778), (0, 0.9333, 0.9778)),
+        (HELD_OUT, "second", True, (0, 0.9792, 0.9965), (0, 0.9792, 0.9957)),
     ],
 )
 def test_shares_of_the_headroom_by_attempt_as_the_page_has_them(shares, role, reveal, most, total):
@@ -321,7 +375,9 @@ def test_biased_rock_paper_scissors_by_hand():
 
 
 def test_opponents_that_give_themselves_away_are_known_from_the_second_attempt_on():
-    ceiling = against_moves([{"paper": 0, "scissors": 0}, {"rock": 0, "scissors": 0}], attempts=3, shares={"0": 3, "1": 1})
+    ceiling = against_moves(
+        [{"paper": 0, "scissors": 0}, {"rock": 0, "scissors": 0}], attempts=3, shares={"0": 3, "1": 1}
+    )
     assert ceiling.best == pytest.approx(1) and ceiling.fixed == pytest.approx(0.75)
     assert ceiling.shares == {"0": 0.75, "1": 0.25} and ceiling.fixed_by == pytest.approx({"0": 1, "1": 0})
     assert ceiling.last == ceiling.most == pytest.approx((0.75, 1, 1))
@@ -330,7 +386,11 @@ def test_opponents_that_give_themselves_away_are_known_from_the_second_attempt_o
 
 def test_one_opponent_leaves_nothing_to_adapt_to_and_closed_is_none():
     ceiling = against_moves([{"rock": 3}], attempts=2)
-    assert ceiling.headroom == pytest.approx(0) and ceiling.closed(0.3) is None and ceiling.most == pytest.approx((0.4, 0.4))
+    assert (
+        ceiling.headroom == pytest.approx(0)
+        and ceiling.closed(0.3) is None
+        and ceiling.most == pytest.approx((0.4, 0.4))
+    )
 
 
 DEALS = list(itertools.permutations(range(3), 2))
@@ -368,7 +428,9 @@ def brute(seat, pool, reveal):
 
 @pytest.mark.parametrize("reveal", [False, True])
 @pytest.mark.parametrize("seat", [0, 1])
-@pytest.mark.parametrize("shares", [TRAINED, {"station": 0.5, "passive": 0.2, "aggressive": 0.3}], ids=["trained", "other"])
+@pytest.mark.parametrize(
+    "shares", [TRAINED, {"station": 0.5, "passive": 0.2, "aggressive": 0.3}], ids=["trained", "other"]
+)
 def test_two_attempts_of_kuhn_poker_against_brute_force(seat, reveal, shares):
     prior, policies = np.array([*shares.values()]), brute(seat, shares, reveal)
     worth = np.array([earned for earned, _ in policies])  # [64, K]
@@ -398,7 +460,10 @@ def test_attempt_by_attempt_no_policy_exceeds_what_that_attempt_can_earn():
 def test_best_and_fixed_are_those_of_the_game_tree(game):
     rules = make_game(game)
     states = enumerate_info_states(rules)
-    rows = [query_policy(scorer, states)[0] for scorer in (UniformScorer(), from_table(states, average_policy(rules, "cfr", 30)))]
+    rows = [
+        query_policy(scorer, states)[0]
+        for scorer in (UniformScorer(), from_table(states, average_policy(rules, "cfr", 30)))
+    ]
     for seat, role in enumerate(rules.roles):
         pool = {"random": random(), "cfr": cfr(iterations=30, variant="cfr")}
         ceiling = adaptation_ceiling(rules, role=role, opponents=pool, shares={"random": 1, "cfr": 3}, attempts=1)
@@ -410,7 +475,9 @@ def test_best_and_fixed_are_those_of_the_game_tree(game):
 
 
 @pytest.mark.parametrize("reveal", [False, True])
-@pytest.mark.parametrize(("name", "style"), [("kuhn_poker", "brief"), ("kuhn_poker", "full"), ("rock_paper_scissors", "brief")])
+@pytest.mark.parametrize(
+    ("name", "style"), [("kuhn_poker", "brief"), ("kuhn_poker", "full"), ("rock_paper_scissors", "brief")]
+)
 def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
     inner = {"name": name, "options": {"style": style}}
     rules = make_game("trial", options={"environment": inner, "reveal": reveal, "reflect": False, "attempts": 40})
@@ -433,7 +500,13 @@ def test_what_is_told_at_an_end_is_what_a_trial_tells(name, style, reveal):
     ("game", "options", "role", "opponent", "says"),
     [
         ("tic_tac_toe", {}, "X", mcts(), "'it' cannot be measured exactly"),
-        ("kuhn_poker", {"players": 3}, "first", random(), "the exact ceiling needs two seats, and this environment has 3"),
+        (
+            "kuhn_poker",
+            {"players": 3},
+            "first",
+            random(),
+            "the exact ceiling needs two seats, and this environment has 3",
+        ),
         ("bargain", {}, None, random(), "no method openings"),
         ("tic_tac_toe", {}, "O", kuhn_bot(), "'kuhn_bot' plays kuhn_poker of two seats alone"),
         ("rock_paper_scissors", {}, "left", scripted(moves=("rock",)), "does not count a seat's turns"),

@@ -110,7 +110,9 @@ def test_advantages_that_say_nothing_are_found(kuhn):
 
 
 def test_a_mistake_in_one_seat_is_found_in_that_seat(hanabi):
-    row = hanabi.measure("mixed", lambda turns, state: Credit(advantages=np.where(turns.seat == 0, 1.0, -1.0) * turns.reward))
+    row = hanabi.measure(
+        "mixed", lambda turns, state: Credit(advantages=np.where(turns.seat == 0, 1.0, -1.0) * turns.reward)
+    )
     assert row.gradient.bias.low > 0.5
     first, second = row.seats.values()
     assert (first.cosine.mean, second.cosine.mean) == (pytest.approx(1.0), pytest.approx(-1.0))
@@ -127,7 +129,9 @@ def test_knowing_the_truth_has_the_least_variance(game, request):
 
 
 def test_a_scale_changes_only_what_it_should(kuhn):
-    plain, half = (kuhn.measure("scaled", lambda t, s, f=f: Credit(advantages=f * outcome(t, s).advantages)) for f in (1.0, 0.5))
+    plain, half = (
+        kuhn.measure("scaled", lambda t, s, f=f: Credit(advantages=f * outcome(t, s).advantages)) for f in (1.0, 0.5)
+    )
     assert half.gradient.bias.mean == pytest.approx(0.5)
     assert half.gradient.variance.mean == pytest.approx(plain.gradient.variance.mean / 4)
     for name in ("bias_scaled", "cosine", "variance_scaled", "batch_cosine"):
@@ -159,7 +163,9 @@ def test_refusals_are_rows(kuhn):
     assert "needs the column" in replace_column(kuhn, "value").row("gae").refused
     assert kuhn.row("grpo").refused is None
     with pytest.raises(SparringError, match="gave the advantage nan in turn 3"):
-        kuhn.measure("bad", lambda turns, state: Credit(advantages=np.where(np.arange(len(turns.reward)) == 3, np.nan, 1.0)))
+        kuhn.measure(
+            "bad", lambda turns, state: Credit(advantages=np.where(np.arange(len(turns.reward)) == 3, np.nan, 1.0))
+        )
 
 
 def replace_column(lab, name):
@@ -189,7 +195,29 @@ def test_batches_come_in_order_with_the_state_carried_on_and_the_burn_in_left_ou
 def test_columns_are_the_truth():
     lab = lab_of("leduc_poker", episodes=512)
     turns, played = lab.played.turns, lab.played
-    assert all((getattr(turns, field.name) is None) == (field.name in ("process_logprob", "cut", "state_group", "committed", "memory", "attempt", "note", "opponents", "playout", "playout_before", "candidate_value", "candidate_judged", "failed", "wideseek_turns")) for field in fields(turns))
+    assert all(
+        (getattr(turns, field.name) is None)
+        == (
+            field.name
+            in (
+                "process_logprob",
+                "cut",
+                "state_group",
+                "committed",
+                "memory",
+                "attempt",
+                "note",
+                "opponents",
+                "playout",
+                "playout_before",
+                "candidate_value",
+                "candidate_judged",
+                "failed",
+                "wideseek_turns",
+            )
+        )
+        for field in fields(turns)
+    )
     for row in range(0, len(turns.reward), 37):
         index, choice = played.state[row], played.choice[row]
         probabilities = lab.policy.rows[index]
@@ -214,17 +242,25 @@ def test_a_critic_expects_what_is_still_to_be_earned_where_earlier_turns_are_pai
     assert np.any(before[second] != 0) and np.all(second == turns.done)
     assert turns.value[second] == pytest.approx((turns.state_value - before)[second])
     assert turns.value[~second] == pytest.approx(turns.state_value[~second])
-    steps = {name: lab.row(name).gradient.bias_unpaired for name in ("gae lam=0.0", "spa grounding=0", "exact_advantage")}
+    steps = {
+        name: lab.row(name).gradient.bias_unpaired for name in ("gae lam=0.0", "spa grounding=0", "exact_advantage")
+    }
     assert all(interval.low == 0.0 for interval in steps.values()), steps
 
 
 @pytest.mark.parametrize("game", ["kuhn", "hanabi"])
 def test_contributions_of_a_fitted_head_bias_nothing(game, request):
     lab = request.getfixturevalue(game)
-    plain, values = (lab.measure(name, estimator).gradient.bias_unpaired for name, estimator in (
-        ("plain", bind_estimator("spa grounding=0")),
-        ("values", lambda turns, state: bind_estimator("spa grounding=0")(turns, state)),  # what no estimator declares: a state's values
-    ))
+    plain, values = (
+        lab.measure(name, estimator).gradient.bias_unpaired
+        for name, estimator in (
+            ("plain", bind_estimator("spa grounding=0")),
+            (
+                "values",
+                lambda turns, state: bind_estimator("spa grounding=0")(turns, state),
+            ),  # what no estimator declares: a state's values
+        )
+    )
     assert plain.low == 0.0 and plain.high < 0.25
     assert values.low > 0.5
 
@@ -260,8 +296,12 @@ def test_credit_per_token_becomes_its_mean_over_the_turn(kuhn):
 @pytest.mark.parametrize(
     ("text", "error", "message"),
     [
-        ("outcom", UnknownNameError, "outcome"), ("mars:as_releasd", UnknownNameError, "as_released"), ("gae lamb=1", UnknownNameError, "lam"),
-        ("gae lam=high", ConfigError, "lam"), ("gae lam", ConfigError, "key=value"), (" , ", ConfigError, "names none"),
+        ("outcom", UnknownNameError, "outcome"),
+        ("mars:as_releasd", UnknownNameError, "as_released"),
+        ("gae lamb=1", UnknownNameError, "lam"),
+        ("gae lam=high", ConfigError, "lam"),
+        ("gae lam", ConfigError, "key=value"),
+        (" , ", ConfigError, "names none"),
     ],
 )
 def test_bad_lists_of_estimators_are_refused(text, error, message):
@@ -276,8 +316,11 @@ def test_a_list_may_have_presets_and_options():
 @pytest.mark.parametrize(
     ("plan", "message"),
     [
-        (dict(episodes=64), "counted batches"), (dict(episodes=320, burn_in=0.9), "counted batches"), (dict(burn_in=1.0), "burn-in"),
-        (dict(batch_size=60), "whole groups"), (dict(playouts=0), "--playouts 0 must be at least 1"),
+        (dict(episodes=64), "counted batches"),
+        (dict(episodes=320, burn_in=0.9), "counted batches"),
+        (dict(burn_in=1.0), "burn-in"),
+        (dict(batch_size=60), "whole groups"),
+        (dict(playouts=0), "--playouts 0 must be at least 1"),
         (dict(reward="best_action"), "--reward 'best_action' reads verdicts, which the lab does not have"),
     ],
 )
@@ -304,7 +347,10 @@ def test_estimators_that_read_a_judges_reward_are_paid_by_one_that_knows_the_val
     for name in ("ppr", "spae", "ssl", "vpr"):
         bound = bind_estimator(name)
         seen.clear()
-        kuhn.advantages(name, replace(bound, plugin=replace(bound.plugin, function=lambda turns, state, **_: watching(turns, state))))
+        kuhn.advantages(
+            name,
+            replace(bound, plugin=replace(bound.plugin, function=lambda turns, state, **_: watching(turns, state))),
+        )
         table = seen[0]
         best = table.components["best_action"]
         assert set(best.tolist()) == {0.0, 1.0}
@@ -313,7 +359,9 @@ def test_estimators_that_read_a_judges_reward_are_paid_by_one_that_knows_the_val
         exact = kuhn.whole.advantage[: len(best)]
         assert (exact[best == 1] >= -1e-9).all() and (exact[best == 0] <= 1e-9).all()
     playout = bind_estimator("vpr process=playout_value")
-    assert kuhn.whole.with_judgements(judgements_of(playout, kuhn.whole)).turns.components["playout_value"] == pytest.approx(kuhn.whole.turns.action_value)
+    assert kuhn.whole.with_judgements(judgements_of(playout, kuhn.whole)).turns.components[
+        "playout_value"
+    ] == pytest.approx(kuhn.whole.turns.action_value)
 
 
 @pytest.mark.parametrize("name", ["ppr", "spae", "ssl", "vpr", "vpr process=playout_value"])
@@ -344,8 +392,14 @@ def dense_layout(batches, parameters):
     """A layout in which every batch touches every parameter, for gradients given as arrays [batches * parameters]."""
     empty = np.zeros(0, dtype=np.int64)
     return GradientLayout(
-        num_batches=batches, num_parameters=parameters, batch_size=1, turn=empty, slot=empty, score=np.zeros(0),
-        batch=np.repeat(np.arange(batches), parameters), parameter=np.tile(np.arange(parameters), batches),
+        num_batches=batches,
+        num_parameters=parameters,
+        batch_size=1,
+        turn=empty,
+        slot=empty,
+        score=np.zeros(0),
+        batch=np.repeat(np.arange(batches), parameters),
+        parameter=np.tile(np.arange(parameters), batches),
     )
 
 
@@ -359,8 +413,10 @@ def naive_moments(gradients, exact):
     pairs = [(i, j) for i in range(n) for j in range(n) if i != j]
     across = gradients - np.outer(gradients @ unit, unit)
     return {
-        "bias": np.mean([(gradients[i] - exact) @ (gradients[j] - exact) for i, j in pairs]) / square, "along": gradients.mean(axis=0) @ exact / square,
-        "across": np.mean([across[i] @ across[j] for i, j in pairs]) / square, "variance": gradients.var(axis=0, ddof=1).sum() / square,
+        "bias": np.mean([(gradients[i] - exact) @ (gradients[j] - exact) for i, j in pairs]) / square,
+        "along": gradients.mean(axis=0) @ exact / square,
+        "across": np.mean([across[i] @ across[j] for i, j in pairs]) / square,
+        "variance": gradients.var(axis=0, ddof=1).sum() / square,
     }
 
 
@@ -407,7 +463,9 @@ def test_estimates_are_right_on_average_and_intervals_cover_the_truth():
     mean = 0.8 * exact + np.array([0.0, 0.0, 0.0, 0.6, -0.3, 0.0])
     length = np.linalg.norm(exact)
     truth = {
-        "bias": np.linalg.norm(mean - exact) / length, "cosine": mean @ exact / np.linalg.norm(mean) / length, "variance": 6 * 4.0 / length**2,
+        "bias": np.linalg.norm(mean - exact) / length,
+        "cosine": mean @ exact / np.linalg.norm(mean) / length,
+        "variance": 6 * 4.0 / length**2,
         "variance_scaled": 6 * 4.0 * length**2 / (mean @ exact) ** 2,
     }
     truth["bias_scaled"] = np.sqrt(1 - truth["cosine"] ** 2)
@@ -430,7 +488,9 @@ def test_control_variates_keep_the_expectation_and_take_the_noise():
     control, other = exact + noise, draws.normal(size=(50, 3))
     gradients = 1.3 * exact + 2.0 * noise + rest
     layout = dense_layout(50, 3)
-    paired = paired_products(layout, gradients.ravel(), exact, np.array([control.ravel(), other.ravel()]), np.array([1.0, 0.0]))
+    paired = paired_products(
+        layout, gradients.ravel(), exact, np.array([control.ravel(), other.ravel()]), np.array([1.0, 0.0])
+    )
     plain = products(gradients, exact)
     fine, rough = figures(plain, paired), figures(plain, plain)
     assert fine.bias.low <= 0.3 <= fine.bias.high
@@ -461,7 +521,10 @@ def test_intervals_cover_small_biases_when_the_noise_has_one_direction(bias):
         inside += all(
             interval.low <= value <= interval.high
             for interval, value in (
-                (estimates.bias, bias), (estimates.bias_unpaired, bias), (estimates.bias_scaled, bias / np.hypot(1, bias)), (estimates.cosine, 1 / np.hypot(1, bias)),
+                (estimates.bias, bias),
+                (estimates.bias_unpaired, bias),
+                (estimates.bias_scaled, bias / np.hypot(1, bias)),
+                (estimates.cosine, 1 / np.hypot(1, bias)),
             )
         )
     assert inside >= 0.9 * 300
@@ -480,7 +543,10 @@ def kuhn_columns():
 
 def worth(lab, history, seat):
     """What a history is worth to a seat, by recursion over OpenSpiel's own states."""
-    rows = {(query.seat, query.key): dict(zip(query.legal_actions, row, strict=True)) for query, row in zip(lab.policy.states.queries, lab.policy.rows, strict=True)}
+    rows = {
+        (query.seat, query.key): dict(zip(query.legal_actions, row, strict=True))
+        for query, row in zip(lab.policy.states.queries, lab.policy.rows, strict=True)
+    }
 
     def value(spiel):
         if spiel.is_terminal():
@@ -489,7 +555,10 @@ def worth(lab, history, seat):
             return sum(p * value(spiel.child(a)) for a, p in spiel.chance_outcomes())
         state = GAMES["kuhn_poker"].state_of(spiel)
         row = rows[state.seat, state.observe(state.seat, 0).key]
-        return sum(row[word] * value(spiel.child(index)) for word, index in zip(state.legal_actions(), spiel.legal_actions(), strict=True))
+        return sum(
+            row[word] * value(spiel.child(index))
+            for word, index in zip(state.legal_actions(), spiel.legal_actions(), strict=True)
+        )
 
     return value(history)
 
@@ -520,8 +589,12 @@ def test_the_last_turn_is_worth_the_return_and_neighbours_share_their_games(kuhn
     for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)):
         if turn is episode.turns[-1]:
             assert turns.playout[row] == whole[turns.trajectory[row]]
-    second = [row for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)) if turn is episode.turns[1]]
-    first = [row for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)) if turn is episode.turns[0]]
+    second = [
+        row for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)) if turn is episode.turns[1]
+    ]
+    first = [
+        row for row, (episode, turn) in enumerate(ordered_turns(kuhn_columns.episodes)) if turn is episode.turns[0]
+    ]
     assert np.array_equal(turns.playout_before[second], -turns.playout[first])  # the payoffs of kuhn poker sum to 0
 
 
@@ -560,7 +633,10 @@ def test_the_same_seed_plays_on_the_same_and_a_batch_by_itself():
 
 @pytest.fixture(scope="module")
 def team():
-    return {by: lab_of("wide_search", reward=by and f"contribution by={by}", episodes=3200) for by in ("", "difference", "own")}
+    return {
+        by: lab_of("wide_search", reward=by and f"contribution by={by}", episodes=3200)
+        for by in ("", "difference", "own")
+    }
 
 
 def test_what_a_worker_changed_has_the_gradient_of_the_teams_return_and_less_noise(team):

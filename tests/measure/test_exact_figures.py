@@ -68,7 +68,10 @@ def test_one_member_is_the_member():
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=3, max_size=3), st.lists(st.floats(0.05, 1), min_size=3, max_size=3))
+@given(
+    st.lists(st.lists(st.floats(0, 1), min_size=4, max_size=4), min_size=3, max_size=3),
+    st.lists(st.floats(0.05, 1), min_size=3, max_size=3),
+)
 def test_values_are_the_mean_over_all_draws_and_equal_members_are_one(chances, weights):
     scorers = [table(row) for row in chances]
     shares = np.array(weights) / sum(weights)
@@ -80,7 +83,9 @@ def test_values_are_the_mean_over_all_draws_and_equal_members_are_one(chances, w
         mean += shares[i] * shares[j] * (reach[STATES.tree.terminal] @ STATES.tree.returns)
     assert both.values == pytest.approx(tuple(mean), abs=1e-9)
     split = figures_of_teams(mixture([*scorers, scorers[0]], [shares[0] / 2, shares[1], shares[2], shares[0] / 2]))
-    assert split.figures == pytest.approx(both.figures, abs=1e-9) and split.values == pytest.approx(both.values, abs=1e-9)
+    assert split.figures == pytest.approx(both.figures, abs=1e-9) and split.values == pytest.approx(
+        both.values, abs=1e-9
+    )
 
 
 def test_where_each_seat_is_a_team_there_is_a_nash_conv():
@@ -96,7 +101,10 @@ def test_a_run_and_an_evaluation_have_these_figures_and_say_once_what_is_missing
     for step in range(2):
         metrics = evaluator.measure(agent, Stream.from_seed(step))
         assert metrics["team_exploitability/team_matrix"] == pytest.approx(0.5)
-    assert [("never met" in note, "no NashConv" in note) for note in evaluator.fresh_notes()] == [(True, False), (False, True)]
+    assert [("never met" in note, "no NashConv" in note) for note in evaluator.fresh_notes()] == [
+        (True, False),
+        (False, True),
+    ]
     result = evaluate_policy(agent, [GAME], opponents=[], games_per_seat=2, exact=True, max_states=100, seed=0)
     assert result["figures"]["value/team_matrix/a1"] == pytest.approx(0)
     assert result["references"]["team_exploitability/team_matrix"]["best"] == 0 and "no NashConv" in result["notes"][0]
@@ -106,7 +114,10 @@ def test_too_many_draws_are_refused_and_too_many_plans_left_out(monkeypatch):
     agent = mixture([table(ROCK), table(PAPER)], [0.5, 0.5])
     monkeypatch.setattr("sparring.measure.exploitability.MOST", 1)
     few = figures_of_teams(agent)
-    assert "too many plans" in few.note and set(few.figures) == {"illegal_mass/team_matrix", "illegal_mass_reached/team_matrix"}
+    assert "too many plans" in few.note and set(few.figures) == {
+        "illegal_mass/team_matrix",
+        "illegal_mass_reached/team_matrix",
+    }
     monkeypatch.setattr(exact_figures, "MOST", 1)
     with pytest.raises(GameError, match="4 draws of 2 teams from 2 members"):
         figures_of_teams(agent)
@@ -130,7 +141,9 @@ class Fancy:
         for query in queries:
             text = repr((query.seat, query.observations, query.actions)).encode()
             seed = int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "big")
-            rows.append(np.log(np.random.default_rng(seed).dirichlet(np.ones(len(query.legal_actions))) * (1 - self.lost)))
+            rows.append(
+                np.log(np.random.default_rng(seed).dirichlet(np.ones(len(query.legal_actions))) * (1 - self.lost))
+            )
         return rows
 
 
@@ -180,7 +193,18 @@ def test_of_a_biased_proposer_the_bias_is_what_one_candidate_plays():
     assert rows[1] == pytest.approx([none / 2, none / 2, 1 - none], abs=1e-5)
 
 
-@pytest.mark.parametrize("options", [{}, {"shuffle": False}, {"count": 1, "proposals": {"pass": 0.7, "bet": 0.3}}, {"count": 2, "diverse": False, "proposals": {"pass": 2, "bet": 1}}, {"choosers": ["second"]}, {"count": 1, "choosers": ["first"]}], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"shuffle": False},
+        {"count": 1, "proposals": {"pass": 0.7, "bet": 0.3}},
+        {"count": 2, "diverse": False, "proposals": {"pass": 2, "bet": 1}},
+        {"choosers": ["second"]},
+        {"count": 1, "choosers": ["first"]},
+    ],
+    ids=str,
+)
 def test_values_are_those_of_every_play_with_candidates(options):
     """Kuhn poker, in which a seat acts twice, by a chooser that remembers what it was shown."""
     game, policy = game_of("kuhn_poker", **options), Fancy()
@@ -205,7 +229,9 @@ def every_play(game, policy, node, past):
             seen, replies = game.add_candidates(seen, offer, before), tuple("12"[: len(offer)])
         texts, actions = [*zip(*past[seat], strict=True)][:2] or ((), ())
         observations = (*texts, seen.text)
-        query = Query(game="choose", seat=seat, key=seen.key, observations=observations, actions=actions, legal_actions=replies)
+        query = Query(
+            game="choose", seat=seat, key=seen.key, observations=observations, actions=actions, legal_actions=replies
+        )
         for place, chance in enumerate(np.exp(policy.action_logprobs([query])[0])):
             after = [*past]
             after[seat] = (*past[seat], (seen.text, replies[place], state.plies + 1, offer if chooses else ()))
@@ -216,7 +242,9 @@ def every_play(game, policy, node, past):
 def test_replies_that_are_no_number_are_illegal_mass():
     game = game_of("kuhn_poker")
     sure, lossy = figures(game, Fancy()), figures(game, Fancy(lost=0.2))
-    assert lossy.figures["illegal_mass/choose"] == pytest.approx(0.2) and sure.figures["illegal_mass/choose"] == pytest.approx(0)
+    assert lossy.figures["illegal_mass/choose"] == pytest.approx(0.2) and sure.figures[
+        "illegal_mass/choose"
+    ] == pytest.approx(0)
     assert lossy.values == pytest.approx(sure.values)
 
 
@@ -248,5 +276,7 @@ def test_runs_and_evaluations_measure_the_game_beneath():
     game = game_of(proposals=dict.fromkeys(FIVE[:3], 1.0))
     ran = Evaluator([game], EvaluationConfig(exact=True, opponents=[])).measure(UniformScorer(), Stream.from_seed(0))
     assert ran["exploitability/choose/right"] == pytest.approx(1 / 3)
-    measured = evaluate_policy(UniformScorer(), [game], opponents=[], games_per_seat=1, exact=True, max_states=100, seed=0)
+    measured = evaluate_policy(
+        UniformScorer(), [game], opponents=[], games_per_seat=1, exact=True, max_states=100, seed=0
+    )
     assert measured["figures"]["nash_conv/choose"] == pytest.approx(2 / 3)

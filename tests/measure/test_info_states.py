@@ -44,8 +44,12 @@ def small_game(label):
 @pytest.mark.parametrize(
     ("name", "options", "info_states", "histories", "ends"),
     [
-        ("kuhn_poker", {}, 12, 58, 30), ("kuhn_poker", {"players": 3}, 48, 617, 312), ("leduc_poker", {}, 288, 1939, 1116), ("tiny_hanabi", {}, 8, 55, 36),
-        ("liars_dice", {"dice": 1, "sides": 4}, 1024, 8181, 4080), ("matrix_mp", {}, 2, 7, 4),
+        ("kuhn_poker", {}, 12, 58, 30),
+        ("kuhn_poker", {"players": 3}, 48, 617, 312),
+        ("leduc_poker", {}, 288, 1939, 1116),
+        ("tiny_hanabi", {}, 8, 55, 36),
+        ("liars_dice", {"dice": 1, "sides": 4}, 1024, 8181, 4080),
+        ("matrix_mp", {}, 2, 7, 4),
     ],
 )
 def test_counts(name, options, info_states, histories, ends):
@@ -82,7 +86,9 @@ def test_a_wording_that_breaks_perfect_recall_is_refused():
 
 
 def test_too_many_information_states_say_how_far_the_walk_came_and_what_to_do():
-    with pytest.raises(TooLargeError, match=r"stopped after 2,000 information states.*limit is 2,000.*sparring evaluate RUN"):
+    with pytest.raises(
+        TooLargeError, match=r"stopped after 2,000 information states.*limit is 2,000.*sparring evaluate RUN"
+    ):
         enumerate_info_states(make_game("tic_tac_toe"), limit=2000)
 
 
@@ -150,7 +156,11 @@ def conversations_of(episode, seat):
 
 @pytest.mark.parametrize("label", [*SMALL, "leduc_poker", "liars_dice"])
 def test_queries_are_what_a_rollout_tells(label):
-    game = small_game(label) if label in SMALL else make_game(label, options={"liars_dice": {"dice": 1, "sides": 4}}.get(label, {}))
+    game = (
+        small_game(label)
+        if label in SMALL
+        else make_game(label, options={"liars_dice": {"dice": 1, "sides": 4}}.get(label, {}))
+    )
     states = enumerate_info_states(game)
     known = {(q.seat, q.key): (q.key, q.observations, q.actions, q.legal_actions) for q in states.queries}
 
@@ -165,7 +175,9 @@ def test_queries_are_what_a_rollout_tells(label):
     check()
 
 
-QUERY = Query(game="kuhn_poker", seat=0, key="0", observations=("kuhn first J",), actions=(), legal_actions=("pass", "bet"))
+QUERY = Query(
+    game="kuhn_poker", seat=0, key="0", observations=("kuhn first J",), actions=(), legal_actions=("pass", "bet")
+)
 DISTRIBUTIONS = st.lists(st.floats(1e-6, 1.0), min_size=1, max_size=6).map(lambda w: np.array(w) / sum(w))
 
 
@@ -349,10 +361,16 @@ class Passes(TextAgent):
 
 def untrained(game, *, seed=3, **params):
     tokenizer = tiny_tokenizer(game.vocabulary())
-    network = tiny_model(vocabulary_size=len(tokenizer), stream=Stream.from_seed(seed), hidden_size=16, layers=1, heads=2, context=64)
+    network = tiny_model(
+        vocabulary_size=len(tokenizer), stream=Stream.from_seed(seed), hidden_size=16, layers=1, heads=2, context=64
+    )
     model = LanguageModel(network, tokenizer)
     renderer = bind("render", "plain")(tokenizer)
-    return policy(sampler=bind("samplers", "in_process")(model), renderer=renderer, params=SamplingParams(max_new_tokens=2, **params))
+    return policy(
+        sampler=bind("samplers", "in_process")(model),
+        renderer=renderer,
+        params=SamplingParams(max_new_tokens=2, **params),
+    )
 
 
 @pytest.mark.always
@@ -380,12 +398,16 @@ def test_a_match_asks_no_more_plays_at_once_than_the_run_does_so_that_its_cache_
     """With 200 plays at once a small KV cache holds none of them until their next turn; the results are the same."""
     model = {"hidden_size": 16, "layers": 1, "heads": 1}
     changes = {"threads": 1, "sampler": {"name": "in_process", "cache_bytes": 40_000}, "rollout": {"in_flight": 8}}
-    run = LocalEngine(resolve({"environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], "model": model, **changes}))
+    run = LocalEngine(
+        resolve({"environments": [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], "model": model, **changes})
+    )
     agent, results = run.agent("policy"), {}
     for in_flight in (agent.in_flight, None):
         agent.in_flight = in_flight
         agent.sampler.refresh()
         before = agent.sampler.tokens_computed
-        report = play_matches(run.environments[0][0], agent, RandomAgent("random"), games_per_seat=100, stream=Stream.from_seed(0))
+        report = play_matches(
+            run.environments[0][0], agent, RandomAgent("random"), games_per_seat=100, stream=Stream.from_seed(0)
+        )
         results[in_flight] = agent.sampler.tokens_computed - before, report
     assert results[8][1] == results[None][1] and results[8][0] < 0.7 * results[None][0]

@@ -32,14 +32,27 @@ class Always(TextAgent):
 def record(wins, draws, losses):
     games = wins + draws + losses
     return MatchRecord(
-        wins=wins, draws=draws, losses=losses, mean_return=mean_interval([1.0] * wins + [0.0] * draws + [-1.0] * losses), win=wilson_interval(wins, games),
-        win_or_draw=wilson_interval(wins + draws, games), illegal=wilson_interval(0, games),
+        wins=wins,
+        draws=draws,
+        losses=losses,
+        mean_return=mean_interval([1.0] * wins + [0.0] * draws + [-1.0] * losses),
+        win=wilson_interval(wins, games),
+        win_or_draw=wilson_interval(wins + draws, games),
+        illegal=wilson_interval(0, games),
     )
 
 
 def report(agent, opponent, wins, draws, losses):
     overall = record(wins, draws, losses)
-    return MatchReport(game="g", agent=agent, opponent=opponent, roles=("X", "O"), seats=(), overall=overall, opponent_return=-overall.mean_return.mean)
+    return MatchReport(
+        game="g",
+        agent=agent,
+        opponent=opponent,
+        roles=("X", "O"),
+        seats=(),
+        overall=overall,
+        opponent_return=-overall.mean_return.mean,
+    )
 
 
 def test_rows_are_sorted_by_rating_and_the_cross_table_follows_them():
@@ -79,7 +92,9 @@ def test_two_seats_play_each_pair_once_in_an_order_that_does_not_depend_on_the_m
     game = make_game("tic_tac_toe")
     done = []
     players = {"u": Uniform("u"), "mute": Always("zzz"), "v": Uniform("v")}
-    table = league_table(game, players, games_per_seat=20, stream=Stream.from_seed(0), on_match=lambda *counts: done.append(counts))
+    table = league_table(
+        game, players, games_per_seat=20, stream=Stream.from_seed(0), on_match=lambda *counts: done.append(counts)
+    )
     assert [match.overall.games for match in table.matches] == [40] * 3
     assert done == [(1, 3), (2, 3), (3, 3)]
     assert table.rows[-1].player == "mute"
@@ -127,8 +142,12 @@ FLAT = 1e4  # a prior so wide that it does not count
 
 
 def tables(size):
-    cells = st.lists(st.integers(0, 30), min_size=size * size, max_size=size * size).map(lambda c: np.array(c).reshape(size, size))
-    return st.tuples(cells, cells.map(lambda d: d + d.T)).map(lambda t: tuple(x * (1 - np.eye(size, dtype=int)) for x in t))
+    cells = st.lists(st.integers(0, 30), min_size=size * size, max_size=size * size).map(
+        lambda c: np.array(c).reshape(size, size)
+    )
+    return st.tuples(cells, cells.map(lambda d: d + d.T)).map(
+        lambda t: tuple(x * (1 - np.eye(size, dtype=int)) for x in t)
+    )
 
 
 def two(wins, draws, losses):
@@ -234,7 +253,10 @@ def test_intervals_cover_the_truth_as_often_as_they_say():
 @pytest.mark.parametrize(
     ("wins", "draws"),
     [
-        (np.zeros((2, 3)), np.zeros((2, 3))), (np.zeros((2, 2)), np.zeros((3, 3))), (np.zeros((1, 1)), np.zeros((1, 1))), (-np.ones((2, 2)), np.zeros((2, 2))),
+        (np.zeros((2, 3)), np.zeros((2, 3))),
+        (np.zeros((2, 2)), np.zeros((3, 3))),
+        (np.zeros((1, 1)), np.zeros((1, 1))),
+        (-np.ones((2, 2)), np.zeros((2, 2))),
         (np.zeros((2, 2)), np.array([[0, 1], [2, 0]])),
     ],
 )

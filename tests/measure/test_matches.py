@@ -80,7 +80,9 @@ def test_replies_of_one_game_are_one_cluster():
     effective = 3 * (NormalDist().inv_cdf(0.975) / 3.1824463) ** 2  # Student's t of 3 degrees
     assert (share.mean, share.count) == (0.25, 20)
     assert (share.low, share.high) == pytest.approx(wilson_ends(0.25, effective, 0.95), abs=1e-6)
-    assert illegal_share([(0, 0), (5, 5), (0, 5), (0, 0), (0, 5), (0, 5)]) == share  # games without a reply count for nothing
+    assert (
+        illegal_share([(0, 0), (5, 5), (0, 5), (0, 0), (0, 5), (0, 5)]) == share
+    )  # games without a reply count for nothing
     assert illegal_share([]).count == 0 and (illegal_share([]).low, illegal_share([]).high) == (0.0, 1.0)
 
 
@@ -115,7 +117,10 @@ def test_seeds_bind_and_a_longer_match_begins_with_the_same_games():
 def test_deals_differ_between_the_seats():
     agent = First()
     match("kuhn_poker", agent, First("other"), games=40)
-    by_seat = [[history[:2] for seat, history in agent.seen if seat == number and len(history) == 2 + number] for number in (0, 1)]
+    by_seat = [
+        [history[:2] for seat, history in agent.seen if seat == number and len(history) == 2 + number]
+        for number in (0, 1)
+    ]
     assert len(by_seat[0]) == len(by_seat[1]) == 40
     assert by_seat[0] != by_seat[1]
 
@@ -148,7 +153,13 @@ def test_too_few_games_are_refused(games):
 
 @pytest.mark.parametrize(
     ("returns", "expected"),
-    [((1.0, -1.0), (1, -1)), ((0.0, 0.0), (0, 0)), ((2.0, 2.0, -4.0), (0, 0, -1)), ((5.0, 1.0, 1.0), (1, -1, -1)), ((-1.0, -2.0), (1, -1))],
+    [
+        ((1.0, -1.0), (1, -1)),
+        ((0.0, 0.0), (0, 0)),
+        ((2.0, 2.0, -4.0), (0, 0, -1)),
+        ((5.0, 1.0, 1.0), (1, -1, -1)),
+        ((-1.0, -2.0), (1, -1)),
+    ],
 )
 def test_who_won(returns, expected):
     assert tuple(outcome(returns, seat) for seat in range(len(returns))) == expected
@@ -171,7 +182,9 @@ def test_a_seat_wins_against_other_teams(returns, teams, expected):
 
 def test_a_village_that_wins_is_counted_as_winning():
     options = {"players": 3, "seer": False, "speech": "none", "abstain": False, "tie": "none", "rounds": 1}
-    report = play_matches(make_game("werewolf", options=options), random(), random(), games_per_seat=200, stream=Stream.from_seed(0))
+    report = play_matches(
+        make_game("werewolf", options=options), random(), random(), games_per_seat=200, stream=Stream.from_seed(0)
+    )
     assert report.overall.draws == 0
     for seat in report.seats[1:]:  # both villagers hit the wolf with probability 1/4
         assert seat.win.low < 0.25 < seat.win.high
@@ -233,13 +246,22 @@ def test_one_play_says_nothing():
 
 def test_returns_by_role_and_what_an_environment_counts():
     report = played(first)
-    assert {role: interval.mean for role, interval in report.returns.items()} == {"X": 1.0, "O": -1.0} and report.figures == {}
+    assert {role: interval.mean for role, interval in report.returns.items()} == {
+        "X": 1.0,
+        "O": -1.0,
+    } and report.figures == {}
     starts = all_starts(make_game("wide_search", options={"items": 4, "workers": 2, "turns": 6, "waves": 1}))
     team = self_plays(starts, searcher(), plays=3, stream=Stream.from_seed(0))
-    assert {interval.mean for interval in team.returns.values()} == {1.0} and [*team.returns] == ["lead", "worker 1", "worker 2"]
+    assert {interval.mean for interval in team.returns.values()} == {1.0} and [*team.returns] == [
+        "lead",
+        "worker 1",
+        "worker 2",
+    ]
     means = {name: interval.mean for name, interval in team.figures.items()}
     assert means["item_f1"] == 1.0 and means["width"] == 2.0 and means["critical_steps"] == 7.0
-    assert means["found"] == pytest.approx(8 / 3) and team.figures["item_f1"].count == 3  # cells a seat, the lead's none among them
+    assert (
+        means["found"] == pytest.approx(8 / 3) and team.figures["item_f1"].count == 3
+    )  # cells a seat, the lead's none among them
 
 
 def test_plays_that_a_forfeit_ends_count_nothing():

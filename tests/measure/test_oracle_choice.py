@@ -21,7 +21,11 @@ from sparring.report.progress import ProgressLine
 from sparring.run.loop import StepReport
 
 CHOSEN = [
-    ("tic_tac_toe", {}, "minimax"), ("nim", {}, "minimax"), ("sudoku", {}, "constraint"), ("minesweeper", {}, "posterior"), ("kuhn_poker", {}, "cfr"),
+    ("tic_tac_toe", {}, "minimax"),
+    ("nim", {}, "minimax"),
+    ("sudoku", {}, "constraint"),
+    ("minesweeper", {}, "posterior"),
+    ("kuhn_poker", {}, "cfr"),
     ("dag_search", {}, "planning"),
 ]
 
@@ -67,7 +71,9 @@ def test_an_oracle_asked_for_judges_what_it_can():
     oracles, notes = oracles_for(games, parse_oracle("minimax"), {"tic_tac_toe": OracleSpec("mcts", {}).make()})
     assert oracles["tic_tac_toe"].name == "minimax" and "kuhn_poker" not in oracles
     assert len(notes) == 1 and "kuhn_poker: no regret, as minimax cannot judge it: something is hidden" in notes[0]
-    with pytest.raises(ConfigError, match=r"--oracle minimax can judge none of the games: kuhn_poker: something is hidden") as error:
+    with pytest.raises(
+        ConfigError, match=r"--oracle minimax can judge none of the games: kuhn_poker: something is hidden"
+    ) as error:
         oracles_for(games[1:], parse_oracle("minimax"), {})
     assert "\n" not in str(error.value)
 
@@ -78,20 +84,33 @@ def test_options_are_read_as_written():
 
 def test_a_name_and_options_are_read_as_yaml():
     assert parse_agent("random") == ("random", {})
-    assert parse_agent("mcts simulations=1000 uct_c=1.5 solve=true") == ("mcts", {"simulations": 1000, "uct_c": 1.5, "solve": True})
+    assert parse_agent("mcts simulations=1000 uct_c=1.5 solve=true") == (
+        "mcts",
+        {"simulations": 1000, "uct_c": 1.5, "solve": True},
+    )
     spec = parse_agent("endpoint model=m base_url=http://127.0.0.1:8000/v1 system='You play games.' temperature=null")
-    assert spec.options == {"model": "m", "base_url": "http://127.0.0.1:8000/v1", "system": "You play games.", "temperature": None}
+    assert spec.options == {
+        "model": "m",
+        "base_url": "http://127.0.0.1:8000/v1",
+        "system": "You play games.",
+        "temperature": None,
+    }
     assert parse_agent("mcts simulations=7").make().simulations == 7
 
 
 @pytest.mark.parametrize(
     ("parse", "text", "error", "message"),
     [
-        (parse_agent, "mtcs", UnknownNameError, "Did you mean 'mcts'"), (parse_agent, "mcts simulatons=3", UnknownNameError, "Did you mean 'simulations'"),
-        (parse_agent, "mcts simulations=many", ConfigError, "option 'simulations'"), (parse_agent, "mcts 1000", ConfigError, "write key=value"),
-        (parse_agent, "mcts simulations=[", ConfigError, "not a value for 'simulations'"), (parse_agent, "", ConfigError, "cannot be read"),
-        (parse_agent, "mcts simulations='3", ConfigError, "cannot be read"), (parse_agent, "endpoint", ConfigError, "option 'model'"),
-        (parse_oracle, "minmax", UnknownNameError, "Did you mean 'minimax'"), (parse_oracle, "cfr iterations=-3", ConfigError, "iterations"),
+        (parse_agent, "mtcs", UnknownNameError, "Did you mean 'mcts'"),
+        (parse_agent, "mcts simulatons=3", UnknownNameError, "Did you mean 'simulations'"),
+        (parse_agent, "mcts simulations=many", ConfigError, "option 'simulations'"),
+        (parse_agent, "mcts 1000", ConfigError, "write key=value"),
+        (parse_agent, "mcts simulations=[", ConfigError, "not a value for 'simulations'"),
+        (parse_agent, "", ConfigError, "cannot be read"),
+        (parse_agent, "mcts simulations='3", ConfigError, "cannot be read"),
+        (parse_agent, "endpoint", ConfigError, "option 'model'"),
+        (parse_oracle, "minmax", UnknownNameError, "Did you mean 'minimax'"),
+        (parse_oracle, "cfr iterations=-3", ConfigError, "iterations"),
         (parse_oracle, 'cfr "', ConfigError, "Oracle 'cfr \"' cannot be read"),
     ],
 )
@@ -102,7 +121,10 @@ def test_bad_text_gets_one_clear_line(parse, text, error, message):
 
 
 def test_labels_are_plain_until_two_agents_are_of_one_kind():
-    few, more = AgentSpec("mcts", {"simulations": 100, "uct_c": 2.0}), AgentSpec("mcts", {"simulations": 1000, "uct_c": 2.0})
+    few, more = (
+        AgentSpec("mcts", {"simulations": 100, "uct_c": 2.0}),
+        AgentSpec("mcts", {"simulations": 1000, "uct_c": 2.0}),
+    )
     assert labels([few, AgentSpec("random", {})]) == ["mcts", "random"]
     assert labels([few, more, AgentSpec("random", {})]) == ["mcts(simulations=100)", "mcts(simulations=1000)", "random"]
     assert labels([AgentSpec("mcts", {}), more]) == ["mcts", "mcts(simulations=1000,uct_c=2.0)"]
@@ -139,7 +161,9 @@ def test_every_figure_has_its_references():
     assert result["references"]["value/kuhn_poker/first"]["best"] == pytest.approx(-1 / 18)
     assert result["references"]["optimality_gap/tiny_hanabi"]["best"] == 0
     text = "\n".join(result["verdicts"])
-    assert "kuhn_poker: NashConv 0.917: uniform play has 0.917, an equilibrium 0; this is 100% of uniform play's." in text
+    assert (
+        "kuhn_poker: NashConv 0.917: uniform play has 0.917, an equilibrium 0; this is 100% of uniform play's." in text
+    )
     assert "connect_four against random: win or draw" in text and "uniform play" in text
 
 
@@ -150,13 +174,24 @@ def test_one_seat_is_set_beside_uniform_play_too():
 
 def test_every_figure_is_explained_in_a_line():
     kinds = [line.partition(":")[0] for line in legend(measured("kuhn_poker", "tiny_hanabi")["figures"])]
-    expected = {"nash_conv", "illegal_mass", "illegal_mass_reached", "exploitability", "value", "optimality_gap", "best play"}
+    expected = {
+        "nash_conv",
+        "illegal_mass",
+        "illegal_mass_reached",
+        "exploitability",
+        "value",
+        "optimality_gap",
+        "best play",
+    }
     assert expected == set(kinds)
 
 
 def test_a_report_says_how_far_the_last_figure_is():
     config = {"environments": [{"name": "kuhn_poker"}, {"name": "no such game"}, {"name": "connect_four"}]}
-    lines = [{"step": 1, "nash_conv/kuhn_poker": 1.0}, {"step": 9, "nash_conv/kuhn_poker": 0.5, "illegal_mass_reached/kuhn_poker": 0.4}]
+    lines = [
+        {"step": 1, "nash_conv/kuhn_poker": 1.0},
+        {"step": 9, "nash_conv/kuhn_poker": 0.5, "illegal_mass_reached/kuhn_poker": 0.4},
+    ]
     (verdict,) = run_verdicts(config, lines)
     assert "NashConv at step 9 0.500: uniform play has 0.917" in verdict and "40% of those in play" in verdict
     assert run_verdicts({}, lines) == [] and run_verdicts(config, []) == []

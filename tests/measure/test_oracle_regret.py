@@ -52,12 +52,27 @@ class AbstainingOracle:
 def test_a_game_worked_out_by_hand():
     # piles 1 and 2: only b1 wins, so a1 loses 2; the answer b1 leaves one stone, and taking it is all there is
     first, second = (seat.regret for seat in measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1")))
-    assert (first.oracle, first.turns, first.submitted, first.judged, first.judged_share, first.bound) == ("minimax", 10, 10, 10, 1.0, 0.0)
-    assert (first.regret.mean, first.regret.low, first.regret.high, first.regret.count) == (1.0, 1.0, 1.0, 10)  # 2 and 0 in every game
+    assert (first.oracle, first.turns, first.submitted, first.judged, first.judged_share, first.bound) == (
+        "minimax",
+        10,
+        10,
+        10,
+        1.0,
+        0.0,
+    )
+    assert (first.regret.mean, first.regret.low, first.regret.high, first.regret.count) == (
+        1.0,
+        1.0,
+        1.0,
+        10,
+    )  # 2 and 0 in every game
     assert (first.optimal.mean, first.optimal.count) == (0.5, 10)
     # as second seat: the opponent's b1 leaves piles 1 and 1, where a1 is as good as anything; then the opponent has the last stone
     assert (second.turns, second.judged, second.regret.mean, second.optimal.mean) == (5, 5, 0.0, 1.0)
-    assert (second.optimal.low, second.optimal.high) == (pytest.approx(1 / (1 + 2.7764451**2 / 5)), 1.0)  # t of 4 degrees of freedom
+    assert (second.optimal.low, second.optimal.high) == (
+        pytest.approx(1 / (1 + 2.7764451**2 / 5)),
+        1.0,
+    )  # t of 4 degrees of freedom
 
 
 def test_a_perfect_player_loses_nothing_and_the_share_keeps_an_interval():
@@ -82,7 +97,9 @@ def uniform(piles, mine):
     options = moves(piles)
     now = [(value(piles) + value(rest), value(rest) == -value(piles), 1) if mine else (0, 0, 0) for rest in options]
     after = [uniform(rest, not mine) for rest in options]
-    return tuple(sum(a[k] + b[k] for a, b in zip(now, after, strict=True)) / len(options) if options else 0.0 for k in range(3))
+    return tuple(
+        sum(a[k] + b[k] for a, b in zip(now, after, strict=True)) / len(options) if options else 0.0 for k in range(3)
+    )
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -111,7 +128,9 @@ def test_illegal_replies_are_judged_as_the_worst_legal_action():
 
 def test_abstentions_are_counted_and_left_out():
     oracle = AbstainingOracle(bound("oracles", "minimax"))
-    first, second = (seat.regret for seat in measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), oracle=oracle))
+    first, second = (
+        seat.regret for seat in measured(nim(1, 2), FixedWords("a1", "b1"), FixedWords("b1", "b1"), oracle=oracle)
+    )
     assert (first.turns, first.submitted, first.judged, first.judged_share) == (10, 10, 5, 0.5)
     assert (first.regret.mean, first.optimal.mean) == (2.0, 0.0)
     assert second.judged == 5
@@ -152,7 +171,9 @@ def test_seeds_bind_and_a_longer_match_judges_the_same_games_first():
 
 
 def test_no_interval_of_regret_reaches_below_0():
-    intervals = [measured(nim(2, 3), bound("players", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)]
+    intervals = [
+        measured(nim(2, 3), bound("players", "random"), games=3, seed=seed)[0].regret.regret for seed in range(10)
+    ]
     assert min(interval.low for interval in intervals) == 0.0
     assert any(interval.low == 0.0 < interval.mean for interval in intervals)
 

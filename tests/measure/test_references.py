@@ -9,9 +9,12 @@ from sparring.measure.references import reference_values, references, references
 @pytest.mark.parametrize(
     ("name", "options", "uniform", "best", "values"),
     [
-        ("kuhn_poker", {}, 11 / 12, "equilibrium", (-1 / 18, 1 / 18)), ("kuhn_poker", {"players": 3}, 33 / 16, "equilibrium", None),
-        ("leduc_poker", {}, 4.7472, "equilibrium", (-0.085606, 0.085606)), ("tiny_hanabi", {}, None, "best team", (10.0, 10.0)),
-        ("needle_chain", {"length": 3}, 0.5, "best play", (1.0,)), ("repeated_dilemma", {}, None, "equilibrium", None),
+        ("kuhn_poker", {}, 11 / 12, "equilibrium", (-1 / 18, 1 / 18)),
+        ("kuhn_poker", {"players": 3}, 33 / 16, "equilibrium", None),
+        ("leduc_poker", {}, 4.7472, "equilibrium", (-0.085606, 0.085606)),
+        ("tiny_hanabi", {}, None, "best team", (10.0, 10.0)),
+        ("needle_chain", {"length": 3}, 0.5, "best play", (1.0,)),
+        ("repeated_dilemma", {}, None, "equilibrium", None),
     ],
 )
 def test_what_is_known(name, options, uniform, best, values):

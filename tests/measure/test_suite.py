@@ -38,7 +38,14 @@ from sparring.play.players.cfr import cfr
 from sparring.play.players.random import random
 from tests.cases import every_case
 
-ROW = {"name": "k", "game": "kuhn_poker", "role": "trained", "kind": "match", "opponent": {"name": "random"}, "normalise": [-2, 2]}
+ROW = {
+    "name": "k",
+    "game": "kuhn_poker",
+    "role": "trained",
+    "kind": "match",
+    "opponent": {"name": "random"},
+    "normalise": [-2, 2],
+}
 
 
 def changed(**changes):
@@ -49,10 +56,17 @@ def changed(**changes):
 def test_mars_measures_three_trained_and_three_held_out_games():
     name, suite = load_suite("mars")
     assert name == "mars"
-    games = {role: {(row.game, row.options.get("size")) for row in suite.rows if row.role == role} for role in ("trained", "held_out")}
+    games = {
+        role: {(row.game, row.options.get("size")) for row in suite.rows if row.role == role}
+        for role in ("trained", "held_out")
+    }
     assert games["trained"] == {("tic_tac_toe", None), ("kuhn_poker", None), ("hanabi", "mini")}
     assert games["held_out"] == {("connect_four", None), ("leduc_poker", None), ("hanabi", "simple")}
-    searches = {(row.game, row.opponent.options["simulations"]) for row in suite.rows if row.opponent and row.opponent.name == "mcts"}
+    searches = {
+        (row.game, row.opponent.options["simulations"])
+        for row in suite.rows
+        if row.opponent and row.opponent.name == "mcts"
+    }
     assert searches == {(game, number) for game in ("tic_tac_toe", "connect_four") for number in (100, 1000)}
     assert all(
         (row.opponent.options["uct_c"], row.opponent.options["rollouts"]) == (2.0, 10)
@@ -60,7 +74,10 @@ def test_mars_measures_three_trained_and_three_held_out_games():
         if row.opponent and row.opponent.name == "mcts"
     )
     assert {row.game for row in suite.rows if row.kind == "exact"} == {"kuhn_poker", "leduc_poker"}
-    assert {row.game for row in suite.rows if row.opponent and row.opponent.name == "cfr"} == {"kuhn_poker", "leduc_poker"}
+    assert {row.game for row in suite.rows if row.opponent and row.opponent.name == "cfr"} == {
+        "kuhn_poker",
+        "leduc_poker",
+    }
     assert {row.game for row in suite.rows if row.kind == "coplay"} == {"hanabi"}
 
 
@@ -110,7 +127,9 @@ def test_a_suite_can_be_a_file(tmp_path):
     assert name == "mine" and suite.rows[0].games_per_seat == 100
 
 
-@pytest.mark.parametrize(("text", "message"), [("rows: [", "not valid YAML"), ("- 3", "must be a mapping"), (None, "cannot be read")])
+@pytest.mark.parametrize(
+    ("text", "message"), [("rows: [", "not valid YAML"), ("- 3", "must be a mapping"), (None, "cannot be read")]
+)
 def test_a_bad_file_gets_one_clear_line(tmp_path, text, message):
     path = tmp_path / "mine.yaml"
     if text is not None:
@@ -151,7 +170,10 @@ def test_an_unknown_suite_names_the_nearest():
         (changed(oracle={"name": "cfr"}, kind="exact", opponent=..., normalise=...), "leave oracle out"),
         (changed(kind="solo", opponent=...), "solo needs a game of one seat, and 'kuhn_poker' has 2"),
         (changed(kind="solo", game="sudoku", normalise=...), "a row of kind 'solo' has no opponent; only a match"),
-        (changed(game="sudoku", normalise=...), "'sudoku' has only one seat, and no seat for an opponent; write kind: solo"),
+        (
+            changed(game="sudoku", normalise=...),
+            "'sudoku' has only one seat, and no seat for an opponent; write kind: solo",
+        ),
     ],
 )
 def test_a_bad_suite_gets_one_clear_line(data, message):
@@ -170,7 +192,10 @@ def test_named_opponents_play_every_game_of_a_match_once_outside_the_totals():
     styles = {"k-a": "full", "k-b": "brief", "e": "full"}
     played = with_opponents(suite, {"mcts": AgentSpec("mcts", {"simulations": 3})}, 7, styles)
     assert [(row.name, row.in_totals, row.options["style"]) for row in played.rows] == [
-        ("k-a", True, "full"), ("k-mcts", False, "full"), ("k-b", True, "brief"), ("e", True, "full"),
+        ("k-a", True, "full"),
+        ("k-mcts", False, "full"),
+        ("k-b", True, "brief"),
+        ("e", True, "full"),
     ]
     assert {row.games_per_seat for row in played.rows} == {7}
     assert played.rows[1].opponent.options == {"simulations": 3}
@@ -178,7 +203,12 @@ def test_named_opponents_play_every_game_of_a_match_once_outside_the_totals():
 
 def test_a_style_of_the_suite_wins_and_names_stay_apart():
     rows = [{**ROW, "name": "k-a", "options": {"style": "full"}}, {**ROW, "name": "k-random"}]
-    played = with_opponents(check_suite("x", {"rows": rows}), {"random": AgentSpec("random", {})}, None, {"k-a": "brief", "k-random": "brief"})
+    played = with_opponents(
+        check_suite("x", {"rows": rows}),
+        {"random": AgentSpec("random", {})},
+        None,
+        {"k-a": "brief", "k-random": "brief"},
+    )
     assert len({row.name for row in played.rows}) == len(played.rows) == 4
     assert played.rows[0].options["style"] == "full" and played.rows[0].games_per_seat == 100
 
@@ -193,7 +223,13 @@ def test_an_oracle_goes_to_the_rows_that_have_none_and_that_it_can_judge():
     ]
     suite = check_suite("x", {"rows": rows})
     judged, notes = with_oracle(suite, OracleSpec("minimax", {"max_states": 8000}))
-    assert {row.name: row.oracle and row.oracle.name for row in judged.rows} == {"judged": "cfr", "hidden": None, "open": "minimax", "large": None, "exact": None}
+    assert {row.name: row.oracle and row.oracle.name for row in judged.rows} == {
+        "judged": "cfr",
+        "hidden": None,
+        "open": "minimax",
+        "large": None,
+        "exact": None,
+    }
     assert judged.rows[2].oracle.options == {"max_states": 8000}
     assert list(notes) == ["hidden", "large"] and "something is hidden" in notes["hidden"]
     assert notes["large"] == "it has more than 8000 positions"
@@ -213,7 +249,15 @@ def test_an_oracle_that_has_nothing_to_judge_is_refused(row, message):
     assert message in str(caught.value)
 
 
-MATCH = SuiteRow(name="k", game="kuhn_poker", role="trained", kind="match", opponent={"name": "cfr"}, games_per_seat=PIECE + 7, normalise=(-2, 2))
+MATCH = SuiteRow(
+    name="k",
+    game="kuhn_poker",
+    role="trained",
+    kind="match",
+    opponent={"name": "cfr"},
+    games_per_seat=PIECE + 7,
+    normalise=(-2, 2),
+)
 KUHN = MATCH.make_game()
 COPLAY = SuiteRow(name="h", game="hanabi", role="trained", kind="coplay", games_per_seat=6, normalise=(0, 4))
 
@@ -239,11 +283,24 @@ def test_pieces_cover_every_game_once():
 def test_pieces_add_up_to_the_match():
     counts_by_piece = tallies(MATCH, random(), cfr(iterations=10))
     stream = Stream.from_seed(0).child("suite").child("k")
-    report = play_matches(MATCH.make_game(), random(), cfr(iterations=10), games_per_seat=MATCH.games_per_seat, stream=stream)
+    report = play_matches(
+        MATCH.make_game(), random(), cfr(iterations=10), games_per_seat=MATCH.games_per_seat, stream=stream
+    )
     for seat, record in [(None, report.overall), *enumerate(report.seats)]:
-        got = figures(add_tallies(counts for piece, counts in counts_by_piece.items() if seat in (None, piece.seat)), MATCH, KUHN)
-        assert (got["games"], got["wins"], got["draws"], got["losses"]) == (record.games, record.wins, record.draws, record.losses)
-        assert close(got["return"], record.mean_return) and close(got["win"], record.win) and close(got["illegal"], record.illegal)
+        got = figures(
+            add_tallies(counts for piece, counts in counts_by_piece.items() if seat in (None, piece.seat)), MATCH, KUHN
+        )
+        assert (got["games"], got["wins"], got["draws"], got["losses"]) == (
+            record.games,
+            record.wins,
+            record.draws,
+            record.losses,
+        )
+        assert (
+            close(got["return"], record.mean_return)
+            and close(got["win"], record.win)
+            and close(got["illegal"], record.illegal)
+        )
         assert close(got["win_or_draw"], record.win_or_draw)
 
 
@@ -257,7 +314,9 @@ def test_another_seed_and_another_name_deal_other_games():
 def test_more_games_begin_with_the_same_ones():
     game, longer = MATCH.make_game(), MATCH.model_copy(update={"games_per_seat": 3 * PIECE})
     piece = pieces_of(0, longer, game)[0]
-    assert play_piece(piece, longer, game, random(), random(), 0) == play_piece(piece, MATCH, game, random(), random(), 0)
+    assert play_piece(piece, longer, game, random(), random(), 0) == play_piece(
+        piece, MATCH, game, random(), random(), 0
+    )
 
 
 def test_in_coplay_the_agent_sits_everywhere_and_nobody_wins():
@@ -298,7 +357,10 @@ def test_scores_are_shown_between_0_and_100():
 
 
 def test_half_widths_add_in_quadrature():
-    parts = [(0.5, Interval(mean=10.0, low=7.0, high=13.0, count=5)), (0.5, Interval(mean=20.0, low=16.0, high=24.0, count=6))]
+    parts = [
+        (0.5, Interval(mean=10.0, low=7.0, high=13.0, count=5)),
+        (0.5, Interval(mean=20.0, low=16.0, high=24.0, count=6)),
+    ]
     got = mean_of_means(parts)
     assert (got.mean, got.count) == (15.0, 11)
     assert got.high - got.mean == pytest.approx(math.hypot(1.5, 2.0)) == pytest.approx(got.mean - got.low)
@@ -313,14 +375,25 @@ def test_a_total_is_the_mean_over_games_of_the_mean_over_rows():
     large = MATCH.model_copy(update={"name": "k3", "options": {"players": 3}})
     left_out = MATCH.model_copy(update={"name": "x", "in_totals": False})
     got = total_score(
-        [(MATCH, counts(-2)), (other, counts(2)), (large, counts(2)), (left_out, counts(-2)), (COPLAY.model_copy(update={"normalise": None}), counts(0))],
+        [
+            (MATCH, counts(-2)),
+            (other, counts(2)),
+            (large, counts(2)),
+            (left_out, counts(-2)),
+            (COPLAY.model_copy(update={"normalise": None}), counts(0)),
+        ],
     )
     assert got == {"mean": 75.0, "low": 75.0, "high": 75.0, "games": 2}
     assert total_score([(left_out, counts(0))]) is None
 
 
 ROW_EACH = {
-    "each": {"game": "3..5"}, "name": "n{game}", "game": "ordinal_2x2", "role": "held_out", "kind": "match", "opponent": {"name": "random"},
+    "each": {"game": "3..5"},
+    "name": "n{game}",
+    "game": "ordinal_2x2",
+    "role": "held_out",
+    "kind": "match",
+    "opponent": {"name": "random"},
     "normalise": [1, 4],
 }
 
@@ -340,7 +413,10 @@ def test_a_row_with_each_stands_for_one_row_per_value():
 
 def test_values_are_of_any_plain_kind_and_other_options_stay():
     written = rows({**ROW_EACH, "each": {"game": ["win_win", 7]}, "options": {"pay": "response"}, "normalise": [0, 1]})
-    assert [(row.name, row.options) for row in written] == [("nwin_win", {"pay": "response", "game": "win_win"}), ("n7", {"pay": "response", "game": 7})]
+    assert [(row.name, row.options) for row in written] == [
+        ("nwin_win", {"pay": "response", "game": "win_win"}),
+        ("n7", {"pay": "response", "game": 7}),
+    ]
 
 
 def test_a_range_has_both_ends_and_a_range_of_one_is_one_row():
@@ -353,14 +429,17 @@ def test_a_range_has_both_ends_and_a_range_of_one_is_one_row():
     [
         ({"each": 3}, "rows.0.each: must name one option with its values, got 3; write each: {game: 1..144}"),
         ({"each": {"game": [1], "pay": ["own"]}}, "must name one option"),
-        ({"each": {"game": "5..3"}}, "must be a list of different values, or whole numbers FIRST..LAST, at most 1000, got '5..3'"),
+        (
+            {"each": {"game": "5..3"}},
+            "must be a list of different values, or whole numbers FIRST..LAST, at most 1000, got '5..3'",
+        ),
         ({"each": {"game": "1..1001"}}, "at most 1000"),
         ({"each": {"game": []}}, "must be a list of different values"),
         ({"each": {"game": [1, "1"]}}, "must be a list of different values"),
         ({"each": {"game": 3}}, "must be a list of different values"),
         ({"name": "n"}, "the row's name, 'n', has no {game}"),
         ({"name": 3}, "has no {game}"),
-        ({"options": {"game": 3}}, "the option 'game' stands below options as well"),
+        ({"options": {"game": 3}}, "the option 'game' is under options as well"),
         ({"each": {"game": [3, "x"]}}, "row 'nx': ordinal_2x2: game='x' is none of"),
         ({"kind": "solo"}, "rows.0: a row of kind 'solo' has no opponent"),
     ],
@@ -383,12 +462,24 @@ def test_each_is_a_key_that_a_typing_error_finds():
         rows(ROW_EACH, {**ROW_EACH, "name": "m{game}", "kind": "matches"})
 
 
-PUZZLE = {"role": "trained", "kind": "solo", "oracle": {"name": "constraint", "options": {"lost": "solution"}}, "normalise": (0, 1)}
+PUZZLE = {
+    "role": "trained",
+    "kind": "solo",
+    "oracle": {"name": "constraint", "options": {"lost": "solution"}},
+    "normalise": (0, 1),
+}
 
 
 def nim(sizes, games=5, **changes):
     options = {"pile_sizes": sizes, "is_misere": False}
-    row = {"name": "n", "game": "nim", "options": options, "role": "trained", "kind": "match", "opponent": {"name": "random"}}
+    row = {
+        "name": "n",
+        "game": "nim",
+        "options": options,
+        "role": "trained",
+        "kind": "match",
+        "opponent": {"name": "random"},
+    }
     return SuiteRow(**{**row, "oracle": {"name": "minimax"}, "games_per_seat": games, **changes})
 
 
@@ -398,7 +489,9 @@ def tallies_oracles(row, agent, opponent=None, oracle=None):
 
 
 def measured(row, agent, opponent=None, seat=None, oracle=None):
-    parts = [counts for piece, counts in tallies_oracles(row, agent, opponent, oracle).items() if seat in (None, piece.seat)]
+    parts = [
+        counts for piece, counts in tallies_oracles(row, agent, opponent, oracle).items() if seat in (None, piece.seat)
+    ]
     return figures(add_tallies(parts), row, row.make_game())
 
 
@@ -428,7 +521,14 @@ def test_a_tally_worked_out_by_hand():
     assert second["judged"] == {"turns": 5, "asked": 5, "games": [[0.0, 1, 1, 5]], "bound": 0.0}
     assert (first["wins"], first["returns"]) == (5, {"1.0": 5})
     total = figures(add_tallies([first, second]), nim("1;2"), nim("1;2").make_game())
-    assert total["oracle"] == {"name": "minimax", "turns": 15, "asked": 15, "judged": 15, "judged_share": 1.0, "bound": 0.0}
+    assert total["oracle"] == {
+        "name": "minimax",
+        "turns": 15,
+        "asked": 15,
+        "judged": 15,
+        "judged_share": 1.0,
+        "bound": 0.0,
+    }
     assert total["regret"]["mean"] == pytest.approx(10 / 15) and total["optimal"]["mean"] == pytest.approx(10 / 15)
     # ratio of sums, games as clusters: residuals 2 - 2 * 2/3 and 0 - 2/3, five times each, and t of 9 degrees of freedom
     error = math.sqrt(10 / 9 * 5 * ((2 / 3) ** 2 + (2 / 3) ** 2)) / 15
@@ -441,9 +541,13 @@ def test_pieces_add_up_to_the_match_that_regret_measures():
     counts_by_piece = tallies_oracles(row, random(), random())
     stream = Stream.from_seed(0).child("suite").child("n")
     judge = Judge(oracle=minimax_oracle(), budget=None)
-    report = play_matches(row.make_game(), random(), random(), games_per_seat=row.games_per_seat, stream=stream, judge=judge)
+    report = play_matches(
+        row.make_game(), random(), random(), games_per_seat=row.games_per_seat, stream=stream, judge=judge
+    )
     for seat, record in enumerate(report.seats):
-        got = figures(add_tallies(counts for piece, counts in counts_by_piece.items() if piece.seat == seat), row, row.make_game())
+        got = figures(
+            add_tallies(counts for piece, counts in counts_by_piece.items() if piece.seat == seat), row, row.make_game()
+        )
         assert got["oracle"] == record.regret.facts
         for key, interval in record.regret.intervals.items():
             assert got[key] == pytest.approx({"mean": interval.mean, "low": interval.low, "high": interval.high})
@@ -465,7 +569,9 @@ def test_the_order_of_the_pieces_changes_nothing_not_even_the_last_bit():
 def test_nothing_judged_is_no_figure_and_not_0():
     row_figures = measured(nim("1;2"), random(), random(), oracle=Mute())
     assert "regret" not in row_figures and "optimal" not in row_figures
-    assert (row_figures["oracle"]["judged"], row_figures["oracle"]["judged_share"]) == (0, 0.0) and row_figures["oracle"]["turns"] > 0
+    assert (row_figures["oracle"]["judged"], row_figures["oracle"]["judged_share"]) == (0, 0.0) and row_figures[
+        "oracle"
+    ]["turns"] > 0
 
 
 def test_success_is_the_most_that_is_paid_and_told_alone_even_without_an_oracle():

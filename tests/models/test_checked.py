@@ -50,27 +50,52 @@ def test_a_size_beyond_reason_is_refused_before_anything_is_built(folder, monkey
 
 @pytest.mark.parametrize("values", [{"n_layer": 10**9}, {"n_head": -1}, {"n_layer": 0}, {"n_head": 0}, {"n_embd": -4}])
 def test_sizes_of_gpt2_too(tmp_path, values):
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8, "vocab_size": 9, **values}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "gpt2", "n_layer": 1, "n_head": 2, "n_embd": 8, "vocab_size": 9, **values})
+    )
     with pytest.raises(ModelError, match=r"config\.json of .* has "):
         load_pretrained(str(tmp_path))
 
 
 def test_sizes_of_real_models_are_taken(tmp_path):
-    real = {"vocab_size_per_layer_input": 262_144, "num_hidden_layers": 126, "num_attention_heads": 128, "num_key_value_heads": 8}
-    real |= {"hidden_size": 16_384, "vocab_size": 262_208, "max_position_embeddings": 10_485_760, "first_k_dense_replace": 0, "pad_token_id": -1}
+    real = {
+        "vocab_size_per_layer_input": 262_144,
+        "num_hidden_layers": 126,
+        "num_attention_heads": 128,
+        "num_key_value_heads": 8,
+    }
+    real |= {
+        "hidden_size": 16_384,
+        "vocab_size": 262_208,
+        "max_position_embeddings": 10_485_760,
+        "first_k_dense_replace": 0,
+        "pad_token_id": -1,
+    }
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **real}))
     assert checked_config(str(tmp_path)).hidden_size == 16_384
 
 
 @pytest.mark.parametrize(
-    "kernel", ["evil/kernel", "kernels-community/flash-attn2", "evil/kernel:layer", "flash_attention_2", "paged|evil/kernel", {"": "evil/kernel"}]
+    "kernel",
+    [
+        "evil/kernel",
+        "kernels-community/flash-attn2",
+        "evil/kernel:layer",
+        "flash_attention_2",
+        "paged|evil/kernel",
+        {"": "evil/kernel"},
+    ],
 )
 @pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation", "_attn_implementation_internal"])
 def test_no_kernel_is_fetched(folder, key, kernel):
     change(folder, **{key: kernel})
     network, _ = load_pretrained(str(folder))
     assert network.config._attn_implementation == "sdpa"
-    plain = {key: value for key, value in json.loads((folder / "config.json").read_text()).items() if "attn" not in key and key != "model_type"}
+    plain = {
+        key: value
+        for key, value in json.loads((folder / "config.json").read_text()).items()
+        if "attn" not in key and key != "model_type"
+    }
     assert size_of(str(folder))[0] == count_parameters(AutoConfig.for_model("llama", **plain))
 
 
@@ -83,7 +108,9 @@ def test_the_attention_is_that_of_before(chat_folder):
 
 
 def test_kernels_of_a_hub_are_off():
-    assert sparring.models.__name__ and os.environ["USE_HUB_KERNELS"] == "NO"  # read by transformers when it is imported
+    assert (
+        sparring.models.__name__ and os.environ["USE_HUB_KERNELS"] == "NO"
+    )  # read by transformers when it is imported
 
 
 def test_an_adapter_is_no_model(folder):
@@ -107,7 +134,11 @@ def test_quantised_weights_are_refused(folder):
 @pytest.mark.parametrize("name", ["config.json", "tokenizer_config.json"])
 def test_code_of_a_folder_is_not_run(folder, name):
     (folder / "evil.py").write_text("raise SystemExit('was run')")
-    auto = dict.fromkeys(("AutoConfig", "AutoModelForCausalLM"), "evil.Evil") if name == "config.json" else {"AutoTokenizer": ["evil.Evil", None]}
+    auto = (
+        dict.fromkeys(("AutoConfig", "AutoModelForCausalLM"), "evil.Evil")
+        if name == "config.json"
+        else {"AutoTokenizer": ["evil.Evil", None]}
+    )
     change(folder, name, auto_map=auto)
     try:
         load_pretrained(str(folder))
@@ -115,7 +146,9 @@ def test_code_of_a_folder_is_not_run(folder, name):
         assert "was run" not in str(error)
 
 
-@pytest.mark.parametrize("name", ["tokenizer.json", "model.safetensors", "generation_config.json", "chat_template.jinja", "extra"])
+@pytest.mark.parametrize(
+    "name", ["tokenizer.json", "model.safetensors", "generation_config.json", "chat_template.jinja", "extra"]
+)
 def test_a_pipe_is_not_opened(folder, name):
     (folder / name).unlink(missing_ok=True)
     os.mkfifo(folder / name)

@@ -66,7 +66,9 @@ def test_it_computes_what_torch_does(shape):
     at = torch.zeros(5, dtype=torch.int64)
     for length in (1, 13, 2, 1, 30, 1, 1, 16):
         chunk, ids = ids[:, :length], ids[:, length:]
-        hidden, expected = (either.extend(chunk, at, cache) for either, cache in zip((model, other), caches, strict=True))
+        hidden, expected = (
+            either.extend(chunk, at, cache) for either, cache in zip((model, other), caches, strict=True)
+        )
         assert torch.allclose(hidden, expected, atol=1e-5), length
         at = at + length
         # rows drift apart, as replies of different lengths do; what is behind them is written over
@@ -153,7 +155,11 @@ def test_the_tiny_model_is_compiled_and_models_of_other_kinds_are_torchs():
 
 @pytest.mark.parametrize(
     "compiler, why",
-    [("none", "CC=none"), ("no-such-compiler", "no C compiler 'no-such-compiler' (name one in $CC)"), ("false", "the C compiler 'false' failed: no message")],
+    [
+        ("none", "CC=none"),
+        ("no-such-compiler", "no C compiler 'no-such-compiler' (name one in $CC)"),
+        ("false", "the C compiler 'false' failed: no message"),
+    ],
 )
 def test_without_a_compiler_torch_does_it_and_says_why(compiler, why, monkeypatch):
     monkeypatch.setenv("CC", compiler)
@@ -329,7 +335,9 @@ def odd_folder(folder, draw, widths):
     if draw.random() < 0.4:
         path = folder / "config.json"
         known = json.loads(path.read_text())
-        name = draw.choice(["n_embd", "n_inner", "n_positions", "n_ctx", "vocab_size", "n_layer", "n_head", "layer_norm_epsilon"])
+        name = draw.choice(
+            ["n_embd", "n_inner", "n_positions", "n_ctx", "vocab_size", "n_layer", "n_head", "layer_norm_epsilon"]
+        )
         value = (known.get(name) or 4) * draw.choice([2, 3, 0.5]) + draw.choice([-1, 0, 1])
         path.write_text(json.dumps({**known, name: value if name == "layer_norm_epsilon" else int(value)}))
 
@@ -344,7 +352,9 @@ def check_odd_folder(folder, draw):
     if model.forward.compiled is None:
         return False
     length = min(8, model.context)
-    ids = torch.randint(0, model.network.config.vocab_size, (2, length), generator=torch.Generator().manual_seed(draw.randrange(99)))
+    ids = torch.randint(
+        0, model.network.config.vocab_size, (2, length), generator=torch.Generator().manual_seed(draw.randrange(99))
+    )
     with torch.no_grad():
         expected = model.network(input_ids=ids).logits.log_softmax(-1)
         hidden = model.extend(ids, torch.zeros(2, dtype=torch.int64), model.new_cache(2, length))
@@ -369,7 +379,11 @@ def test_the_code_is_compared_with_the_model_itself_when_it_is_loaded(tmp_path, 
     tiny_tokenizer(["a"]).save_pretrained(tmp_path)
     assert load_language_model(tmp_path).decoding == "compiled"
     run = forward_pass.CompiledPass.__call__
-    monkeypatch.setattr(forward_pass.CompiledPass, "__call__", lambda self, *arguments: run(self, *arguments) + (len(self.parts.tokens) == VOCABULARY))
+    monkeypatch.setattr(
+        forward_pass.CompiledPass,
+        "__call__",
+        lambda self, *arguments: run(self, *arguments) + (len(self.parts.tokens) == VOCABULARY),
+    )
     with pytest.raises(ModelError, match=r"compiled forward pass of GPT2LMHeadModel differs by .*CC=none"):
         load_language_model(tmp_path)
 

@@ -1,4 +1,3 @@
-
 import numpy as np
 import pytest
 import torch
@@ -59,7 +58,13 @@ def league(name="llama"):
     """Adapters on all layers, on some, of another rank, and the base alone; a snapshot of the first."""
     over = base(name)
     first = adapted(over, 1)
-    return [first, adapted(over, 2, rank=2, targets=TARGETS[name]), adapted(over, 3, rank=0), first.clone(), adapted(over, 4, rank=5)]
+    return [
+        first,
+        adapted(over, 2, rank=2, targets=TARGETS[name]),
+        adapted(over, 3, rank=0),
+        first.clone(),
+        adapted(over, 4, rank=5),
+    ]
 
 
 def make_requests(number, count=9):
@@ -67,13 +72,19 @@ def make_requests(number, count=9):
     rules = draw.integers(3, VOCABULARY, 90).tolist()
     root = Stream.from_seed(number)
     return [
-        SampleRequest((1, *rules[: (1, 5, 30, 63, 64, 65, 80)[place % 7]], *draw.integers(3, VOCABULARY, place % 4).tolist()), root.child(place).key)
+        SampleRequest(
+            (1, *rules[: (1, 5, 30, 63, 64, 65, 80)[place % 7]], *draw.integers(3, VOCABULARY, place % 4).tolist()),
+            root.child(place).key,
+        )
         for place in range(count)
     ]
 
 
 def together(samplers, requests, params=None):
-    lots = [SampleBatch(sampler, batch, params[place] if params else PARAMS, STOP) for place, (sampler, batch) in enumerate(zip(samplers, requests, strict=True))]
+    lots = [
+        SampleBatch(sampler, batch, params[place] if params else PARAMS, STOP)
+        for place, (sampler, batch) in enumerate(zip(samplers, requests, strict=True))
+    ]
     (pairs,) = samplers[0].backend.submit(lots)
     replies, begin = dict(pairs), 0
     out = []
@@ -88,7 +99,11 @@ def continued(requests, replies, turn):
     out = []
     for place, (request, result) in enumerate(zip(requests, replies, strict=True)):
         seen = request.ids + result.ids
-        out.append(SampleRequest((*seen, *range(3, 4 + (place + turn) % 5)), request.stream + turn, len(seen) - 1 if place % 3 else 0))
+        out.append(
+            SampleRequest(
+                (*seen, *range(3, 4 + (place + turn) % 5)), request.stream + turn, len(seen) - 1 if place % 3 else 0
+            )
+        )
     return out
 
 
@@ -123,7 +138,11 @@ def test_nor_does_it_matter_who_is_asked_beside_it():
 
 def test_each_draws_in_its_own_way():
     samplers, alone = ([in_process(model) for model in league()[:3]] for _ in "ab")
-    params = [SamplingParams(max_new_tokens=2), SamplingParams(max_new_tokens=5, temperature=0.5, top_k=7), SamplingParams(max_new_tokens=5, top_p=0.8)]
+    params = [
+        SamplingParams(max_new_tokens=2),
+        SamplingParams(max_new_tokens=5, temperature=0.5, top_k=7),
+        SamplingParams(max_new_tokens=5, top_p=0.8),
+    ]
     requests = [make_requests(0)] * 3
     expected = [sampler.sample(make_requests(0), setting, STOP) for sampler, setting in zip(alone, params, strict=True)]
     assert together(samplers, requests, params) == expected
@@ -149,7 +168,10 @@ def test_one_row_by_hand():
     """W x + (alpha / rank) B A x in one layer, the same x with two adapters and with none."""
     routes = prefix_cache.AdapterRoutes()
     layer = torch.nn.Linear(2, 1, bias=False)
-    first, second = (prefix_cache.Adapter(torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(1, 1, bias=False), scale) for scale in (2.0, 0.5))
+    first, second = (
+        prefix_cache.Adapter(torch.nn.Linear(2, 1, bias=False), torch.nn.Linear(1, 1, bias=False), scale)
+        for scale in (2.0, 0.5)
+    )
     with torch.no_grad():
         layer.weight.copy_(torch.tensor([[1.0, 10.0]]))
         for adapter, inner, outer in ((first, [[1.0, 1.0]], [[3.0]]), (second, [[0.0, 2.0]], [[-1.0]])):
@@ -165,7 +187,11 @@ def test_prefixes_of_two_models_are_not_shared():
     tree = prefix_tree(sequences, [0, 1, 1])
     assert tree.ids.tolist() == [1, 2, 3, 1, 2, 3, 4]
     assert tree.node.tolist() == [[0, 1, 2], [3, 4, 6], [3, 4, 5]]
-    assert prefix_tree(sequences, [0, 0, 0]).node.tolist() == prefix_tree(sequences).node.tolist() == [[0, 1, 2], [0, 1, 3], [0, 1, 2]]
+    assert (
+        prefix_tree(sequences, [0, 0, 0]).node.tolist()
+        == prefix_tree(sequences).node.tolist()
+        == [[0, 1, 2], [0, 1, 3], [0, 1, 2]]
+    )
 
 
 def test_who_is_asked_alone():

@@ -66,7 +66,11 @@ FAMILIES = {
     "qwen2": lambda: Qwen2ForCausalLM(Qwen2Config(**{**SHAPE, "head_dim": 8})),
     "qwen3": lambda: Qwen3ForCausalLM(Qwen3Config(**SHAPE)),
     "whole": lambda: MistralForCausalLM(MistralConfig(**SHAPE)),
-    "gemma3": lambda: Gemma3ForCausalLM(Gemma3TextConfig(**SHAPE, sliding_window=4, layer_types=["sliding_attention", "full_attention", "sliding_attention"])),
+    "gemma3": lambda: Gemma3ForCausalLM(
+        Gemma3TextConfig(
+            **SHAPE, sliding_window=4, layer_types=["sliding_attention", "full_attention", "sliding_attention"]
+        )
+    ),
 }
 
 
@@ -126,7 +130,10 @@ def test_lean_gradients_equal_hugging_face(name, recompute, pairs, monkeypatch):
     model, ids = family(name), much_shared(7)
     model.forward.recompute = recompute
     gradients = []
-    for forward in (lambda: hugging_face(model.network)(ids, attention_mask=torch.ones_like(ids)).logits, lambda: model.logits(whole(model, ids))):
+    for forward in (
+        lambda: hugging_face(model.network)(ids, attention_mask=torch.ones_like(ids)).logits,
+        lambda: model.logits(whole(model, ids)),
+    ):
         model.network.zero_grad()
         forward().log_softmax(-1)[..., 3].sum().backward()
         gradients.append([p.grad.clone() for p in model.parameters()])

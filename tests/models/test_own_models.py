@@ -31,11 +31,17 @@ NETWORKS = {
     "mamba": lambda: MambaForCausalLM(MambaConfig(**SIZES, state_size=4)),
     "bloom": lambda: BloomForCausalLM(BloomConfig(vocab_size=300, hidden_size=16, n_layer=2, n_head=2)),
     "bert": lambda: BertLMHeadModel(BertConfig(**SIZES, intermediate_size=32, num_attention_heads=2)),
-    "t5": lambda: T5ForConditionalGeneration(T5Config(vocab_size=300, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)),
-    "bart": lambda: BartForConditionalGeneration(
-        BartConfig(vocab_size=300, d_model=16, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=32, decoder_ffn_dim=32)
+    "t5": lambda: T5ForConditionalGeneration(
+        T5Config(vocab_size=300, d_model=16, d_kv=8, d_ff=32, num_layers=1, num_heads=2)
     ),
-    "small": lambda: LlamaForCausalLM(LlamaConfig(**{**SIZES, "vocab_size": 100}, intermediate_size=32, num_attention_heads=2)),
+    "bart": lambda: BartForConditionalGeneration(
+        BartConfig(
+            vocab_size=300, d_model=16, encoder_layers=1, decoder_layers=1, encoder_ffn_dim=32, decoder_ffn_dim=32
+        )
+    ),
+    "small": lambda: LlamaForCausalLM(
+        LlamaConfig(**{**SIZES, "vocab_size": 100}, intermediate_size=32, num_attention_heads=2)
+    ),
 }
 
 
@@ -65,7 +71,12 @@ def folder(chat_folder, tmp_path):
 def engine(folder, renderer=None, **model):
     rollout = {"games_per_step": 2, "max_new_tokens": 3}
     game = {"name": "kuhn_poker", "options": {"style": "full"}}
-    settings = {"environments": [game], "threads": 1, "rollout": rollout, "renderer": renderer or {"name": "chat", "answer": "exact"}}
+    settings = {
+        "environments": [game],
+        "threads": 1,
+        "rollout": rollout,
+        "renderer": renderer or {"name": "chat", "answer": "exact"},
+    }
     return LocalEngine(resolve({**settings, "model": {"name": str(folder), **model}}))
 
 
@@ -83,10 +94,16 @@ def test_a_network_without_a_limit_wants_one_and_then_runs(kind, folder_of):
     assert "does not name a longest conversation; write model.context=512" in refusal(folder)
     running = engine(folder, context=700)
     assert running.model.context == 700
-    assert play_round(running.config, running, Methods.of(running.config), RunState()).metrics["logprob_difference_max"] < 1e-3
+    assert (
+        play_round(running.config, running, Methods.of(running.config), RunState()).metrics["logprob_difference_max"]
+        < 1e-3
+    )
 
 
-@pytest.mark.parametrize(("kind", "message"), [("bert", "looks ahead"), ("t5", "T5Config"), ("bart", "lack"), ("small", "do not belong together")])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [("bert", "looks ahead"), ("t5", "T5Config"), ("bart", "lack"), ("small", "do not belong together")],
+)
 def test_networks_that_cannot_write_token_by_token_are_refused(kind, message, folder_of):
     assert message in refusal(folder_of(kind), context=512)
 
@@ -150,7 +167,10 @@ def test_a_broken_tokenizer_is_refused(text, folder):
 def test_a_tokenizer_without_a_template_says_what_to_write(folder):
     (folder / "chat_template.jinja").unlink()
     assert "renderer.template=chatml" in refusal(folder)
-    assert engine(folder, renderer={"name": "chat", "answer": "exact", "template": "chatml"}).policies["main"].renderer is not None
+    assert (
+        engine(folder, renderer={"name": "chat", "answer": "exact", "template": "chatml"}).policies["main"].renderer
+        is not None
+    )
     assert "plain renderer" in refusal(folder, renderer={"name": "plain"})
 
 

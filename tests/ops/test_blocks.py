@@ -6,9 +6,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.ops import blocks
-from sparring.ops.groups import deviations, group_ids, standardise, varied
+from sparring.ops.groups import deviations, group_ids, is_varied, standardise
 
-MEMBERS = st.lists(st.tuples(st.integers(0, 4), st.integers(-40, 40).map(lambda number: number / 8)), min_size=1, max_size=12)
+MEMBERS = st.lists(
+    st.tuples(st.integers(0, 4), st.integers(-40, 40).map(lambda number: number / 8)), min_size=1, max_size=12
+)
 
 
 def columns(members):
@@ -34,13 +36,21 @@ def test_order_statistics_of_groups(rows):
     best, second = blocks.best_two(values, ids, count)
     assert best.tolist() == [max(members) for members in groups]
     assert second.tolist() == [sorted(members)[-2] if len(members) > 1 else members[0] for members in groups]
-    expected = [groups[group].count(value) / len(groups[group]) for group, value in zip(ids.tolist(), values.tolist(), strict=True)]
+    expected = [
+        groups[group].count(value) / len(groups[group])
+        for group, value in zip(ids.tolist(), values.tolist(), strict=True)
+    ]
     assert blocks.shares(values, ids, count) == pytest.approx(expected)
 
 
 def test_shares_and_steps_see_through_rounding():
-    assert blocks.shares(np.array([0.1 + 0.2, 0.3, 1.0]), np.zeros(3, dtype=np.int64), 1) == pytest.approx([2 / 3, 2 / 3, 1 / 3])
-    assert blocks.steps(np.array([[0.3, 0.1 + 0.2, 1.0], [1e-9, 2e-9, 2e-9]])).tolist() == [[False, True], [True, False]]
+    assert blocks.shares(np.array([0.1 + 0.2, 0.3, 1.0]), np.zeros(3, dtype=np.int64), 1) == pytest.approx(
+        [2 / 3, 2 / 3, 1 / 3]
+    )
+    assert blocks.steps(np.array([[0.3, 0.1 + 0.2, 1.0], [1e-9, 2e-9, 2e-9]])).tolist() == [
+        [False, True],
+        [True, False],
+    ]
 
 
 def test_tied_means_by_hand():
@@ -64,8 +74,10 @@ def test_deviations_and_standardise_follow_their_definition(members, ddof):
     values, ids, count, groups = columns(members)
     expected = [float(np.std(group, ddof=ddof)) if len(group) > ddof else 0.0 for group in groups]
     assert deviations(values, ids, count, ddof=ddof) == pytest.approx(expected, abs=1e-12)
-    assert varied(values, ids, count).tolist() == [len(set(group)) > 1 for group in groups]
-    relative = [(v - np.mean(groups[g])) / (expected[g] + 0.5) for g, v in zip(ids.tolist(), values.tolist(), strict=True)]
+    assert is_varied(values, ids, count).tolist() == [len(set(group)) > 1 for group in groups]
+    relative = [
+        (v - np.mean(groups[g])) / (expected[g] + 0.5) for g, v in zip(ids.tolist(), values.tolist(), strict=True)
+    ]
     assert standardise(values, ids, count, ddof=ddof, epsilon=0.5) == pytest.approx(relative, abs=1e-12)
 
 

@@ -20,7 +20,12 @@ def test_by_hand_one_word():
 
 def test_numbers_and_names_are_masked_and_case_does_not_count():
     first, second, third = embedded(
-        ["I saw player_0 is a wolf, Ann! 3 votes.", "i saw PLAYER_12 is a wolf player_0 17 votes", "I saw Bob is a wolf, Ann! 3 votes."], names=NAMES
+        [
+            "I saw player_0 is a wolf, Ann! 3 votes.",
+            "i saw PLAYER_12 is a wolf player_0 17 votes",
+            "I saw Bob is a wolf, Ann! 3 votes.",
+        ],
+        names=NAMES,
     )
     assert first == pytest.approx(second)
     assert abs(first - third).max() > 0.01

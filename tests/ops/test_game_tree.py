@@ -16,7 +16,9 @@ from sparring.ops.game_tree import (
 )
 
 
-@pytest.mark.parametrize(("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("leduc_poker", {})])
+@pytest.mark.parametrize(
+    ("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("leduc_poker", {})]
+)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_a_best_response_earns_what_openspiel_says(name, options, seed):
     game = make_game(name, options=options)
@@ -28,14 +30,19 @@ def test_a_best_response_earns_what_openspiel_says(name, options, seed):
     for seat in range(game.num_seats):
         answer = best_response(states.tree, seats, policy, seat)
         assert policy_values(states.tree, seats, answer).returns[seat] == pytest.approx(best[seat], abs=1e-9)
-        assert all((np.asarray(new) == old).all() for new, old, who in zip(answer, policy, seats, strict=True) if who != seat)
+        assert all(
+            (np.asarray(new) == old).all() for new, old, who in zip(answer, policy, seats, strict=True) if who != seat
+        )
 
 
 def test_what_a_last_move_earns_in_kuhn_poker_by_hand():
     """To check with the jack is the last move where the other checks too, and then loses 1; a bet is always the last."""
     states = enumerate_info_states(make_game("kuhn_poker"))
     uniform = [np.full(2, 0.5)] * len(states)
-    values, earned = policy_values(states.tree, states.seats, uniform), last_move_returns(states.tree, states.seats, uniform)
+    values, earned = (
+        policy_values(states.tree, states.seats, uniform),
+        last_move_returns(states.tree, states.seats, uniform),
+    )
     for index, query in enumerate(states.queries):
         check, bet = earned[2 * index : 2 * index + 2]
         if query.seat == 0 and not query.actions:
@@ -92,11 +99,17 @@ def solved(name, steps):
 
 def exploitability(walked, policy):
     value = policy_values(walked.tree, walked.seats, policy).returns
-    gains = [policy_values(walked.tree, walked.seats, best_response(walked.tree, walked.seats, policy, seat)).returns[seat] - value[seat] for seat in (0, 1)]
+    gains = [
+        policy_values(walked.tree, walked.seats, best_response(walked.tree, walked.seats, policy, seat)).returns[seat]
+        - value[seat]
+        for seat in (0, 1)
+    ]
     return sum(gains) / 2
 
 
-@pytest.mark.parametrize(("name", "value"), [("kuhn_poker", -1 / 18), ("rock_paper_scissors", 0.0), ("rps_spock_lizard", 0.0)])
+@pytest.mark.parametrize(
+    ("name", "value"), [("kuhn_poker", -1 / 18), ("rock_paper_scissors", 0.0), ("rps_spock_lizard", 0.0)]
+)
 def test_it_comes_to_the_known_value(name, value):
     walked, policy = solved(name, 400)
     assert policy_values(walked.tree, walked.seats, policy).returns[0] == pytest.approx(value, abs=2e-3)
@@ -128,7 +141,9 @@ def naive(tree, seats, widths, steps):
             state, choice = int(tree.info_state[child]), int(tree.choice[child])
             share = tree.chance[child] if state < 0 else now[state][choice]
             mine = state >= 0 and seats[state] == seat
-            worth = value(child, seat, reach * share if mine else reach, others if mine else others * share, now, added, weight)
+            worth = value(
+                child, seat, reach * share if mine else reach, others if mine else others * share, now, added, weight
+            )
             total += share * worth
             gains[child] = worth
         if mine:

@@ -13,11 +13,17 @@ VALUES = st.lists(st.tuples(st.floats(-1e6, 1e6), st.integers(0, 3)), min_size=1
 def test_group_statistics_equal_the_naive_ones(pairs):
     values, keys = np.array([v for v, _ in pairs]), np.array([k for _, k in pairs])
     ids, count = groups.group_ids(keys)
-    mean, deviation, others = (groups.group_mean(values, ids, count), groups.group_std(values, ids, count), groups.leave_one_out_mean(values, ids, count))
+    mean, deviation, others = (
+        groups.group_mean(values, ids, count),
+        groups.group_std(values, ids, count),
+        groups.leave_one_out_mean(values, ids, count),
+    )
     for row, key in enumerate(keys):
         members = values[keys == key]
         assert mean[ids[row]] == pytest.approx(members.mean(), abs=1e-6)
-        assert deviation[ids[row]] == pytest.approx(members.std(ddof=1) if len(members) > 1 else 0.0, rel=1e-6, abs=1e-4)
+        assert deviation[ids[row]] == pytest.approx(
+            members.std(ddof=1) if len(members) > 1 else 0.0, rel=1e-6, abs=1e-4
+        )
         rest = np.delete(values, row)[np.delete(keys, row) == key]
         assert others[row] == pytest.approx(rest.mean() if len(rest) else values[row], abs=1e-5)
 
@@ -110,7 +116,10 @@ def test_wilson_count_is_that_of_the_half_width(share, half, level):
 @given(st.integers(0, 30), st.integers(0, 30), st.floats(0.5, 0.99))
 def test_wilson_is_symmetric_contains_the_share_and_widens_with_the_level(successes, failures, level):
     count = successes + failures
-    interval, mirror = statistics.wilson_interval(successes, count, level=level), statistics.wilson_interval(failures, count, level=level)
+    interval, mirror = (
+        statistics.wilson_interval(successes, count, level=level),
+        statistics.wilson_interval(failures, count, level=level),
+    )
     assert (interval.low, interval.high) == (pytest.approx(1 - mirror.high), pytest.approx(1 - mirror.low))
     if count:
         assert 0 <= interval.low <= interval.mean <= interval.high <= 1
@@ -128,4 +137,7 @@ def test_a_recurrence_with_a_coefficient_per_row(lengths, seed):
         if trajectory[row] == trajectory[row + 1]:
             expected[row] += coefficient[row] * expected[row + 1]
     assert groups.backward_recurrence(inputs, coefficient, trajectory) == pytest.approx(expected)
-    assert np.array_equal(groups.backward_recurrence(inputs, np.full(len(inputs), 0.5), trajectory), groups.backward_recurrence(inputs, 0.5, trajectory))
+    assert np.array_equal(
+        groups.backward_recurrence(inputs, np.full(len(inputs), 0.5), trajectory),
+        groups.backward_recurrence(inputs, 0.5, trajectory),
+    )

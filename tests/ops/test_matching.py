@@ -148,7 +148,9 @@ def test_a_plan_has_its_sums_and_the_form_that_defines_it(similarity, scale):
     plan = transport_plan(similarity, 0.1)
     rows, columns = similarity.shape
     assert plan.sum(1) == pytest.approx(np.full(rows, 1 / rows), abs=1e-12)
-    assert plan.sum(0) == pytest.approx(np.full(columns, 1 / columns), abs=1e-8 if scale < 1 else 1e-3)  # not all ends within the rounds
+    assert plan.sum(0) == pytest.approx(
+        np.full(columns, 1 / columns), abs=1e-8 if scale < 1 else 1e-3
+    )  # not all ends within the rounds
     rest = np.log(plan) - similarity / 0.1  # a number per row and one per column
     assert rest - rest[:1] == pytest.approx(np.broadcast_to((rest - rest[:1])[:, :1], rest.shape), abs=1e-6)
 

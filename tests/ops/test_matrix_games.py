@@ -29,7 +29,9 @@ def test_no_other_is_nearer(data):
     rows, columns = data.draw(st.integers(1, 6)), data.draw(st.integers(0, 8))
     matrix = data.draw(arrays.arrays(np.float64, (rows, columns), elements=st.integers(-2, 2)))
     target = data.draw(arrays.arrays(np.float64, rows, elements=st.integers(-3, 3)))
-    matrix = np.hstack([matrix, -matrix[:, :2], -np.eye(rows)[:, : data.draw(st.integers(0, rows))]])  # lines, and single numbers
+    matrix = np.hstack(
+        [matrix, -matrix[:, :2], -np.eye(rows)[:, : data.draw(st.integers(0, rows))]]
+    )  # lines, and single numbers
     solution = nonnegative(matrix, target)
     slopes = matrix.T @ (target - matrix @ solution)
     assert solution.min(initial=0.0) >= 0

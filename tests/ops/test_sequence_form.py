@@ -37,7 +37,9 @@ def test_payoffs_and_best_responses_are_those_of_the_tree(walked):
         worth, state = seat.values(payoff, policies[side])
         came = seat.reach @ plans[1 - side]
         np.testing.assert_allclose(state / came, values.state[seat.states], atol=1e-9)
-        np.testing.assert_allclose(worth[1:] / np.repeat(came, seat.width), np.concatenate([values.action[n] for n in seat.states]), atol=1e-9)
+        np.testing.assert_allclose(
+            worth[1:] / np.repeat(came, seat.width), np.concatenate([values.action[n] for n in seat.states]), atol=1e-9
+        )
 
 
 def test_an_equilibrium_has_plans_that_no_best_response_beats(walked):

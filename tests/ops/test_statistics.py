@@ -16,7 +16,10 @@ def test_the_jackknife_of_a_mean_is_students_interval(count):
     values = np.random.Generator(np.random.Philox(count)).normal(size=count) + 1e3
     left_out = (values.sum() - values) / (count - 1)
     for level in (0.5, 0.95):
-        interval, known = jackknife_interval(float(values.mean()), left_out, level=level), mean_interval(values, level=level)
+        interval, known = (
+            jackknife_interval(float(values.mean()), left_out, level=level),
+            mean_interval(values, level=level),
+        )
         assert (interval.mean, interval.low, interval.high) == pytest.approx((known.mean, known.low, known.high))
         assert (interval.count, interval.level) == (count, level)
 
@@ -38,7 +41,9 @@ def test_an_error_that_is_known_besides_is_added_in_squares():
 def test_clusters_of_one_are_students_interval(count):
     values = np.random.Generator(np.random.Philox(count)).normal(size=count)
     interval, known = clustered_mean_interval(values, np.ones(count)), mean_interval(values)
-    assert (interval.mean, interval.low, interval.high, interval.count) == pytest.approx((known.mean, known.low, known.high, known.count), nan_ok=True)
+    assert (interval.mean, interval.low, interval.high, interval.count) == pytest.approx(
+        (known.mean, known.low, known.high, known.count), nan_ok=True
+    )
 
 
 def test_a_clustered_mean_by_hand():
@@ -62,7 +67,9 @@ def test_clustered_intervals_cover_the_truth_as_often_as_they_say():
     inside = np.zeros(2)
     for _ in range(400):
         sizes = generator.integers(1, 9, 40).astype(float)
-        successes = generator.binomial(sizes.astype(int), generator.beta(4.0, 1.0, 40)).astype(float)  # 0.8 on average, alike within
+        successes = generator.binomial(sizes.astype(int), generator.beta(4.0, 1.0, 40)).astype(
+            float
+        )  # 0.8 on average, alike within
         for place, interval in enumerate((clustered_mean_interval, clustered_share_interval)):
             ends = interval(successes, sizes)
             inside[place] += ends.low <= 0.8 <= ends.high
@@ -73,8 +80,13 @@ def test_clustered_intervals_cover_the_truth_as_often_as_they_say():
 def test_a_share_of_all_or_nothing_keeps_an_interval(share):
     sizes = np.array([3.0, 4.0, 5.0])
     interval = clustered_share_interval(share * sizes, sizes)
-    width = 1 - 1 / (1 + 4.302652729911275**2 / 3)  # Wilson's at 0 or 1 of three, with t of two degrees of freedom in place of z
-    assert (interval.low, interval.high) == (pytest.approx((1 - width) * share), pytest.approx(width if share == 0 else 1.0))
+    width = 1 - 1 / (
+        1 + 4.302652729911275**2 / 3
+    )  # Wilson's at 0 or 1 of three, with t of two degrees of freedom in place of z
+    assert (interval.low, interval.high) == (
+        pytest.approx((1 - width) * share),
+        pytest.approx(width if share == 0 else 1.0),
+    )
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -78,7 +78,11 @@ def test_ranks_of_any_matrix_are_a_ranking(count, seed, scheme):
     assert ranks.max() <= count - 1
 
 
-@given(st.integers(1, 12), st.integers(0, 10**6), st.sampled_from(["anchor", "round_robin", "single_elimination", "double_elimination"]))
+@given(
+    st.integers(1, 12),
+    st.integers(0, 10**6),
+    st.sampled_from(["anchor", "round_robin", "single_elimination", "double_elimination"]),
+)
 def test_a_consistent_order_is_found_wherever_the_best_player_stands(count, seed, scheme):
     order = np.random.Generator(np.random.Philox(seed)).permutation(count)
     assert np.array_equal(tournament_ranks(scheme, strengths(-order)), order)

@@ -38,7 +38,9 @@ def specs(game, count, seed=0, name="learner", group_size=1, **fields):
     deals, plays = (Stream.from_seed(seed).child(part) for part in ("deal", "play"))
     common = {"game": game, "seats": (name,) * game.num_seats, "trained": (True,) * game.num_seats, **fields}
     return [
-        EpisodeSpec(episode_id=i, group_id=i // group_size, deal=deals.child(i // group_size), stream=plays.child(i), **common)
+        EpisodeSpec(
+            episode_id=i, group_id=i // group_size, deal=deals.child(i // group_size), stream=plays.child(i), **common
+        )
         for i in range(count)
     ]
 

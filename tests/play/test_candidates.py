@@ -32,7 +32,9 @@ def by_length(episodes):
     return [[float(len(turn.reply)) for turn in episode.turns] for episode in episodes]
 
 
-def played(commit="any_best", grade=by_length, count=COUNT, explore=0.0, name="kuhn_poker", number=12, illegal=None, **options):
+def played(
+    commit="any_best", grade=by_length, count=COUNT, explore=0.0, name="kuhn_poker", number=12, illegal=None, **options
+):
     game = make_game(name, illegal=illegal or {"rule": "random"})
     player, recorder = learner(game)
     candidates = Candidates(count, grade, commit, explore) if count > 1 else None
@@ -94,7 +96,10 @@ def test_the_best_is_played_and_the_play_goes_on_from_it():
             assert sorted(reply.candidate for reply in several) == list(range(COUNT))
             assert turn.score == max(reply.score for reply in several)
             assert turn.candidate == min(reply.candidate for reply in several if reply.score == turn.score)
-            assert len({(reply.seat, reply.turn_index, reply.moment, reply.state_key, reply.prompt) for reply in several}) == 1
+            assert (
+                len({(reply.seat, reply.turn_index, reply.moment, reply.state_key, reply.prompt) for reply in several})
+                == 1
+            )
             assert all("game" not in reply.rewards for reply in turn.candidates)
             assert all(("illegal" in reply.rewards) == (reply.event != "ok") for reply in several)
             moved += turn.candidate > 0
@@ -178,7 +183,9 @@ def test_the_oracle_judges_each_prompt_once_for_all_replies():
         return verdicts(oracle, states, streams)
 
     player, _ = learner(game)
-    episodes = play(specs(game, 8), {"learner": player}, judges={game.name: judge}, candidates=Candidates(COUNT, by_oracle))
+    episodes = play(
+        specs(game, 8), {"learner": player}, judges={game.name: judge}, candidates=Candidates(COUNT, by_oracle)
+    )
     turns = [turn for episode in episodes for turn in episode.turns]
     assert len(judged_states) == len(turns)
     assert all(reply.verdict == turn.verdict and reply.verdict for turn in turns for reply in turn.candidates)
@@ -235,7 +242,9 @@ def both(name, oracle, options, rule="random", **changes):
     judge, agents = bind("oracles", oracle, options)(), {"random": bind("players", "random")()}
     due = specs(game, 6, seed=3, name="random", group_size=2, **changes)
     judges = {game.name: partial(verdicts, judge)}
-    return play(due, agents, judges=judges, in_flight=4), judge_episodes(play(due, agents), {game.name: game}, {game.name: judge})
+    return play(due, agents, judges=judges, in_flight=4), judge_episodes(
+        play(due, agents), {game.name: game}, {game.name: judge}
+    )
 
 
 @pytest.mark.parametrize(("name", "oracle", "options"), CASES, ids=[f"{case[0]}-{case[1]}" for case in CASES])
@@ -252,7 +261,10 @@ def test_an_oracle_that_errs_by_chance_draws_the_same():
 
 def test_only_trained_seats_are_judged():
     judged, _ = both("kuhn_poker", "cfr", {"iterations": 50}, trained=(True, False))
-    assert {(turn.seat, turn.verdict is not None) for episode in judged for turn in episode.turns} == {(0, True), (1, False)}
+    assert {(turn.seat, turn.verdict is not None) for episode in judged for turn in episode.turns} == {
+        (0, True),
+        (1, False),
+    }
 
 
 def test_an_oracle_that_refuses_stops_the_play():
@@ -275,11 +287,20 @@ def test_an_oracle_that_plays_with_the_state_changes_no_play():
     assert play(due, agents, judges={"tic_tac_toe": careless}) == play(due, agents)
 
 
-@pytest.mark.parametrize("plan", [{"name": "none"}, {"name": "tree"}, {"name": "branch"}], ids=lambda plan: plan["name"])
+@pytest.mark.parametrize(
+    "plan", [{"name": "none"}, {"name": "tree"}, {"name": "branch"}], ids=lambda plan: plan["name"]
+)
 def test_a_training_step_judges_every_trained_turn_as_replaying_does(plan):
     environments = [{"name": "tic_tac_toe", "illegal": {"rule": "random"}, "oracle": {"name": "minimax"}}]
     rollout = {"games_per_step": 16, "group_size": 8, "plan": plan}
-    config = resolve({"environments": environments, "threads": 1, "rollout": rollout, "model": {"hidden_size": 8, "layers": 1, "heads": 1}})
+    config = resolve(
+        {
+            "environments": environments,
+            "threads": 1,
+            "rollout": rollout,
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+        }
+    )
     engine = LocalEngine(config)
     games = [game for game, _ in engine.environments]
     methods = Methods.of(config, games)

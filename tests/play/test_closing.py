@@ -1,4 +1,3 @@
-
 import pytest
 
 import sparring
@@ -103,7 +102,13 @@ def specs(rules, count=4, **changes):
 
 @pytest.mark.parametrize(
     ("says", "changes", "rule"),
-    [("a", {}, "forfeit"), ("?", {}, "forfeit"), ("?", {}, "retry"), ("?", {}, "random"), ("a", {"max_turns": 1}, "forfeit")],
+    [
+        ("a", {}, "forfeit"),
+        ("?", {}, "forfeit"),
+        ("?", {}, "retry"),
+        ("?", {}, "random"),
+        ("a", {"max_turns": 1}, "forfeit"),
+    ],
     ids=["done", "forfeit", "retry", "random", "truncated"],
 )
 def test_a_play_is_closed_once_however_it_ends(says, changes, rule):
@@ -238,11 +243,15 @@ def test_a_sitting_is_closed_when_it_is_given_up_and_when_it_cannot_begin():
 
 def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
     few = CountingRules(room=8)
-    assert len(sparring.play_episodes(complete_environment("counted", few), ["random", "random"], plays=20, in_flight=8)) == 20
+    assert (
+        len(sparring.play_episodes(complete_environment("counted", few), ["random", "random"], plays=20, in_flight=8))
+        == 20
+    )
     assert few.most == 8 and few.all_closed_once()
     many = CountingRules(room=8)
     with pytest.raises(
-        RolloutError, match=r"12 of 20 plays are missing, as 12 could not begin or go on\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight"
+        RolloutError,
+        match=r"12 of 20 episodes are missing, as 12 failed\. 12 x ConnectionError: CAPACITY_REACHED\. .*in_flight",
     ):
         sparring.play_episodes(complete_environment("counted", many), ["random", "random"], plays=20)
     assert many.all_closed_once()
@@ -255,10 +264,16 @@ def test_a_list_of_plays_is_as_long_as_was_asked_for_or_an_error():
 
 def test_games_of_a_match_that_could_not_begin_are_counted_with_their_reason():
     rules = CountingRules(fails="reset", when=lambda number: number >= 5)  # the server is gone after five plays
-    report = play_matches(complete_environment("counted", rules), Bot(), Bot(), games_per_seat=4, stream=Stream.from_seed(0), in_flight=1)
+    report = play_matches(
+        complete_environment("counted", rules), Bot(), Bot(), games_per_seat=4, stream=Stream.from_seed(0), in_flight=1
+    )
     assert [(seat.games, seat.failed) for seat in report.seats] == [(4, 0), (1, 3)]
     assert (report.overall.games, report.overall.failed) == (5, 3) and rules.all_closed_once()
-    assert report.notes[0].startswith("counted: 3 of 8 games could not begin or go on, and count in no figure. 3 x ConnectionError: CAPACITY_REACHED at reset.")
+    assert report.notes[0].startswith(
+        "counted: 3 of 8 games could not begin or go on, and count in no figure. 3 x ConnectionError: CAPACITY_REACHED at reset."
+    )
     always = CountingRules(fails="reset")
     with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):
-        play_matches(complete_environment("counted", always), Bot(), Bot(), games_per_seat=2, stream=Stream.from_seed(0))
+        play_matches(
+            complete_environment("counted", always), Bot(), Bot(), games_per_seat=2, stream=Stream.from_seed(0)
+        )

@@ -74,7 +74,10 @@ def specs_of(*games, count=1, **fields):
     root = Stream.from_seed(0)
     common = {"deal": root, "seats": ("a", "a"), "trained": (True, True), **fields}
     groups = [(group, game) for group, game in enumerate(games) for _ in range(count)]
-    return [EpisodeSpec(game=game, episode_id=n, group_id=group, stream=root.child(n), **common) for n, (group, game) in enumerate(groups)]
+    return [
+        EpisodeSpec(game=game, episode_id=n, group_id=group, stream=root.child(n), **common)
+        for n, (group, game) in enumerate(groups)
+    ]
 
 
 def raising(*_):
@@ -89,7 +92,14 @@ def later(what):
     """Return a part that is at fault from the second moment on only."""
 
     def part(course, *args):
-        right = {"due": (0, 1), "legal": WORDS, "observe": Observation(prompt="say", key="k"), "returns": (0.0, 0.0), "step": None, "done": False}
+        right = {
+            "due": (0, 1),
+            "legal": WORDS,
+            "observe": Observation(prompt="say", key="k"),
+            "returns": (0.0, 0.0),
+            "step": None,
+            "done": False,
+        }
         return what[1] if course.taken else right[what[0]]
 
     return {what[0]: part}
@@ -120,11 +130,28 @@ FAULTS = {
     },
     **{
         f"observe gives {wrong!r}": {"observe": lambda course, seat, wrong=wrong: wrong}
-        for wrong in (None, "say", ("say", "key"), Observation(prompt=1, key="k"), Observation(prompt="say", key=None), Observation("say", "k", note=1))
+        for wrong in (
+            None,
+            "say",
+            ("say", "key"),
+            Observation(prompt=1, key="k"),
+            Observation(prompt="say", key=None),
+            Observation("say", "k", note=1),
+        )
     },
     **{
         f"returns are {wrong!r}": {"returns": lambda course, wrong=wrong: wrong}
-        for wrong in ((), (1.0,), (1.0, 2.0, 3.0), (float("nan"), 0.0), (float("inf"), 0.0), None, 1.0, ("1", "2"), (None, 0.0))
+        for wrong in (
+            (),
+            (1.0,),
+            (1.0, 2.0, 3.0),
+            (float("nan"), 0.0),
+            (float("inf"), 0.0),
+            None,
+            1.0,
+            ("1", "2"),
+            (None, 0.0),
+        )
     },
     **{
         f"later {name} is {wrong!r}": later((name, wrong))
@@ -161,7 +188,9 @@ def test_what_hangs_is_interrupted_counted_and_not_tried_again(name):
 def test_a_play_that_never_ends_is_cut_at_its_most_turns(text, rule):
     episodes, counts = both({"done": lambda course: False, "due": lambda course: (0, 1)}, text=text, rule=rule)
     assert not counts.dropped_groups
-    assert all(len(episode.turns) <= 12 and (episode.cut or episode.forfeited_by is not None) for episode in episodes[:2])
+    assert all(
+        len(episode.turns) <= 12 and (episode.cut or episode.forfeited_by is not None) for episode in episodes[:2]
+    )
 
 
 def test_any_text_is_played_where_no_list_says_otherwise():
@@ -189,7 +218,9 @@ def test_a_prefix_that_is_longer_than_the_play_is_refused(caplog):
 
 @pytest.mark.parametrize("text", [1, b"left", ["left"]])
 def test_what_is_read_in_a_reply_is_a_text_or_nothing(text, monkeypatch, caplog):
-    monkeypatch.setattr(Course, "read", lambda self, seat, reply, exact=False: self._or("read", otherwise=reply), raising=False)
+    monkeypatch.setattr(
+        Course, "read", lambda self, seat, reply, exact=False: self._or("read", otherwise=reply), raising=False
+    )
     _, counts = both({"read": lambda course: text})
     assert counts.dropped_groups == {0} and "read() gave" in caplog.text
 

@@ -48,7 +48,9 @@ CONFIG = {
 
 def bound(slot, function, name="mine"):
     module = SimpleNamespace(NEEDS=frozenset())
-    return registry.BoundPlugin(plugin=registry.Plugin(slot=slot, name=name, function=function, module=module), options={}, schedules={})
+    return registry.BoundPlugin(
+        plugin=registry.Plugin(slot=slot, name=name, function=function, module=module), options={}, schedules={}
+    )
 
 
 def train(path, monkeypatch, method, plugin, **keys):
@@ -63,7 +65,9 @@ def train(path, monkeypatch, method, plugin, **keys):
         first = len(calls) <= (4 if method == "rewards" else 2 if method == "matchmaker" else 1)
         return good(*args) if first else plugin(*args)
 
-    slot = {"matchmaker": "league.matchmakers", "curriculum": "selection.curricula", "replay": "selection.replay"}.get(method, method)
+    slot = {"matchmaker": "league.matchmakers", "curriculum": "selection.curricula", "replay": "selection.replay"}.get(
+        method, method
+    )
     slot = "rollout.plans" if method == "plan" else slot
     replaced = bound(slot, turns_bad)
     if method == "rewards":
@@ -81,27 +85,57 @@ def credit_of(values, **fields):
 
 REWARD = {"rewards": [{"name": "format_bonus"}]}
 FAULTS = {
-    "estimator raises": ("credit", lambda *args: 1 // 0, "advantage estimator 'mine' .credit. failed in .*ZeroDivisionError"),
-    "estimator hangs": ("credit", lambda *args: time.sleep(60), "advantage estimator 'mine' .credit. has not come back"),
+    "estimator raises": (
+        "credit",
+        lambda *args: 1 // 0,
+        "advantage estimator 'mine' .credit. failed in .*ZeroDivisionError",
+    ),
+    "estimator hangs": (
+        "credit",
+        lambda *args: time.sleep(60),
+        "advantage estimator 'mine' .credit. has not come back",
+    ),
     "advantages nan": ("credit", credit_of(lambda n: [math.nan] * n), "advantages of nan in row 0"),
     "advantages huge": ("credit", credit_of(lambda n: [1e300] * n), "advantages of 1e.300 in row 0"),
-    "advantages too long": ("credit", credit_of(lambda n: [0.0] * (n + 1)), r"must give advantages of shape \(\d+,\) here; it gave"),
+    "advantages too long": (
+        "credit",
+        credit_of(lambda n: [0.0] * (n + 1)),
+        r"must give advantages of shape \(\d+,\) here; it gave",
+    ),
     "value targets nan": (
         "credit",
-        lambda turns, state: Credit(advantages=np.zeros(len(turns.reward)), value_targets=np.full(len(turns.reward), np.nan)),
+        lambda turns, state: Credit(
+            advantages=np.zeros(len(turns.reward)), value_targets=np.full(len(turns.reward), np.nan)
+        ),
         "value_targets of nan",
     ),
     "no credit": ("credit", lambda *args: None, "must return a Credit; it returned NoneType"),
     "reward raises": ("rewards", lambda episode: {}["x"], "reward 'mine' .rewards.N. failed in .*KeyError"),
     "reward hangs": ("rewards", lambda episode: time.sleep(60), "reward 'mine' .rewards.N. has not come back"),
-    "reward is none": ("rewards", lambda episode: None, "must return a list of one number or None per turn; it returned NoneType"),
+    "reward is none": (
+        "rewards",
+        lambda episode: None,
+        "must return a list of one number or None per turn; it returned NoneType",
+    ),
     "reward is nan": ("rewards", lambda episode: [math.nan] * len(episode.turns), "nan times weight 1"),
     "selection raises": ("selection", lambda *args: [][1], "selection rule 'mine' .selection. failed in .*IndexError"),
     "mask too short": ("selection", lambda turns, stream: np.ones(1, dtype=bool), "must return a boolean per turn"),
-    "curriculum raises": ("curriculum", lambda request: None.x, "curriculum 'mine' .curriculum. failed in .*AttributeError"),
+    "curriculum raises": (
+        "curriculum",
+        lambda request: None.x,
+        "curriculum 'mine' .curriculum. failed in .*AttributeError",
+    ),
     "arm unknown": ("curriculum", lambda request: np.full(request.groups, 9), "must return an arm.s number, 0 to 0"),
-    "matchmaker raises": ("matchmaker", lambda request: int("x"), "matchmaker 'mine' .matchmaker. failed in .*ValueError"),
-    "a seat too few": ("matchmaker", lambda request: Seating(seats=("learner",), trained=(True,)), "must fill 2 seats here"),
+    "matchmaker raises": (
+        "matchmaker",
+        lambda request: int("x"),
+        "matchmaker 'mine' .matchmaker. failed in .*ValueError",
+    ),
+    "a seat too few": (
+        "matchmaker",
+        lambda request: Seating(seats=("learner",), trained=(True,)),
+        "must fill 2 seats here",
+    ),
     "replay raises": ("replay", lambda request: 1 // 0, "replay rule 'mine' .replay. failed in .*ZeroDivisionError"),
     "replay is none": ("replay", lambda request: None, "must return a ReplayPlan"),
     "plan raises": ("plan", lambda *args: 1 // 0, "rollout plan 'mine' .rollout.plan. failed in .*ZeroDivisionError"),
@@ -152,10 +186,18 @@ def test_an_oracle_that_gives_no_numbers_is_named(value):
     state = make_game("tic_tac_toe").reset(specs(make_game("tic_tac_toe"), 1)[0].deal)
     good = verdict(state.legal_actions(), [0.0] * 9)
     for name, values in (("mine", (value,) + (0.0,) * 8), ("short", (0.0,))):
-        oracle = SimpleNamespace(name=name, judge=lambda states, streams=None, values=values: [replace(good, values=values)])
-        with pytest.raises(PluginError, match=rf"oracle '{name}' \(environments.N.oracle\) must return one finite value per legal action"):
+        oracle = SimpleNamespace(
+            name=name, judge=lambda states, streams=None, values=values: [replace(good, values=values)]
+        )
+        with pytest.raises(
+            PluginError,
+            match=rf"oracle '{name}' \(environments.N.oracle\) must return one finite value per legal action",
+        ):
             verdicts(oracle, [state])
-    for fault, wrong in (("failed in", lambda *args: 1 // 0), ("one verdict per state, 1 here; it returned 0", lambda *args: [])):
+    for fault, wrong in (
+        ("failed in", lambda *args: 1 // 0),
+        ("one verdict per state, 1 here; it returned 0", lambda *args: []),
+    ):
         with pytest.raises(PluginError, match=fault):
             verdicts(SimpleNamespace(name="mine", judge=wrong), [state])
 

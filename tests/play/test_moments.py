@@ -29,7 +29,12 @@ class Rounds:
     roles, min_utility, max_utility, zero_sum, utility_sum, brief = ("left", "right"), -3.0, 3.0, True, 0.0, True
 
     def __init__(self, rounds=3, rule="forfeit"):
-        self.rounds, self.max_turns, self.illegal, self.name = rounds, 2 * rounds, IllegalRule(rule=rule, penalty=0.25), "rounds"
+        self.rounds, self.max_turns, self.illegal, self.name = (
+            rounds,
+            2 * rounds,
+            IllegalRule(rule=rule, penalty=0.25),
+            "rounds",
+        )
 
     def reset(self, stream):
         return Course(self.rounds)
@@ -86,7 +91,14 @@ def test_both_seats_are_asked_before_either_is_told():
     left, right = Says("rock", "paper", "paper"), Says("scissors", "rock", "rock")
     _, episode = played(left, right)
     assert [(turn.moment, turn.seat, turn.turn_index, turn.action) for turn in episode.turns] == [
-        *((0, 0, 0, "rock"), (0, 1, 0, "scissors"), (1, 0, 1, "paper"), (1, 1, 1, "rock"), (2, 0, 2, "paper"), (2, 1, 2, "rock"))
+        *(
+            (0, 0, 0, "rock"),
+            (0, 1, 0, "scissors"),
+            (1, 0, 1, "paper"),
+            (1, 1, 1, "rock"),
+            (2, 0, 2, "paper"),
+            (2, 1, 2, "rock"),
+        )
     ]
     assert [text for text, _ in left.seen] == ["begin", "scissors", "rock"]
     assert right.seen[2] == ("paper", (("begin", "scissors"), ("rock", "rock")))
@@ -103,25 +115,38 @@ def test_a_recorded_play_is_played_again_moment_by_moment():
     assert [len(state.moves) for state in states] == [0, 0, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize(("left", "right", "returns", "by"), [("x", "rock", (-3.0, 3.0), 0), ("rock", "x", (3.0, -3.0), 1), ("x", "y", (0.0, 0.0), 0)])
+@pytest.mark.parametrize(
+    ("left", "right", "returns", "by"),
+    [("x", "rock", (-3.0, 3.0), 0), ("rock", "x", (3.0, -3.0), 1), ("x", "y", (0.0, 0.0), 0)],
+)
 def test_a_forfeit_ends_the_play_and_two_at_once_share_it(left, right, returns, by):
     _, episode = played(Says(left), Says(right))
     assert (episode.returns, episode.forfeited_by) == (returns, by)
     assert [turn.action for turn in episode.turns] == [None, None] and len(episode.turns) == 2
-    assert [turn.event for turn in episode.turns] == ["ok" if text == "rock" else "unparsable" for text in (left, right)]
-    assert [turn.rewards.get("illegal", 0.0) for turn in episode.turns] == [0.0 if text == "rock" else -0.25 for text in (left, right)]
+    assert [turn.event for turn in episode.turns] == [
+        "ok" if text == "rock" else "unparsable" for text in (left, right)
+    ]
+    assert [turn.rewards.get("illegal", 0.0) for turn in episode.turns] == [
+        0.0 if text == "rock" else -0.25 for text in (left, right)
+    ]
 
 
 def test_only_who_was_wrong_tries_again_and_the_others_reply_stands():
     left, right = Says("x", "paper"), Says("rock")
     game, episode = played(left, right, rounds=1, rule="retry")
-    assert [(turn.moment, turn.seat, turn.action) for turn in episode.turns] == [(0, 0, None), (0, 1, "rock"), (1, 0, "paper")]
+    assert [(turn.moment, turn.seat, turn.action) for turn in episode.turns] == [
+        (0, 0, None),
+        (0, 1, "rock"),
+        (1, 0, "paper"),
+    ]
     assert episode.returns == (1.0, -1.0)
     assert [len(state.moves) for state in replay(game, episode)] == [0, 0, 0]
 
 
 def test_a_random_move_stands_for_an_illegal_one_and_is_the_same_again():
-    moves = {played(Says("x", "rock"), Says("rock", "rock"), rounds=2, rule="random")[1].turns[0].action for _ in range(3)}
+    moves = {
+        played(Says("x", "rock"), Says("rock", "rock"), rounds=2, rule="random")[1].turns[0].action for _ in range(3)
+    }
     assert len(moves) == 1 and moves <= set(MOVES)
 
 
@@ -161,7 +186,12 @@ def test_an_oracle_is_refused_where_plays_cannot_be_copied(monkeypatch):
     monkeypatch.delattr(Course, "clone")
     game = complete_environment("rounds", Rounds(1))
     with pytest.raises(GameError, match="cannot be copied, so no oracle can judge them"):
-        play(specs(game, 1, name="a"), {"a": Says("rock", "rock")}, judges={"rounds": lambda states, streams: [None] * len(states)}, retries=0)
+        play(
+            specs(game, 1, name="a"),
+            {"a": Says("rock", "rock")},
+            judges={"rounds": lambda states, streams: [None] * len(states)},
+            retries=0,
+        )
 
 
 class CallPlay:
@@ -197,7 +227,9 @@ def test_what_is_said_of_an_illegal_reply_does_not_reach_the_next_conversation(r
     play(specs(game, 1, name="a"), {"a": worker}, retries=0)
     seen = [re.sub(r"^Your .*?(?= call \d)", "NOTICE", text, flags=re.DOTALL) for text, _ in worker.seen]
     first_prompts = ["call 0", "NOTICE call 1", "call 2"]  # the second goes on with the conversation of the first
-    assert seen == [text for call, first in enumerate(first_prompts) for text in (first, *[f"NOTICE call {call}"] * again)]
+    assert seen == [
+        text for call, first in enumerate(first_prompts) for text in (first, *[f"NOTICE call {call}"] * again)
+    ]
 
 
 class LateAgent:

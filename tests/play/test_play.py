@@ -16,7 +16,9 @@ GAMES = ["kuhn_poker", "tic_tac_toe", "leduc_poker"]
 
 @pytest.mark.always
 @settings(max_examples=12, deadline=None)
-@given(st.sampled_from(GAMES), st.sampled_from(["forfeit", "retry", "random"]), st.integers(0, 10**6), st.integers(1, 3))
+@given(
+    st.sampled_from(GAMES), st.sampled_from(["forfeit", "retry", "random"]), st.integers(0, 10**6), st.integers(1, 3)
+)
 def test_segments_concatenate_to_the_exact_ids_sent(name, rule, seed, max_new_tokens):
     game = make_game(name, illegal={"rule": rule, "penalty": 0.25})
     agent, recorder = learner(game, max_new_tokens)
@@ -41,7 +43,9 @@ def test_segments_concatenate_to_the_exact_ids_sent(name, rule, seed, max_new_to
 @pytest.mark.parametrize("name", GAMES)
 def test_how_many_games_are_in_flight_changes_nothing(name):
     game = make_game(name, illegal={"rule": "random"})
-    one_by_one, several, all_at_once = (play(specs(game, 12), {"learner": learner(game)[0]}, in_flight=n) for n in (1, 5, 1000))
+    one_by_one, several, all_at_once = (
+        play(specs(game, 12), {"learner": learner(game)[0]}, in_flight=n) for n in (1, 5, 1000)
+    )
 
     def moves(episodes):
         return [[(turn.seat, turn.reply, turn.action) for turn in episode.turns] for episode in episodes]
@@ -56,7 +60,9 @@ def test_a_group_shares_its_deal_and_groups_differ():
     episodes = play(specs(game, 64, name="bot", group_size=8), {"bot": bot})
     first_keys = {}
     for episode in episodes:
-        first_keys.setdefault(episode.group_id, set()).add((episode.turns[0].state_key, episode.turns[1].state_key[:20]))
+        first_keys.setdefault(episode.group_id, set()).add(
+            (episode.turns[0].state_key, episode.turns[1].state_key[:20])
+        )
         assert episode.seed == episodes[episode.group_id * 8].seed
     assert all(len({key for key, _ in keys}) == 1 for keys in first_keys.values())
     assert len({next(iter(keys))[0] for keys in first_keys.values()}) > 1
@@ -157,7 +163,9 @@ def test_errors_of_configuration_are_not_retried():
 def test_the_turn_table_lines_up_with_the_episodes():
     game = make_game("kuhn_poker", illegal={"rule": "forfeit", "penalty": 1.0})
     agent, _ = learner(game)
-    episodes = play(specs(game, 30, seats=("learner", "bot"), trained=(True, False)), {"learner": agent, "bot": random()})
+    episodes = play(
+        specs(game, 30, seats=("learner", "bot"), trained=(True, False)), {"learner": agent, "bot": random()}
+    )
     turns = turn_table(episodes)
     rows = list(ordered_turns(episodes))
     assert len(rows) == len(turns.reward) == sum(turn.seat == 0 for e in episodes for turn in e.turns)
@@ -166,10 +174,14 @@ def test_the_turn_table_lines_up_with_the_episodes():
     assert sum(turns.components.values()) == pytest.approx(turns.reward)
     assert [turns.action_names[a] if a >= 0 else None for a in turns.action] == [turn.action for _, turn in rows]
     assert [turns.view_names[v] for v in turns.view] == [turn.view for _, turn in rows]
-    assert turns.logprob.tolist() == [sum(sum(s.logprobs) for s in turn.segments if s.kind == "sampled") for _, turn in rows]
+    assert turns.logprob.tolist() == [
+        sum(sum(s.logprobs) for s in turn.segments if s.kind == "sampled") for _, turn in rows
+    ]
     assert set(turns.seat.tolist()) == {0}
     assert turns.done.sum() == len(set(turns.trajectory.tolist()))
-    assert turns.n_tokens.tolist() == [sum(len(s.ids) for s in turn.segments if s.kind == "sampled") for _, turn in rows]
+    assert turns.n_tokens.tolist() == [
+        sum(len(s.ids) for s in turn.segments if s.kind == "sampled") for _, turn in rows
+    ]
     keys = {}
     for (_, turn), key in zip(rows, turns.state_key.tolist(), strict=True):
         assert keys.setdefault(turn.state_key, key) == key

@@ -20,7 +20,12 @@ def played_on(game, episodes, agents=RANDOM, **options):
 
 
 def continued(game, episode, index, agents, number=0):
-    fields = {"seats": episode.agents, "trained": episode.trained, "prefix": episode.turns[: index + 1], "redealt": True}
+    fields = {
+        "seats": episode.agents,
+        "trained": episode.trained,
+        "prefix": episode.turns[: index + 1],
+        "redealt": True,
+    }
     (spec,) = specs(game, 1, seed=77 + number, **fields)
     return play([replace(spec, deal=Stream(episode.seed))], agents)[0]
 
@@ -50,7 +55,11 @@ def test_the_turns_after_differ_and_so_does_chance():
         assert {turn.agent for other in again for turn in other.turns} == {"random"}
         assert len({other.turns[1].reply for other in again}) > 1
         assert {other.turns[0].state_key for other in again} == {episode.turns[0].state_key}
-    keys = {turn.state_key for number in range(60) for turn in continued(game, random_games(game, 1)[0], 0, RANDOM, number).turns}
+    keys = {
+        turn.state_key
+        for number in range(60)
+        for turn in continued(game, random_games(game, 1)[0], 0, RANDOM, number).turns
+    }
     public = {key.split("[Public: ")[1][:2] for key in keys if "[Round 2]" in key}
     assert len(public) > 1  # the public card is dealt anew
 
@@ -114,7 +123,9 @@ def test_a_position_between_two_turns_is_played_on_from_once():
         valued, tokens = run_requests(asking, counted)
         assert len(due) == sum(2 * (len(episode.turns) - 1 + before) for episode in episodes)
         assert tokens == {"playouts/tokens": 0.0, "playouts/failed": 0.0}  # nobody speaks in tokens
-        plain, _ = run_requests(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), counted)
+        plain, _ = run_requests(
+            with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), counted
+        )
         for new, old in zip(valued, plain, strict=True):
             assert [turn.playout for turn in new.turns] == [turn.playout for turn in old.turns]
             for earlier, later in zip(new.turns, new.turns[1:], strict=False):
@@ -129,7 +140,9 @@ def test_what_was_sampled_in_games_played_on_is_counted():
     def play_all(due):
         done = rollout(due, {"learner": agent})
         for spec, episode in zip(due, done.episodes, strict=True):
-            sampled.extend(part for turn in episode.turns[len(spec.prefix) :] for part in turn.segments if part.kind == "sampled")
+            sampled.extend(
+                part for turn in episode.turns[len(spec.prefix) :] for part in turn.segments if part.kind == "sampled"
+            )
         return done
 
     _, figures = run_requests(with_playouts(episodes, {game.name: game}, count=2, stream=Stream.from_seed(9)), play_all)
@@ -147,7 +160,9 @@ def test_before_the_first_turn_the_deal_stays_and_later_chance_is_drawn_anew():
         whole.extend(play for play in played.require_any().episodes if play.episode_id in first)
         return played
 
-    run_requests(with_playouts([episode], {game.name: game}, count=60, stream=Stream.from_seed(9), before=True), watched)
+    run_requests(
+        with_playouts([episode], {game.name: game}, count=60, stream=Stream.from_seed(9), before=True), watched
+    )
     assert len(whole) == 60 and {play.turns[0].state_key for play in whole} == {episode.turns[0].state_key}
     keys = [turn.state_key for play in whole for turn in play.turns]
     assert len({key.split("[Public: ")[1][:2] for key in keys if "[Round 2]" in key}) > 1

@@ -19,7 +19,9 @@ from tests.cases import every_case
 from tests.play.plays import learner, played, specs
 
 
-@pytest.mark.parametrize("name", ["tic_tac_toe", "kuhn_poker", "leduc_poker", "kuhn_rounds", "tiny_hanabi", "minesweeper", "signalling"])
+@pytest.mark.parametrize(
+    "name", ["tic_tac_toe", "kuhn_poker", "leduc_poker", "kuhn_rounds", "tiny_hanabi", "minesweeper", "signalling"]
+)
 def test_the_states_are_those_the_turns_were_taken_in(name):
     game = make_game(name)
     for episode in played(game):
@@ -31,7 +33,9 @@ def test_the_states_are_those_the_turns_were_taken_in(name):
         assert final.done and final.returns == episode.returns
 
 
-@pytest.mark.parametrize("illegal", [{"rule": "forfeit"}, {"rule": "retry", "retries": 2}, {"rule": "random"}], ids=lambda rule: rule["rule"])
+@pytest.mark.parametrize(
+    "illegal", [{"rule": "forfeit"}, {"rule": "retry", "retries": 2}, {"rule": "random"}], ids=lambda rule: rule["rule"]
+)
 def test_illegal_replies_are_played_again_as_they_were(illegal):
     game = make_game("tic_tac_toe", illegal=illegal)
     games = played(game, agent="scripted", moves=["b2", "a1"])  # the second seat is always late
@@ -147,11 +151,20 @@ def test_a_forfeit_and_a_cut():
 
 
 def test_sub_tasks():
-    game = make_game("dag_search", options={"tasks": 2, "workers": 2, "shape": "independent", "pages": 1, "turns": 2, "slack": 9, "worlds": 3})
+    game = make_game(
+        "dag_search",
+        options={"tasks": 2, "workers": 2, "shape": "independent", "pages": 1, "turns": 2, "slack": 9, "worlds": 3},
+    )
     episode = episode_of(game, {0: ["call 2"], 1: [opened, opened, "done"], 2: ["done"]})
     parts = ends(game, episode)
-    assert parts[:2] == [(2, 1, "answered"), (1, 2, "turns")] and parts[2] == (1, 1, "answered") and parts[-1][::2] == (0, "over")
-    short = make_game("dag_search", options={"tasks": 1, "workers": 1, "shape": "chain", "pages": 1, "turns": 3, "worlds": 3})
+    assert (
+        parts[:2] == [(2, 1, "answered"), (1, 2, "turns")]
+        and parts[2] == (1, 1, "answered")
+        and parts[-1][::2] == (0, "over")
+    )
+    short = make_game(
+        "dag_search", options={"tasks": 1, "workers": 1, "shape": "chain", "pages": 1, "turns": 3, "worlds": 3}
+    )
     assert ends(short, episode_of(short, {0: ["call 1"], 1: [opened, opened]})) == [(1, 2, "limit"), (0, 1, "over")]
 
 
@@ -182,7 +195,9 @@ def test_every_turn_stands_in_one_conversation_and_begins_it_where_it_is_told_an
 
 def test_what_an_environment_does_not_say_is_over():
     game = make_game("tic_tac_toe")
-    assert not isinstance(game.reset(Stream.from_seed(0)), HasConversationEnd) and isinstance(team().reset(Stream.from_seed(0)), HasConversationEnd)
+    assert not isinstance(game.reset(Stream.from_seed(0)), HasConversationEnd) and isinstance(
+        team().reset(Stream.from_seed(0)), HasConversationEnd
+    )
     for episode in played(game, 5):
         assert {part.end for part in conversations(game, episode)} == {"over"}
     trial = make_game("trial", options={"environment": {"name": "kuhn_poker"}, "attempts": 2})
@@ -295,7 +310,10 @@ def test_an_environment_without_a_picture_is_a_timeline_of_what_was_told_and_sai
             assert numbers[1 - seat] not in views[1 + seat].svg + views[1 + seat].description
             assert f"I am seat{1 - seat}" not in views[1 + seat].svg + views[1 + seat].description
     assert "I am seat0" in picture(episode, 1, 0).svg and "I am seat0" not in picture(episode, 0, 0).svg
-    assert "&lt;b&gt;number" in picture(episode, 4, 0).svg and "left said last: I am seat0" in picture(episode, 4, 0).description
+    assert (
+        "&lt;b&gt;number" in picture(episode, 4, 0).svg
+        and "left said last: I am seat0" in picture(episode, 4, 0).description
+    )
 
 
 def test_what_cannot_be_played_again_is_refused_in_a_line(secret, monkeypatch):
@@ -320,7 +338,10 @@ def test_what_cannot_be_played_again_is_refused_in_a_line(secret, monkeypatch):
         picture(hidden, 0)
 
 
-@pytest.mark.parametrize(("place", "message"), [((9,), "no turn 9; write one of 0 to"), ((-1,), "no turn -1"), ((0, 2), "no seat 2; write one of 0 to 1")])
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [((9,), "no turn 9; write one of 0 to"), ((-1,), "no turn -1"), ((0, 2), "no seat 2; write one of 0 to 1")],
+)
 def test_turns_and_seats_that_are_not_there_are_refused(place, message):
     with pytest.raises(ConfigError, match=message):
         picture(first_episode(make_game("kuhn_poker")), *place)

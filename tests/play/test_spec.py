@@ -23,7 +23,14 @@ MOST = 4096  # bytes of JSON without a prefix
 def spec(name="kuhn_poker", *, seat="a", **fields):
     game = make_game(name)
     root = Stream.from_seed(7)
-    defaults = {"episode_id": 3, "group_id": 1, "deal": root, "stream": root.child(2), "seats": (seat,) * game.num_seats, "trained": (True,) * game.num_seats}
+    defaults = {
+        "episode_id": 3,
+        "group_id": 1,
+        "deal": root,
+        "stream": root.child(2),
+        "seats": (seat,) * game.num_seats,
+        "trained": (True,) * game.num_seats,
+    }
     return EpisodeSpec(**{"game": game, **defaults, **fields})
 
 
@@ -40,7 +47,12 @@ def test_every_environment_goes_to_json_and_back_and_plays_the_same(name):
     sent = spec(name)
     before = text_of(sent)
     played = play(
-        [replace(sent, stream=sent.stream.child(number), deal=sent.deal.child(number), episode_id=number, group_id=number) for number in range(20)],
+        [
+            replace(
+                sent, stream=sent.stream.child(number), deal=sent.deal.child(number), episode_id=number, group_id=number
+            )
+            for number in range(20)
+        ],
         {"a": random()},
     )
     assert text_of(sent) == before and len(before) <= MOST
@@ -83,7 +95,11 @@ def test_the_record_is_what_it_says():
 
 
 def other_game(change):
-    game = make_game("kuhn_poker", options={"players": 3} if change == "options" else {}, illegal={"rule": "random"} if change == "illegal" else {})
+    game = make_game(
+        "kuhn_poker",
+        options={"players": 3} if change == "options" else {},
+        illegal={"rule": "random"} if change == "illegal" else {},
+    )
     if change == "label":
         game.name = "other"
     return game
@@ -122,7 +138,9 @@ def test_rules_that_no_name_makes_equal_themselves_alone_and_cannot_be_sent():
 
 def test_environments_are_made_once_where_they_are_kept():
     games = {}
-    first, second, third = (EpisodeSpec.from_json(sent.to_json(), games=games) for sent in (spec(), spec(episode_id=9), spec("nim")))
+    first, second, third = (
+        EpisodeSpec.from_json(sent.to_json(), games=games) for sent in (spec(), spec(episode_id=9), spec("nim"))
+    )
     assert first.game is second.game and len(games) == 2 and third.game in games.values()
 
 
@@ -199,7 +217,9 @@ def test_the_best_actions_of_a_verdict_are_in_order():
 @settings(max_examples=60, deadline=None)
 @given(
     numbers=st.tuples(*[st.integers(0, 2**64 - 1)] * 4),
-    seats=st.tuples(*[st.sampled_from([LEARNER, snapshot(3), bot("x"), ref("random"), PlayerRef("mixture", "ünï")])] * 2),
+    seats=st.tuples(
+        *[st.sampled_from([LEARNER, snapshot(3), bot("x"), ref("random"), PlayerRef("mixture", "ünï")])] * 2
+    ),
     trained=st.tuples(st.booleans(), st.booleans()),
     most=st.none() | st.integers(1, 10**6),
     arm=words,
@@ -224,7 +244,11 @@ def test_any_spec_goes_to_json_and_back(numbers, seats, trained, most, arm, pref
 
 
 WRONG = [
-    *[(field, value, field) for field in ("episode_id", "group_id", "deal", "stream") for value in (-1, 2**64, "1", 1.0, True, None)],
+    *[
+        (field, value, field)
+        for field in ("episode_id", "group_id", "deal", "stream")
+        for value in (-1, 2**64, "1", 1.0, True, None)
+    ],
     ("version", 0, "version 1"),
     ("version", 2, "reads up to 1"),
     ("trained", [True], "2 players"),
@@ -242,11 +266,25 @@ WRONG = [
     ("prefix", {}, "prefix="),
     *[
         ("prefix", [turn], "is not a record of a turn")
-        for turn in (None, {}, "x", {**turn_record(DIFFERENT["prefix"][0]), "seat": "0"}, {**turn_record(DIFFERENT["prefix"][0]), "more": 0})
+        for turn in (
+            None,
+            {},
+            "x",
+            {**turn_record(DIFFERENT["prefix"][0]), "seat": "0"},
+            {**turn_record(DIFFERENT["prefix"][0]), "more": 0},
+        )
     ],
     *[
         ("prefix", [{**turn_record(DIFFERENT["prefix"][0]), field: value}], "is not a record of a turn")
-        for field, value in (("event", "won"), ("reply", None), ("action", 1), ("segments", [{}]), ("verdict", []), ("rewards", []), ("legal_actions", "ab"))
+        for field, value in (
+            ("event", "won"),
+            ("reply", None),
+            ("action", 1),
+            ("segments", [{}]),
+            ("verdict", []),
+            ("rewards", []),
+            ("legal_actions", "ab"),
+        )
     ],
 ]
 

@@ -68,7 +68,15 @@ def episodes(step=0, **rollout):
     config = resolve({"environments": games, "rollout": {"games_per_step": 20, **rollout}, "threads": 1})
     engine = LocalEngine(config)
     matchmaker = bind("league.matchmakers", "mixed", {"bots": {"random": 0.5}})
-    specs = starts(step, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.0)
+    specs = starts(
+        step,
+        games=engine.environments,
+        rollout=config.rollout,
+        matchmaker=matchmaker,
+        members=(),
+        root=engine.root,
+        progress=0.0,
+    )
     return engine.play(specs).episodes
 
 
@@ -89,13 +97,19 @@ def test_attempts_moments_and_any_text_come_back_as_they_were(tmp_path, name):
     assert list(store.episodes()) == [(1, episode) for episode in played]
     assert (max(turn.attempt for turn in played[0].turns) > 0) == (name == "trial")
     assert any(turn.note for turn in played[0].turns) == (name == "trial")
-    assert (len({turn.moment for turn in played[0].turns}) < len(played[0].turns)) == (name in ("trial", "talk", "sealed_auction"))
+    assert (len({turn.moment for turn in played[0].turns}) < len(played[0].turns)) == (
+        name in ("trial", "talk", "sealed_auction")
+    )
 
 
 def without(episode, column):
     if column == "environment":
         return replace(episode, environment=None)
-    return replace(episode, turns=tuple(turn._replace(prompt="") for turn in episode.turns)) if column == "told" else episode
+    return (
+        replace(episode, turns=tuple(turn._replace(prompt="") for turn in episode.turns))
+        if column == "told"
+        else episode
+    )
 
 
 @pytest.mark.parametrize("column", COLUMNS.added)
@@ -113,7 +127,9 @@ def test_a_file_of_a_newer_version_is_refused_by_name(tmp_path):
     path = store.append(1, played)
     newer = pq.read_table(path).replace_schema_metadata({COLUMNS.key: b"7"})
     pq.write_table(newer, path, write_page_checksum=True)
-    with pytest.raises(RunError, match=r"part-000001.parquet has version 7 of the columns of episodes, and this Sparring reads up to 6"):
+    with pytest.raises(
+        RunError, match=r"part-000001.parquet has version 7 of the columns of episodes, and this Sparring reads up to 6"
+    ):
         store.read()
     with pytest.raises(ValueError, match="has version 7"):
         from_bytes(path.read_bytes())
@@ -127,12 +143,28 @@ def test_a_version_that_is_no_number_is_no_part_of_ours(tmp_path, caplog, label)
     assert list(store.episodes()) == [] and "1 of 1 parts" in caplog.text
 
 
-ODD = [("environment", text) for text in ("[", "[]", "null", "{}", '{"name": "x", "y": 1}', '{"name": "x", "options": []}', "[" * 100_000)]
-ODD += [("seat", 9), ("seat", -1), ("forfeited_by", 9), ("roles", None), ("roles", ["x"]), ("logprobs", None), ("reward_names", None)]
+ODD = [
+    ("environment", text)
+    for text in ("[", "[]", "null", "{}", '{"name": "x", "y": 1}', '{"name": "x", "options": []}', "[" * 100_000)
+]
+ODD += [
+    ("seat", 9),
+    ("seat", -1),
+    ("forfeited_by", 9),
+    ("roles", None),
+    ("roles", ["x"]),
+    ("logprobs", None),
+    ("reward_names", None),
+]
 ODD += [("legal_actions", None), ("segment_lengths", [-1]), ("segment_kinds", ["sampled"] * 7), ("returns", [0.0])]
 ODD += [("run_versions", [0] * 7), ("run_versions", [None])]
 PLAYER = {"kind": "learner", "name": "", "step": None}
-ODD += [("players", [PLAYER]), ("players", []), ("players", [PLAYER, None]), ("players", [{**PLAYER, "kind": "king"}] * 2)]
+ODD += [
+    ("players", [PLAYER]),
+    ("players", []),
+    ("players", [PLAYER, None]),
+    ("players", [{**PLAYER, "kind": "king"}] * 2),
+]
 ODD += [("players", [{**PLAYER, "kind": "bot", "name": "minimax"}] * 2), ("players", [{**PLAYER, "step": 1}] * 2)]
 
 
@@ -144,17 +176,25 @@ def test_a_part_with_what_no_run_writes_is_left_out_and_counted(tmp_path, caplog
     table = pq.read_table(path)
     place = table.column_names.index(column)
     kind = pa.string() if column == "environment" else store.columns.schema.field(column).type
-    pq.write_table(table.set_column(place, column, pa.array([value] * len(table), kind)), path, write_page_checksum=True)
+    pq.write_table(
+        table.set_column(place, column, pa.array([value] * len(table), kind)), path, write_page_checksum=True
+    )
     assert [step for step, _ in store.episodes()] == [1] * len(played)
     assert "1 of 2 parts" in caplog.text
 
 
 def test_half_characters_are_replaced_and_nothing_is_lost():
     (played, *_) = episodes(0)
-    turns = tuple(turn._replace(prompt="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in played.turns)
+    turns = tuple(
+        turn._replace(prompt="stones \ud800", legal_actions=("a\udc00", *turn.legal_actions)) for turn in played.turns
+    )
     odd = replace(played, turns=turns, agents=("a\ud800", "learner"), players=(ref("a\ud800"), LEARNER))
     ((_, back),) = from_bytes(to_bytes([(1, odd)]))
-    assert back.players == (ref("a?"), LEARNER) and {turn.prompt for turn in back.turns} == {"stones ?"} and back.turns[0].legal_actions[0] == "a?"
+    assert (
+        back.players == (ref("a?"), LEARNER)
+        and {turn.prompt for turn in back.turns} == {"stones ?"}
+        and back.turns[0].legal_actions[0] == "a?"
+    )
 
 
 def test_records_that_are_read_twice_share_nothing_that_changes(tmp_path):
@@ -167,7 +207,9 @@ def test_records_that_are_read_twice_share_nothing_that_changes(tmp_path):
 def test_what_was_told_is_in_the_record():
     for episode in episodes(0):
         assert [turn.moment for turn in episode.turns] == list(range(len(episode.turns)))
-        assert episode.environment == EnvironmentSpec(name="kuhn_poker", illegal={"rule": "forfeit", "penalty": 0.5, "retries": 2, "payoff": "zero_sum"})
+        assert episode.environment == EnvironmentSpec(
+            name="kuhn_poker", illegal={"rule": "forfeit", "penalty": 0.5, "retries": 2, "payoff": "zero_sum"}
+        )
         game = from_spec(episode.environment)
         for turn, state in zip(episode.turns, replay(game, episode), strict=True):
             before = [other for other in episode.turns[: turn.moment] if other.seat == turn.seat]
@@ -201,7 +243,8 @@ def test_files_of_version_0_are_read(caplog):
     records = list(EpisodeStore(DATA / "run_v0" / "episodes").episodes())
     assert not caplog.text
     assert [(step, len(e.turns), e.game, e.environment) for step, e in records] == [
-        (step, turns, "kuhn_poker", None) for step, turns in ((1, 6), (1, 6), (1, 6), (1, 9), (2, 7), (2, 6), (2, 9), (2, 6))
+        (step, turns, "kuhn_poker", None)
+        for step, turns in ((1, 6), (1, 6), (1, 6), (1, 9), (2, 7), (2, 6), (2, 9), (2, 6))
     ]
     first = records[0][1].turns[0]
     assert first.moment == 0 and first.prompt == "" and first.verdict is not None and first.playout is not None
@@ -215,7 +258,12 @@ def test_files_of_version_1_are_read(caplog):
     """tests/data/episodes_v1 was written at 4624d02, when players were names."""
     records = [e for _, e in EpisodeStore(DATA / "episodes_v1").episodes()]
     assert not caplog.text and len(records) == 8
-    assert {player for episode in records for player in episode.players} == {LEARNER, bot("random"), snapshot(1), snapshot(2)}
+    assert {player for episode in records for player in episode.players} == {
+        LEARNER,
+        bot("random"),
+        snapshot(1),
+        snapshot(2),
+    }
     assert all(tuple(map(str, episode.players)) == episode.agents for episode in records)
     assert [e for _, e in from_bytes(to_bytes([(3, episode) for episode in records]))] == records
 
@@ -368,7 +416,10 @@ def pruned(folder, steps, keep, every=10):
     return store.steps()
 
 
-@pytest.mark.parametrize(("keep", "length"), [(1, 1), (1, 7), (2, 2), (2, 9), (3, 17), (4, 4), (4, 5), (4, 30), (5, 41), (8, 24), (100, 100), (100, 260)])
+@pytest.mark.parametrize(
+    ("keep", "length"),
+    [(1, 1), (1, 7), (2, 2), (2, 9), (3, 17), (4, 4), (4, 5), (4, 30), (5, 41), (8, 24), (100, 100), (100, 260)],
+)
 def test_of_many_stored_steps_half_the_newest_stay_and_half_spread_over_the_run(tmp_path, keep, length):
     every, recent = [10 * (number + 1) for number in range(length)], (keep + 1) // 2
     steps = pruned(tmp_path / "at once", [(step, False) for step in every], keep)
@@ -383,7 +434,10 @@ def test_of_many_stored_steps_half_the_newest_stay_and_half_spread_over_the_run(
 
 def test_a_store_whose_steps_are_all_kept(tmp_path):
     assert pruned(tmp_path / "all", [(step, True) for step in range(1, 60)], 0, every=1) == list(range(1, 60))
-    assert pruned(tmp_path / "odd", [(step, True) for step in (3, 7, 10, 20)], 2) == [10, 20]  # of before store.every was changed
+    assert pruned(tmp_path / "odd", [(step, True) for step in (3, 7, 10, 20)], 2) == [
+        10,
+        20,
+    ]  # of before store.every was changed
 
 
 def test_an_empty_store(tmp_path):
@@ -393,7 +447,14 @@ def test_an_empty_store(tmp_path):
     store.truncate_after(0)
 
 
-TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=8", "evaluation.every=4"]
+TINY = [
+    "threads=1",
+    "model.hidden_size=8",
+    "model.layers=1",
+    "model.heads=2",
+    "rollout.games_per_step=8",
+    "evaluation.every=4",
+]
 TINY += ["warmup.updates=0", "store.every=1", "checkpoint.every=2", "steps=4"]
 
 
@@ -403,7 +464,17 @@ def turn(seat, index, moment, reward, tokens=1):
 
 
 def episode(number, *turns, trained=(True, True)):
-    return Episode(episode_id=number, group_id=0, game="g", seed=0, roles=("x", "y"), agents=("learner",) * 2, trained=trained, turns=turns, returns=(0, 0))
+    return Episode(
+        episode_id=number,
+        group_id=0,
+        game="g",
+        seed=0,
+        roles=("x", "y"),
+        agents=("learner",) * 2,
+        trained=trained,
+        turns=turns,
+        returns=(0, 0),
+    )
 
 
 def test_a_step_of_two_plays_by_hand():
@@ -413,11 +484,17 @@ def test_a_step_of_two_plays_by_hand():
     ninth = episode(9, turn(1, 0, 0, 2.0))
     turns = turn_table([ninth, first])
     credit = Credit(advantages=np.array([0.1, 0.2, 0.3, 0.4]), baselines=np.array([1.0, 2.0, 3.0, 4.0]))
-    rows = credit_rows(5, [first, second], [LearnedBatch(batch=[ninth, first], turns=turns, credit=credit, entropies=np.array([9.0, 7.0, 8.0, 6.0]))]).to_pylist()
+    rows = credit_rows(
+        5,
+        [first, second],
+        [LearnedBatch(batch=[ninth, first], turns=turns, credit=credit, entropies=np.array([9.0, 7.0, 8.0, 6.0]))],
+    ).to_pylist()
     assert [(row["episode_id"], row["seat"], row["turn_index"]) for row in rows] == [
         (9, 1, 0), (1, 0, 0), (1, 0, 1), (1, 1, 0), (2, 0, 0)
     ]  # fmt: skip
-    assert [row["selected"] for row in rows] == [True] * 4 + [False] and [row["replayed"] for row in rows] == [True] + [False] * 4
+    assert [row["selected"] for row in rows] == [True] * 4 + [False] and [row["replayed"] for row in rows] == [True] + [
+        False
+    ] * 4
     assert [row["advantage"] for row in rows] == [0.1, 0.2, 0.3, 0.4, None]
     assert [row["baseline"] for row in rows] == [1.0, 2.0, 3.0, 4.0, None]
     assert [row["reward"] for row in rows] == [2.0, 1.0, 0.5, -1.0, 3.0]
@@ -428,7 +505,9 @@ def test_a_step_of_two_plays_by_hand():
 def test_token_advantages_are_there_one_by_one_and_as_a_mean():
     played = [episode(1, turn(0, 0, 0, 1.0, tokens=2), turn(0, 1, 1, 0.0, tokens=0), turn(0, 2, 2, 0.0, tokens=1))]
     credit = Credit(advantages=np.array([1.0, 3.0, -5.0]), level="token")
-    rows = credit_rows(1, played, [LearnedBatch(batch=played, turns=turn_table(played), credit=credit, entropies=np.zeros(3))]).to_pylist()
+    rows = credit_rows(
+        1, played, [LearnedBatch(batch=played, turns=turn_table(played), credit=credit, entropies=np.zeros(3))]
+    ).to_pylist()
     assert [row["advantage"] for row in rows] == [2.0, 0.0, -5.0]
     assert [row["token_advantages"] for row in rows] == [[1.0, 3.0], [], [-5.0]]
 
@@ -436,7 +515,9 @@ def test_token_advantages_are_there_one_by_one_and_as_a_mean():
 def test_an_empty_batch_has_the_dropped_turns():
     played = [episode(1, turn(0, 0, 0, 1.0))]
     credit = Credit(advantages=np.zeros(0))
-    rows = credit_rows(1, played, [LearnedBatch(batch=[], turns=turn_table([]), credit=credit, entropies=np.zeros(0))]).to_pylist()
+    rows = credit_rows(
+        1, played, [LearnedBatch(batch=[], turns=turn_table([]), credit=credit, entropies=np.zeros(0))]
+    ).to_pylist()
     assert [(row["episode_id"], row["selected"], row["advantage"]) for row in rows] == [(1, False, None)]
 
 
@@ -450,7 +531,9 @@ def test_baselines_of_a_wrong_shape_are_refused():
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("credit") / "run"
-    return sparring.train("kuhn-tiny", *TINY, "selection={name: variance_filter}", "rollout.group_size=4", "replay={name: r3}", run=folder)
+    return sparring.train(
+        "kuhn-tiny", *TINY, "selection={name: variance_filter}", "rollout.group_size=4", "replay={name: r3}", run=folder
+    )
 
 
 def test_the_table_joins_the_episodes_turn_by_turn(run):
@@ -460,7 +543,9 @@ def test_the_table_joins_the_episodes_turn_by_turn(run):
     assert duckdb.sql(f"SELECT count(*) FROM {credit} JOIN {episodes} USING ({keys})").fetchall() == [(trained,)]
     fresh = duckdb.sql(f"SELECT count(*) FROM {credit} WHERE NOT replayed").fetchall()
     assert fresh == [(trained,)]
-    for selected, entropies, logprobs in duckdb.sql(f"SELECT selected, entropies, logprobs FROM {credit} JOIN {episodes} USING ({keys})").fetchall():
+    for selected, entropies, logprobs in duckdb.sql(
+        f"SELECT selected, entropies, logprobs FROM {credit} JOIN {episodes} USING ({keys})"
+    ).fetchall():
         assert len(entropies or ()) == (len(logprobs) if selected else 0)
     whole = f"SELECT step, episode_id, count(DISTINCT selected) n FROM {credit} GROUP BY ALL HAVING n > 1"
     assert duckdb.sql(whole).fetchall() == []  # plays are trained on as a whole, or not at all
@@ -484,7 +569,9 @@ def test_a_run_that_goes_on_has_the_bytes_of_one_that_did_not_stop(run, tmp_path
     for later in first.path.glob("checkpoints/step_000004"):
         later.rename(tmp_path / "gone")
     again = sparring.train("kuhn-tiny", *TINY, *changes, "checkpoint.keep=9", run=tmp_path / "run", resume=True)
-    assert {path.name: path.read_bytes() for path in sorted((again.path / "credit").iterdir())} == whole and len(whole) == 4
+    assert {path.name: path.read_bytes() for path in sorted((again.path / "credit").iterdir())} == whole and len(
+        whole
+    ) == 4
 
 
 def test_a_newer_table_is_refused_and_a_torn_one_left_out(run, tmp_path, caplog):
@@ -527,12 +614,18 @@ def test_show_lists_finds_and_refuses(run):
 
 def test_show_says_each_position_and_draws_one(run, tmp_path):
     text = " ".join(run_show(run.path, "--ids").split())
-    assert " now first is to act. first holds the " in text and re.search(" end (first|second) is to act.| end The play is over.", text)
+    assert " now first is to act. first holds the " in text and re.search(
+        " end (first|second) is to act.| end The play is over.", text
+    )
     file = tmp_path / "board.svg"
     words = [run.path, "--svg", file, "--seat", "second", "--turn"]
     description = " ".join(run_show(*words, 0, "--dark").split())
     check_svg(file.read_text())
-    assert "Wrote" in description and "first is to act. second holds the" in description and "first holds" not in description
+    assert (
+        "Wrote" in description
+        and "first is to act. second holds the" in description
+        and "first holds" not in description
+    )
     dark = file.read_bytes()
     run_show(*words, 0)
     assert file.read_bytes() != dark
@@ -555,7 +648,8 @@ def test_show_says_who_acted_when_and_draws_it(run, tmp_path):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--step", 99], "is not stored. The nearest are 1, 2, 3, 4"), (["--episode", 10**6], "has no episode 1000000"),
+        (["--step", 99], "is not stored. The nearest are 1, 2, 3, 4"),
+        (["--episode", 10**6], "has no episode 1000000"),
         (["--timeline", "--json"], "is of the whole play"),
         (["--timeline", "--svg", "FILE", "--turn", 0], "is of the whole play"),
         (["--turn", 1], "write --svg FILE too"),
@@ -567,13 +661,19 @@ def test_show_says_who_acted_when_and_draws_it(run, tmp_path):
 def test_show_refuses_what_there_is_not(run, tmp_path, words, message):
     words = [tmp_path / "x.svg" if word == "FILE" else word for word in words]
     done = CliRunner().invoke(app, ["show", str(run.path), *map(str, words)])
-    assert isinstance(done.exception, SparringError) and message in str(done.exception) and not (tmp_path / "x.svg").exists()
+    assert (
+        isinstance(done.exception, SparringError)
+        and message in str(done.exception)
+        and not (tmp_path / "x.svg").exists()
+    )
 
 
 def test_show_goes_on_where_a_play_cannot_be_made_again(run, monkeypatch):
     monkeypatch.setattr("sparring.environments.kuhn_poker.KuhnPoker.version", 9, raising=False)
     text = " ".join(run_show(run.path, "--ids").split())
-    assert text.startswith("Positions are left out: Environment 'kuhn_poker' has version 9 here") and " now " not in text
+    assert (
+        text.startswith("Positions are left out: Environment 'kuhn_poker' has version 9 here") and " now " not in text
+    )
     assert "told kuhn first" in text
 
 
@@ -596,12 +696,27 @@ def test_json_is_json(run):
 
 def test_a_forged_play_is_one_line(run):
     step, played = run.episodes()[0]
-    turns = tuple(turn._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),)) for turn in played.turns)
+    turns = tuple(
+        turn._replace(segments=(Segment(kind="sampled", ids=(1,), logprobs=(1e5,)),)) for turn in played.turns
+    )
     with pytest.raises(RunError, match="is an invalid record"):
         episode_lines(step, replace(played, turns=turns), {}, None)
 
 
 def test_a_turn_that_was_not_sent_says_so():
-    unsent = Turn(0, 0, "learner", "k", ("a",), "", None, "unparsable", {}, (Segment(kind="sampled", ids=()),), truncated=True, prompt="news")
+    unsent = Turn(
+        0,
+        0,
+        "learner",
+        "k",
+        ("a",),
+        "",
+        None,
+        "unparsable",
+        {},
+        (Segment(kind="sampled", ids=()),),
+        truncated=True,
+        prompt="news",
+    )
     lines = " ".join(" ".join(episode_lines(1, episode(1, unsent), {}, None)).split())
     assert "not sent: the conversation had outgrown the model" in lines and "told news" in lines

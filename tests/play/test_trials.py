@@ -62,7 +62,11 @@ def test_the_table_has_attempts_and_notes_where_there_are_any(name):
     episodes = play(specs(trial_of(name), 6, name="random"), {"random": random()})
     turns, rows = turn_table(episodes), list(ordered_turns(episodes))
     assert turns.attempt.tolist() == [turn.attempt for _, turn in rows] and turns.attempt.max() == 2
-    assert turns.note.tolist() == [turn.note for _, turn in rows] and turns.note.dtype == bool and turns.note.sum() == 6 * 2 * 2
+    assert (
+        turns.note.tolist() == [turn.note for _, turn in rows]
+        and turns.note.dtype == bool
+        and turns.note.sum() == 6 * 2 * 2
+    )
     plain = turn_table(played(make_game(name), 3))
     assert plain.attempt is None and plain.note is None
     silent = turn_table(play(specs(trial_of(name, reflect=False), 2, name="random"), {"random": random()}))
@@ -70,9 +74,18 @@ def test_the_table_has_attempts_and_notes_where_there_are_any(name):
 
 
 def test_notes_are_stored_and_all_replies_to_a_prompt_are_notes():
-    game = make_game("trial", options={"environment": {"name": "rock_paper_scissors"}, "carry": ("left", "right")}, illegal={"rule": "random"})
+    game = make_game(
+        "trial",
+        options={"environment": {"name": "rock_paper_scissors"}, "carry": ("left", "right")},
+        illegal={"rule": "random"},
+    )
     agent, _ = learner(game)
-    several = Candidates(count=3, commit="random", explore=0.0, grade=lambda episodes: [[None] * len(episode.turns) for episode in episodes])
+    several = Candidates(
+        count=3,
+        commit="random",
+        explore=0.0,
+        grade=lambda episodes: [[None] * len(episode.turns) for episode in episodes],
+    )
     episodes = play(specs(game, 2), {"learner": agent}, candidates=several)
     assert [episode for _, episode in from_bytes(to_bytes([(1, episode) for episode in episodes]))] == list(episodes)
     turns = turn_table(episodes, candidates=True)
@@ -98,5 +111,8 @@ def test_opponents_are_alike_where_the_same_players_sat_in_the_other_seats():
     column = opponents(Source(turns, episodes))
     assert column.dtype == np.int64 and column.shape == turns.reward.shape
     others = [pairs[episode][1 - seat] for episode, seat in zip(turns.episode, turns.seat, strict=True)]
-    names = {number: {other for other, value in zip(others, column, strict=True) if value == number} for number in set(column)}
+    names = {
+        number: {other for other, value in zip(others, column, strict=True) if value == number}
+        for number in set(column)
+    }
     assert all(len(players) == 1 for players in names.values()) and len(names) == len(set(others)) == 3

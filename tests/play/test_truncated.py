@@ -108,7 +108,10 @@ def test_a_limit_of_turns_is_of_the_same_kind_but_for_results():
 
 def test_of_replies_at_once_the_others_are_not_played():
     episode = truncated(PayingRules(together=True))
-    assert [(turn.seat, turn.event, turn.action) for turn in episode.turns[2:]] == [(0, "unsent", None), (1, "ok", None)]
+    assert [(turn.seat, turn.event, turn.action) for turn in episode.turns[2:]] == [
+        (0, "unsent", None),
+        (1, "ok", None),
+    ]
     assert episode.returns == PAY and turn_table([episode]).reward.tolist() == [1.0, 2.0, 0.0]
 
 
@@ -140,7 +143,9 @@ def test_figures_of_a_batch():
     assert metrics["return/paid/one"] == 2.0 and metrics["return/paid/two"] == 4.0  # of the whole one alone
     assert metrics["seat_asymmetry/paid"] == 2.0
     assert metrics["legal_rate"] == 1.0 and metrics["unparsable_rate"] == 0.0 and metrics["forfeit_rate"] == 0.0
-    assert metrics["overlong_rate"] == metrics["truncated_rate"] == 1 / 7  # 2 + 4 replies, and the one that was not sent
+    assert (
+        metrics["overlong_rate"] == metrics["truncated_rate"] == 1 / 7
+    )  # 2 + 4 replies, and the one that was not sent
     assert metrics["cut_rate"] == 0.5 and metrics["reply_tokens"] == 2.0 and metrics["turns_per_game"] == 3.0
     nothing = rollout_metrics(play([spec(game, "x", "x")], {"x": Short(2)}))
     assert "legal_rate" not in nothing and nothing["overlong_rate"] == 1.0

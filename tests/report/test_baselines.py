@@ -9,7 +9,13 @@ from sparring.report.curves import CHARTS, charts, series_of
 from sparring.report.svg import FEW, Reference, Series, line_chart
 
 KUHN = {"environments": [{"name": "kuhn_poker"}]}
-NAMES = ["exploitability/kuhn_poker/first", "nash_conv/kuhn_poker", "return/kuhn_poker/first", "return/kuhn_poker/second", "legal_rate"]
+NAMES = [
+    "exploitability/kuhn_poker/first",
+    "nash_conv/kuhn_poker",
+    "return/kuhn_poker/first",
+    "return/kuhn_poker/second",
+    "legal_rate",
+]
 
 
 def values(known, name):
@@ -23,11 +29,18 @@ def test_known_values_are_exact_and_by_label():
     assert values(known, "exploitability/kuhn_poker/first") == {RANDOM: 0.375, "equilibrium": 0.0}
     assert "legal_rate" not in known
     config = {"environments": [{"name": "kuhn_poker", "label": "cards"}]}
-    assert set(known_values(config, ["nash_conv/cards", "regret/cards", "optimal_rate/cards"])) == {"nash_conv/cards", "regret/cards", "optimal_rate/cards"}
+    assert set(known_values(config, ["nash_conv/cards", "regret/cards", "optimal_rate/cards"])) == {
+        "nash_conv/cards",
+        "regret/cards",
+        "optimal_rate/cards",
+    }
     assert values(known_values({}, ["optimal_rate/x"]), "optimal_rate/x") == {"perfect play": 1.0}
 
 
-@pytest.mark.parametrize("config", [{}, {"environments": 3}, {"environments": [{"name": "no_such_game"}]}, {"games": [{"nme": 1}, "x", None]}])
+@pytest.mark.parametrize(
+    "config",
+    [{}, {"environments": 3}, {"environments": [{"name": "no_such_game"}]}, {"games": [{"nme": 1}, "x", None]}],
+)
 def test_environments_that_cannot_be_made_are_passed_over(config):
     assert known_values(config, NAMES) == {}
 
@@ -41,7 +54,10 @@ def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
         ("random play, second", -0.125, True),
         ("equilibrium, second", 0.056, False),
     ]
-    both = known_values({"environments": [{"name": "kuhn_poker", "label": "a"}, {"name": "kuhn_poker", "label": "b"}]}, ["nash_conv/a", "nash_conv/b"])
+    both = known_values(
+        {"environments": [{"name": "kuhn_poker", "label": "a"}, {"name": "kuhn_poker", "label": "b"}]},
+        ["nash_conv/a", "nash_conv/b"],
+    )
     assert [line.label for line in reference_lines(both, ["nash_conv/a", "nash_conv/b"])] == [RANDOM, "equilibrium"]
     points = [(1, 0.5), (2, 0.2), (3, 0.4)]
     assert best_of("nash_conv/x", points) == (2, 0.2) and best_of("optimal_rate/x", points) == (1, 0.5)
@@ -50,20 +66,28 @@ def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
 
 def test_values_bands_and_labels_are_drawn_within_the_axes():
     series = [Series(name="x", points=[(1, 0.2), (2, 0.3)])]
-    few = line_chart(series, title="t", references=[Reference(label="<best>", value=1.0), Reference(label="nan", value=float("nan"))])
+    few = line_chart(
+        series, title="t", references=[Reference(label="<best>", value=1.0), Reference(label="nan", value=float("nan"))]
+    )
     assert few.count("stroke-dasharray") == 1 and "&lt;best&gt;: 1</text>" in few and "nan" not in few
     assert "<title>t over step; x = 0.3; &lt;best&gt; = 1</title>" in few and 'role="img"' in few
-    assert 40 <= float(re.search(r'<path d="M56 ([\d.]+)H\d+" stroke="currentColor" stroke-dasharray', few)[1]) <= 300 - 34
+    assert (
+        40 <= float(re.search(r'<path d="M56 ([\d.]+)H\d+" stroke="currentColor" stroke-dasharray', few)[1]) <= 300 - 34
+    )
     many = [Reference(label=f"r{n}", value=n / 10) for n in range(FEW + 1)]
     listed = line_chart(series, title="t", references=many)
     heights = [float(y) for y in re.findall(r'y="([\d.]+)" font-style="italic"', listed)]
     assert listed.count("stroke-dasharray") == 2 * len(many) and min(heights) > 300 and len(set(heights)) == len(many)
     assert max(heights) < float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', listed)[1])
     series = [Series(name="x", points=[(1, 0.0), (2, 1.0)])]
-    chart = line_chart(series, title="t", references=[Reference(label="a", value=0.5), Reference(label="b", value=0.501)])
+    chart = line_chart(
+        series, title="t", references=[Reference(label="a", value=0.5), Reference(label="b", value=0.501)]
+    )
     first, second = (float(y) for y in re.findall(r'y="([\d.]+)" text-anchor="end" font-style', chart))
     assert abs(first - second) >= 12
-    chart = line_chart([Series(name="x", points=[(1, 0.0), (2, 0.0)], band=[(1, -1.0, 1.0), (2, -3.0, 3.0)])], title="t")
+    chart = line_chart(
+        [Series(name="x", points=[(1, 0.0), (2, 0.0)], band=[(1, -1.0, 1.0), (2, -3.0, 3.0)])], title="t"
+    )
     ys = [float(y) for _, y in (pair.split(",") for pair in re.search(r'polygon points="([^"]+)"', chart)[1].split())]
     assert len(ys) == 4 and min(ys) >= 40 and max(ys) <= 300 - 34
 

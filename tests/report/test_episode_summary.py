@@ -29,7 +29,15 @@ class Says:
 
 def episode_of(game, first, second):
     stream = Stream.from_seed(0)
-    spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=stream.child("deal"), stream=stream, seats=("you", "policy"), trained=(False, False))
+    spec = EpisodeSpec(
+        game=game,
+        episode_id=0,
+        group_id=0,
+        deal=stream.child("deal"),
+        stream=stream,
+        seats=("you", "policy"),
+        trained=(False, False),
+    )
     (episode,) = play([spec], {"you": first, "policy": second})
     return episode
 

@@ -21,12 +21,22 @@ def turn(action, values, *, event="ok", best=None, seat=0, reply=None, **about):
         top = best or [name for name in values if values[name] == max(values.values())]
         verdict = Verdict(actions=tuple(values), values=tuple(values.values()), best=frozenset(top), **about)
     legal = tuple(values or (action,))
-    return Turn(seat, 0, "policy", "key", legal, reply or action or "zzz", action, event, {}, view="board", verdict=verdict)
+    return Turn(
+        seat, 0, "policy", "key", legal, reply or action or "zzz", action, event, {}, view="board", verdict=verdict
+    )
 
 
 def episode(*turns, game="g", number=0):
     return Episode(
-        episode_id=number, group_id=0, game=game, seed=0, roles=("X", "O"), agents=("policy", "policy"), trained=(True, True), turns=turns, returns=(1.0, -1.0)
+        episode_id=number,
+        group_id=0,
+        game=game,
+        seed=0,
+        roles=("X", "O"),
+        agents=("policy", "policy"),
+        trained=(True, True),
+        turns=turns,
+        returns=(1.0, -1.0),
     )
 
 
@@ -44,9 +54,16 @@ def regrets(text):
 
 
 def test_a_game_shows_values_regrets_and_illegal_replies(tmp_path):
-    text = page(tmp_path, [episode(turn("b", {"a": 1.0, "b": -1.0, "c": 1.0}), turn("x", {"x": -0.0}, seat=1), turn("a", None))])
+    text = page(
+        tmp_path, [episode(turn("b", {"a": 1.0, "b": -1.0, "c": 1.0}), turn("x", {"x": -0.0}, seat=1), turn("a", None))]
+    )
     assert "A game of g, as the oracle sees it" in text
-    assert "Step 10" in text and "Returns: X 1, O -1." in text and "1 of 2 judged moves" in text and "mean regret 1." in text
+    assert (
+        "Step 10" in text
+        and "Returns: X 1, O -1." in text
+        and "1 of 2 judged moves" in text
+        and "mean regret 1." in text
+    )
     assert "<b>a 1</b>, <b>c 1</b>, <u>b -1</u>" in text
     assert "<u><b>x 0</b></u>" in text
     assert regrets(text) == ["2", "0", "-"] and "not judged" in text
@@ -67,8 +84,13 @@ def test_the_newest_verdicts_are_shown_once_and_matches_by_figure(tmp_path):
     assert "a 2" not in text and "stale" not in text
     line = {f"match/g/b/X/{name}{end}": 0.5 for name in ("win_or_draw", "optimal", "regret") for end in ("", "_low")}
     lines = [{"step": 1, **line, "regret/g": 0.1}]
-    assert [series.name for series in series_of(lines, ("match/*/win_or_draw", "match/*/success"))] == ["match/g/b/X/win_or_draw"]
-    assert [series.name for series in series_of(lines, ("match/*/regret", "regret/"))] == ["match/g/b/X/regret", "regret/g"]
+    assert [series.name for series in series_of(lines, ("match/*/win_or_draw", "match/*/success"))] == [
+        "match/g/b/X/win_or_draw"
+    ]
+    assert [series.name for series in series_of(lines, ("match/*/regret", "regret/"))] == [
+        "match/g/b/X/regret",
+        "regret/g",
+    ]
 
 
 @pytest.mark.parametrize("damage", ["torn", "foreign", "nothing"])
@@ -82,7 +104,11 @@ def test_without_verdicts_there_is_no_such_game(tmp_path, damage):
 
 
 def test_the_page_has_the_game_and_escapes_it(tmp_path):
-    ends = {f"match/g/random/X/{name}{end}": 0.5 for name in ("success", "optimal", "regret", "return") for end in ("", "_low", "_high")}
+    ends = {
+        f"match/g/random/X/{name}{end}": 0.5
+        for name in ("success", "optimal", "regret", "return")
+        for end in ("", "_low", "_high")
+    }
     path = write_run(tmp_path / "run", ({**ends, "regret/g": 0.25}, {}))
     EpisodeStore(path / "episodes").append(1, [episode(turn(EVIL, {EVIL: 1.0}, reply=EVIL), game=EVIL)])
     text = page_of(path)

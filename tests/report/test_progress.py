@@ -17,7 +17,11 @@ from tests.report.builders import page_of, write_run
 
 def screen(monkeypatch, tmp_path, width, metrics):
     stream = io.StringIO()
-    monkeypatch.setattr(progress, "PlainConsole", lambda file: PlainConsole(file=file, force_terminal=True, width=width, color_system=None))
+    monkeypatch.setattr(
+        progress,
+        "PlainConsole",
+        lambda file: PlainConsole(file=file, force_terminal=True, width=width, color_system=None),
+    )
     with ProgressLine(resolve(load_recipe("kuhn-tiny")), tmp_path, stream=stream) as watcher:
         watcher(StepReport(step=22, steps=450, metrics=metrics, seconds=1.0, games=1024))
         watcher._progress.refresh()
@@ -39,11 +43,25 @@ def test_where_replies_are_free_text_returns_stand_in_the_place_of_legal_replies
     assert key_figures([*returns, "legal_rate", "nash_conv/x"]) == ["legal_rate", "nash_conv/x"]
 
 
-LINE = {"workers": 2.0, "workers_idle": 0.25, "seconds/play": 1.0, "seconds/round": 4.0, "lost_workers": 1.0, "resent_units": 3.0}
+LINE = {
+    "workers": 2.0,
+    "workers_idle": 0.25,
+    "seconds/play": 1.0,
+    "seconds/round": 4.0,
+    "lost_workers": 1.0,
+    "resent_units": 3.0,
+}
 
 
 @pytest.mark.parametrize(
-    ("players", "learner", "word"), [(0.0, 0.0, "nothing"), (0.19, 0.2, "players"), (0.2, 0.19, "learner"), (0.2, 0.2, "waiting"), (1.0, 1.0, "waiting")]
+    ("players", "learner", "word"),
+    [
+        (0.0, 0.0, "nothing"),
+        (0.19, 0.2, "players"),
+        (0.2, 0.19, "learner"),
+        (0.2, 0.2, "waiting"),
+        (1.0, 1.0, "waiting"),
+    ],
 )
 def test_who_is_idle_says_what_limits(players, learner, word):
     assert limit(players, learner)[0] == word
@@ -57,13 +75,22 @@ def test_the_status_line_says_what_workers_did_and_what_became_of_plays():
     assert status({"seconds/play": 1.0, "seconds/round": 4.0}, {}) == ""
     assert status(LINE, PLAYS).endswith("1 lost  plays: issued 44 = learned 32 + withheld 4 + lost 2 + open 6")
     account = workers_values([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])["account"]
-    for text, number in (("issued to workers", 44), ("learnt from", 32), ("withheld, as they were too old", 4), ("lost with a worker, a group or the training process", 2), ("open", 6)):
+    for text, number in (
+        ("issued to workers", 44),
+        ("learnt from", 32),
+        ("withheld, as they were too old", 4),
+        ("lost with a worker, a group or the training process", 2),
+        ("open", 6),
+    ):
         assert (text, str(number)) in account
     for lacking in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):
         assert "issued" not in status(LINE, lacking)
         assert workers_values([{"step": 1, **LINE}], [{"step": 1, **lacking}])["account"] == []
     assert workers_values([{"step": 1, "workers": None}, {"step": 2, "workers": 2.0}], []) is None
-    assert "2 workers played" in workers_values([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])["sentence"]
+    assert (
+        "2 workers played"
+        in workers_values([{"step": 1, "workers": 2.0, "workers_idle": 0.5, "seconds/play": None}], [])["sentence"]
+    )
 
 
 PLAYS = {"issued_games": 44.0, "learned_games": 32.0, "withheld_games": 4.0, "lost_games": 2.0, "open_games": 6.0}

@@ -49,19 +49,27 @@ def test_any_text_is_seen_and_is_no_markup(text):
     assert not [c for c in visible if unicodedata.category(c) in HIDDEN and c not in LINE_LETTERS + JOINERS]
     plain = re.sub(r'<span class="mark">(U\+[0-9A-F]{4,6})</span>', "", visible)
     assert "<" not in plain and ">" not in plain and '"' not in plain and "'" not in plain
-    assert html.unescape(plain) == "".join(c for c in text if unicodedata.category(c) not in HIDDEN or c in LINE_LETTERS + JOINERS)
+    assert html.unescape(plain) == "".join(
+        c for c in text if unicodedata.category(c) not in HIDDEN or c in LINE_LETTERS + JOINERS
+    )
 
 
 def test_pages_have_their_style_alone_and_count_what_they_cut():
     page = render_page("page.html", EVIL, body=EVIL).decode()
-    digest = base64.b64encode(hashlib.sha256(re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1].encode()).digest()).decode()
+    digest = base64.b64encode(
+        hashlib.sha256(re.search(r"<style>(.*?)</style>", page, re.DOTALL)[1].encode()).digest()
+    ).decode()
     assert f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'" in page
     assert "<script" not in page and "<img" not in page and page.count("<title>") == 1
     assert '<html lang="en">' in page and page.startswith("<!doctype html>")
     assert "url(" not in style() and "@import" not in style() and "</" not in style()
-    assert "prefers-color-scheme: dark" in style() and "@media print" in style() and "details::details-content" in style()
+    assert (
+        "prefers-color-scheme: dark" in style() and "@media print" in style() and "details::details-content" in style()
+    )
     text = macro("table", ("a", EVIL), [(EVIL, "1")], "of <it>")
-    assert text.count('scope="col"') == 2 and text.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in text
+    assert (
+        text.count('scope="col"') == 2 and text.count('scope="row"') == 1 and "<caption>of &lt;it&gt;</caption>" in text
+    )
     assert "<script" not in text + macro("folded", EVIL, caller=lambda: "") + macro("section", "x", EVIL, "body")
     assert macro("section", "x", "title", " \n").strip() == ""
     assert mark_invisible("a\n\tb\u200d") == "a\n\tb\u200d"
@@ -87,8 +95,14 @@ def test_a_page_needs_nothing_and_escapes_everything(tmp_path):
 def test_an_opponent_whose_name_holds_a_slash_breaks_no_page(tmp_path):
     names = ("match/kuhn/endpoint(model=org/name)/first/win_or_draw", "match/kuhn/3/random/second/win_or_draw")
     page = page_of(write_run(tmp_path / "run", (dict.fromkeys(names, 0.5), {})))
-    assert '<th scope="row">kuhn</th><td>-</td><td>endpoint(model=org/name)</td><td>first</td>' in page and "<td>3/random</td><td>second</td>" in page
-    assert [short_name(name) for name in names] == ["kuhn first vs endpoint(model=org/name) win-or-draw", "kuhn second vs 3/random win-or-draw"]
+    assert (
+        '<th scope="row">kuhn</th><td>-</td><td>endpoint(model=org/name)</td><td>first</td>' in page
+        and "<td>3/random</td><td>second</td>" in page
+    )
+    assert [short_name(name) for name in names] == [
+        "kuhn first vs endpoint(model=org/name) win-or-draw",
+        "kuhn second vs 3/random win-or-draw",
+    ]
 
 
 def test_health_is_listed_and_escaped(tmp_path):
@@ -110,25 +124,34 @@ def test_charts_and_the_table_of_metrics_hold_names_of_metrics_alone():
     assert not {"issued", "joined", "tick"} & {*glossary()}  # events of the scheduler
 
 
-@pytest.mark.parametrize("name", ["legal_rate", "legal_rate/GAME", "seat_asymmetry/chess", "ppo_clip/ratio_max", "match/GAME/BOT/ROLE/win"])
+@pytest.mark.parametrize(
+    "name", ["legal_rate", "legal_rate/GAME", "seat_asymmetry/chess", "ppo_clip/ratio_max", "match/GAME/BOT/ROLE/win"]
+)
 def test_rules_may_name_metrics_and_patterns_of_them(name):
     check_metrics([name])
 
 
-@pytest.mark.parametrize(("name", "nearest"), [("seat_asymetry/GAME", "seat_asymmetry/GAME"), ("legal", "legal_rate"), ("ratio_tails", "ratio_tail")])
+@pytest.mark.parametrize(
+    ("name", "nearest"),
+    [("seat_asymetry/GAME", "seat_asymmetry/GAME"), ("legal", "legal_rate"), ("ratio_tails", "ratio_tail")],
+)
 def test_rules_about_unknown_metrics_are_errors_that_name_the_nearest(name, nearest):
     with pytest.raises(UnknownNameError, match=f"Did you mean '{nearest}'"):
         check_metrics([name])
 
 
-POINTS = st.lists(st.tuples(st.integers(0, 10**6), st.floats(-1e9, 1e9) | st.just(float("nan"))), min_size=1, max_size=30)
+POINTS = st.lists(
+    st.tuples(st.integers(0, 10**6), st.floats(-1e9, 1e9) | st.just(float("nan"))), min_size=1, max_size=30
+)
 
 
 @example([[(0, 0.0), (0, 5e-324)]])
 @example([[(0, 1e9), (1, 1e9 + 1e-6)]])
 @given(st.lists(POINTS, max_size=4))
 def test_any_series_gives_well_formed_svg(series):
-    chart = line_chart([Series(name=f"s<{i}>&", points=points) for i, points in enumerate(series)], title="<&>", standalone=True)
+    chart = line_chart(
+        [Series(name=f"s<{i}>&", points=points) for i, points in enumerate(series)], title="<&>", standalone=True
+    )
     xml.etree.ElementTree.fromstring(chart)
     assert "nan" not in chart
 
@@ -139,7 +162,9 @@ def test_figures_of_other_weights_are_told_apart(tmp_path):
     pages = {}
     for decay in (0.0, 0.5):
         config = f"name: x\nsteps: 2\n{environments}learner: {{average: {decay}}}\n"
-        path = write_run(tmp_path / f"run{decay}", *[({"nash_conv/kuhn_poker": 0.25, "legal_rate": 1.0}, {})] * 2, config=config)
+        path = write_run(
+            tmp_path / f"run{decay}", *[({"nash_conv/kuhn_poker": 0.25, "legal_rate": 1.0}, {})] * 2, config=config
+        )
         pages[decay] = page_of(path), write_chart(path, tmp_path / "x.svg").read_text()
     for text in pages[0.5]:
         assert "nash_conv/kuhn_poker (EMA) = 0.25" in text and "legal_rate (live) = 1" in text
@@ -166,10 +191,14 @@ def test_every_metric_of_a_real_step_is_documented():
     from sparring.run.step import Methods, play_round
 
     losses = [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}]
-    config = resolve({"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8}, "losses": losses, "threads": 1})
+    config = resolve(
+        {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8}, "losses": losses, "threads": 1}
+    )
     engine = LocalEngine(config)
     outcome = play_round(config, engine, Methods.of(config), RunState())
-    measured = Evaluator([game for game, _ in engine.environments], config.evaluation).measure(engine.agent("policy"), engine.root)
+    measured = Evaluator([game for game, _ in engine.environments], config.evaluation).measure(
+        engine.agent("policy"), engine.root
+    )
     known = glossary()
     for name in {**outcome.metrics, **outcome.timing, **measured}:
         pattern = next((pattern for pattern in known if matches(pattern, name)), None)
@@ -188,7 +217,9 @@ def test_everything_listed_can_be_explained(kind):
 def legend_of(names):
     chart = line_chart([Series(name=name, points=[(1, 0.0), (2, 0.25)]) for name in names], title="t")
     labels = re.findall(r'<text x="([\d.]+)" y="([\d.]+)">([^<]*)<title>', chart)
-    return [(float(x), float(y), text) for x, y, text in labels], float(re.search(r'viewBox="0 0 \d+ ([\d.]+)"', chart)[1])
+    return [(float(x), float(y), text) for x, y, text in labels], float(
+        re.search(r'viewBox="0 0 \d+ ([\d.]+)"', chart)[1]
+    )
 
 
 @pytest.mark.parametrize("length", [5, 36, 60, 200])
@@ -199,7 +230,9 @@ def test_labels_of_a_legend_do_not_overlap_and_stay_within_the_chart(length, cou
     boxes = [(x, y, x + LETTER * len(text)) for x, y, text in labels]
     assert all(right <= WIDTH and y <= height for _, y, right in boxes)
     for number, (x, y, right) in enumerate(boxes):
-        assert all(other_y != y or other_right <= x or right <= other_x for other_x, other_y, other_right in boxes[:number])
+        assert all(
+            other_y != y or other_right <= x or right <= other_x for other_x, other_y, other_right in boxes[:number]
+        )
     assert all(text.endswith("= 0.25") for _, _, text in labels)
 
 
@@ -222,7 +255,9 @@ def test_a_long_curve_begins_and_ends_where_its_figures_do(count):
 
 def run(path, seed, values, extra=""):
     steps = [({"nash_conv/kuhn_poker": value}, {"seconds/round": 1.0}) for value in values]
-    return write_run(path, *steps, config=f"name: x\nseed: {seed}\nsteps: 3\nenvironments: [{{name: kuhn_poker}}]\n{extra}")
+    return write_run(
+        path, *steps, config=f"name: x\nseed: {seed}\nsteps: 3\nenvironments: [{{name: kuhn_poker}}]\n{extra}"
+    )
 
 
 def test_several_seeds_are_means_or_lines_in_order(tmp_path):
@@ -248,7 +283,12 @@ def test_several_seeds_are_means_or_lines_in_order(tmp_path):
 def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
     first = run(tmp_path / "a", 1, (0.9,))
     with pytest.raises(ConfigError, match=r"b is not another seed of .*c: credit.name differs"):
-        seeds_of([run(tmp_path / "c", 1, (0.9,), "credit: {name: mars}\n"), run(tmp_path / "b", 2, (0.9,), "credit: {name: rloo}\n")])
+        seeds_of(
+            [
+                run(tmp_path / "c", 1, (0.9,), "credit: {name: mars}\n"),
+                run(tmp_path / "b", 2, (0.9,), "credit: {name: rloo}\n"),
+            ]
+        )
     with pytest.raises(ConfigError, match="have seed 1; name each seed once"):
         seeds_of([first, run(tmp_path / "d", 1, (0.9,))])
     assert len(seeds_of([first, run(tmp_path / "e", 2, (0.9,), "threads: 1\n")])) == 2
@@ -261,7 +301,10 @@ def test_other_configurations_and_the_same_seed_twice_are_refused(tmp_path):
 def test_the_page_of_several_is_named_and_says_what_is_of_all(tmp_path):
     paths = [run(tmp_path / f"s{n}", n, (0.9 - n / 10, 0.5)) for n in (2, 0, 1)]
     page = write_report(paths[0], tmp_path / "all.html", paths[1:]).read_text()
-    assert "3 runs of one configuration: s0 (seed 0), s1 (seed 1), s2 (seed 2)." in page and "all other parts are of seed 0" in page
+    assert (
+        "3 runs of one configuration: s0 (seed 0), s1 (seed 1), s2 (seed 2)." in page
+        and "all other parts are of seed 0" in page
+    )
     assert "<polygon" in page and "with the 95 % interval of the mean" in page and "random play: 0.9167" in page
     assert not (paths[0] / "report.html").exists()
     paths = [str(run(tmp_path / f"t{n}", n, (0.9,))) for n in (0, 1)]

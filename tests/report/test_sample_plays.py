@@ -25,7 +25,14 @@ def turn(seat=0, prompt="Q", reply="bet", event="ok", index=0, **more):
 
 def episode(number, first, prompt="Q", game="g", turns=None, **more):
     turns = (turn(prompt=prompt), turn(seat=1, prompt="K bet", reply="pass")) if turns is None else turns
-    fields = dict(group_id=number, seed=7, roles=("a", "b"), agents=("bot-random", "learner"), trained=(False, True), returns=(-first, first))
+    fields = dict(
+        group_id=number,
+        seed=7,
+        roles=("a", "b"),
+        agents=("bot-random", "learner"),
+        trained=(False, True),
+        returns=(-first, first),
+    )
     return Episode(episode_id=number, game=game, turns=turns, **{**fields, **more})
 
 
@@ -47,20 +54,39 @@ def test_steps_and_plays_are_chosen_by_the_rule(tmp_path):
     late = [episode(3, 1.0, "K"), episode(4, 1.0, "Q"), episode(5, 1.0, "J")]
     assert stored(tmp_path / "c", s1=early, s2=late) == [("Early", 1, 1), ("Late", 2, 5)]  # J, by its name before Q
     assert stored(tmp_path / "c", s1=early, s2=[*late, episode(6, 0.0, "Q", game="other")])[1] == ("Late", 2, 5)
-    early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J"), episode(3, 2.0, "J"), episode(4, 2.0, "A")]
-    late = [episode(5, 1.0, "Q"), episode(6, 1.0, "J"), episode(7, 1.0, "J"), *(episode(number, 1.0, "K") for number in (8, 9, 10))]
-    assert stored(tmp_path / "d", s1=early, s2=late) == [("Early", 1, 2), ("Late", 2, 6)]  # J: 3 and 2 times; Q: 1 and 1
+    early = [
+        episode(0, 1.0, "Q"),
+        episode(1, 1.0, "J"),
+        episode(2, 2.0, "J"),
+        episode(3, 2.0, "J"),
+        episode(4, 2.0, "A"),
+    ]
+    late = [
+        episode(5, 1.0, "Q"),
+        episode(6, 1.0, "J"),
+        episode(7, 1.0, "J"),
+        *(episode(number, 1.0, "K") for number in (8, 9, 10)),
+    ]
+    assert stored(tmp_path / "d", s1=early, s2=late) == [
+        ("Early", 1, 2),
+        ("Late", 2, 6),
+    ]  # J: 3 and 2 times; Q: 1 and 1
     early = [episode(0, 1.0, "Q"), episode(1, 1.0, "J"), episode(2, 2.0, "J")]
     assert stored(tmp_path / "e", s1=early, s2=[episode(3, 1.0, "K")]) == [("Early", 1, 1), ("Late", 2, 3)]
 
 
 def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
-    assert sample_plays(tmp_path) == ([], ["No plays are stored, so none can be shown: store.every sets which steps store theirs."])
+    assert sample_plays(tmp_path) == (
+        [],
+        ["No episodes are stored, none can be shown; store.every sets which steps store theirs."],
+    )
     stored(tmp_path, s1=[episode(1, 1.0)], s2=[episode(2, 1.0)], s3=[episode(3, 1.0)])
     path = tmp_path / "episodes" / "part-000003.parquet"
     path.write_bytes(path.read_bytes()[:-30])
     samples, troubles = sample_plays(tmp_path)
-    assert [sample.step for sample in samples] == [1, 2] and troubles == ["The plays of step 3 cannot be read, and are left out."]
+    assert [sample.step for sample in samples] == [1, 2] and troubles == [
+        "The plays of step 3 cannot be read, and are left out."
+    ]
     stored(tmp_path / "b", s1=[episode(1, 1.0)])
     path = tmp_path / "b" / "episodes" / "part-000001.parquet"
     table = pq.read_table(path)
@@ -70,10 +96,21 @@ def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
 
 
 def credit_of(folder, step, number, **row):
-    values = {"step": step, "episode_id": number, "seat": 1, "turn_index": 0, "candidate": 0, "selected": True, "replayed": False, **row}
+    values = {
+        "step": step,
+        "episode_id": number,
+        "seat": 1,
+        "turn_index": 0,
+        "candidate": 0,
+        "selected": True,
+        "replayed": False,
+        **row,
+    }
     (folder / "credit").mkdir(exist_ok=True)
-    table = CREDIT_SCHEMA.empty_table().from_pylist([{name: values.get(name) for name in CREDIT_SCHEMA.names}], schema=CREDIT_SCHEMA)
-    (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(CREDIT_COLUMNS.written(table))
+    table = CREDIT_SCHEMA.empty_table().from_pylist(
+        [{name: values.get(name) for name in CREDIT_SCHEMA.names}], schema=CREDIT_SCHEMA
+    )
+    (folder / "credit" / f"part-{step:06d}.parquet").write_bytes(CREDIT_COLUMNS.to_bytes(table))
 
 
 def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):
@@ -86,9 +123,15 @@ def test_a_play_shows_told_said_tokens_credit_and_what_was_not_legal(tmp_path):
     page = play_html(sample, lambda agent, ids: [f"<{index}> " for index in ids])
     assert not troubles and "<script" not in page
     assert '<span class="mark">U+202E</span>' in page and '<span class="wrong">unparsable</span>' in page
-    assert '<span class="token p2"><bdi>&lt;5&gt;␣</bdi><small>0.5</small></span>' in page and 'class="token p0"' in page
+    assert (
+        '<span class="token p2"><bdi>&lt;5&gt;␣</bdi><small>0.5</small></span>' in page and 'class="token p0"' in page
+    )
     assert '<span class="loss">advantage -0.25</span>, baseline +0.5' in page and "game +1" in page
-    assert "bet +1, pass -1; regret" in page and "This play was forfeited by b." in page and "learner, trained</td><td>+1</td>" in page
+    assert (
+        "bet +1, pass -1; regret" in page
+        and "This play was forfeited by b." in page
+        and "learner, trained</td><td>+1</td>" in page
+    )
     assert "<bdi>5</bdi>" in play_html(sample, None)
 
 

@@ -50,12 +50,27 @@ def test_rows_are_of_all_seats_and_exact_results_no_plays():
     ]
 
 
-SMALL = ("steps=4", "threads=1", "rollout.games_per_step=16", "model.hidden_size=8", "model.layers=1", "model.heads=1", "warmup.updates=1")
+SMALL = (
+    "steps=4",
+    "threads=1",
+    "rollout.games_per_step=16",
+    "model.hidden_size=8",
+    "model.layers=1",
+    "model.heads=1",
+    "warmup.updates=1",
+)
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory):
-    league = ("matchmaker={name: mixed, past: 0.5}", "league.every=2", "league.payoff_decay=0.5", "checkpoint.every=2", "checkpoint.keep=9", "environments.0.illegal={rule: random}")
+    league = (
+        "matchmaker={name: mixed, past: 0.5}",
+        "league.every=2",
+        "league.payoff_decay=0.5",
+        "checkpoint.every=2",
+        "checkpoint.keep=9",
+        "environments.0.illegal={rule: random}",
+    )
     return sparring.train("kuhn-tiny", *SMALL, *league, run=tmp_path_factory.mktemp("league") / "run")
 
 
@@ -67,10 +82,16 @@ def test_the_command_shows_the_newest_book_or_an_earlier_one(run):
     done = show(run)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0] == "Results of training's plays up to step 4:" and lines[2].split()[:3] == ["environment", "player", "against"]
+    assert lines[0] == "Results of training's plays up to step 4:" and lines[2].split()[:3] == [
+        "environment",
+        "player",
+        "against",
+    ]
     assert any(line.startswith("kuhn_poker   learner      past-000002") for line in lines)
     document = json.loads(show(run, "--step", 2, "--json").stdout)
-    assert document["step"] == 2 and [(row["player"], row["opponent"]) for row in document["standings"]] == [("learner", "learner")]
+    assert document["step"] == 2 and [(row["player"], row["opponent"]) for row in document["standings"]] == [
+        ("learner", "learner")
+    ]
     # 16 plays a step, both seats, at half their weight after a step
     assert document["standings"][0]["games"] == 32 * 0.5 + 32
     assert document["standings"][0]["mean_return"] == pytest.approx(0)

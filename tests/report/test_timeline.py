@@ -24,11 +24,18 @@ ROLES = ("lead", "one", "two")
 
 
 def turns(*moments):
-    return [Turn(seat, 0, "x", "", (), "", "go", "ok", {}, moment=moment) for moment, seats in enumerate(moments) for seat in seats]
+    return [
+        Turn(seat, 0, "x", "", (), "", "go", "ok", {}, moment=moment)
+        for moment, seats in enumerate(moments)
+        for seat in seats
+    ]
 
 
 def rows(line):
-    return [text.removeprefix(f"{role:<4}").removeprefix("  ") for text, role in zip(timeline_lines(line)[3:], line.roles, strict=False)]
+    return [
+        text.removeprefix(f"{role:<4}").removeprefix("  ")
+        for text, role in zip(timeline_lines(line)[3:], line.roles, strict=False)
+    ]
 
 
 # the lead calls both; one is done at once and two goes on; the lead calls two again
@@ -80,7 +87,9 @@ def test_its_moments_are_the_critical_steps_of_a_search_and_its_turns_all_steps(
         assert line.leads().count(0) == sum(turn.seat == 0 for turn in episode.turns)
 
 
-@pytest.mark.parametrize(("name", "seats", "critical"), [("kuhn_poker", 2, None), ("rock_paper_scissors", 2, 1), ("sealed_auction", 2, 1)])
+@pytest.mark.parametrize(
+    ("name", "seats", "critical"), [("kuhn_poker", 2, None), ("rock_paper_scissors", 2, 1), ("sealed_auction", 2, 1)]
+)
 def test_it_is_of_any_environment(name, seats, critical):
     line = timeline_of(play_episodes(name, ["random"] * seats, plays=1)[0])
     assert len(line.moments) == (critical or len(line.seats))

@@ -16,8 +16,21 @@ from sparring.report.run_page import write_report
 from sparring.run.provenance import PROVENANCE
 from tests.report.builders import page_of, write_run
 
-SMALL = ("steps=4", "threads=1", "rollout.games_per_step=16", "model.hidden_size=8", "model.layers=1", "model.heads=1", "warmup.updates=1")
-LEAGUE = ("matchmaker={name: mixed, past: 0.5}", "league.every=2", "store.every=1", "evaluation.opponents=[{name: random, games_per_seat: 4}]")
+SMALL = (
+    "steps=4",
+    "threads=1",
+    "rollout.games_per_step=16",
+    "model.hidden_size=8",
+    "model.layers=1",
+    "model.heads=1",
+    "warmup.updates=1",
+)
+LEAGUE = (
+    "matchmaker={name: mixed, past: 0.5}",
+    "league.every=2",
+    "store.every=1",
+    "evaluation.opponents=[{name: random, games_per_seat: 4}]",
+)
 
 
 @pytest.fixture(scope="module")
@@ -37,14 +50,30 @@ def missing(run):
 
 def test_it_has_all_that_a_paper_wants_and_nothing_that_runs(run):
     text = page_of(run)
-    for heading in ("Results", "Curves", "Ratings", "Sample plays", "Health", "To repeat it", "Configuration", "Glossary"):
+    for heading in (
+        "Results",
+        "Curves",
+        "Ratings",
+        "Sample plays",
+        "Health",
+        "To repeat it",
+        "Configuration",
+        "Glossary",
+    ):
         assert f"<h2>{heading}</h2>" in text
     assert "random play: 0.9167" in text and "equilibrium: 0<" in text and "0 (equilibrium)" in text
-    assert "Early: step 1" in text and "Middle: step 2" in text and "Late: step 4" in text and "Chosen by a rule" in text
+    assert (
+        "Early: step 1" in text and "Middle: step 2" in text and "Late: step 4" in text and "Chosen by a rule" in text
+    )
     assert "Latest matches, 95 % intervals" in text and "League, 95 % intervals" in text and ">Against bots<" in text
     assert "threads: 1" in text and "torch</th>" in text and "The whole configuration (config.yaml)" in text
     assert "of 4" in text and ">64<" in text  # steps and plays
-    assert "<script" not in text and " style=" not in text and not re.search(r"<[^>]* on\w+=", text) and "What is missing" not in text
+    assert (
+        "<script" not in text
+        and " style=" not in text
+        and not re.search(r"<[^>]* on\w+=", text)
+        and "What is missing" not in text
+    )
     assert not re.search(r"(src|href)=\"(?!#)", text) and len(text) < 200_000
     assert text.count("<svg") == text.count('role="img"') == len(re.findall(r"<svg[^>]*><title>[^<]+</title>", text))
 
@@ -53,13 +82,20 @@ def test_the_page_is_a_function_of_the_folder_and_its_file_may_be_named(run, tmp
     first = write_report(run).read_bytes()
     assert write_report(run).read_bytes() == first
     assert write_report(shutil.copytree(run, tmp_path / "copy"), tmp_path / "page.html").read_bytes() == first
-    done = CliRunner().invoke(cli.app, ["report", str(run), "--out", str(tmp_path / "paper.html"), "--svg", str(tmp_path / "x.svg")])
+    done = CliRunner().invoke(
+        cli.app, ["report", str(run), "--out", str(tmp_path / "paper.html"), "--svg", str(tmp_path / "x.svg")]
+    )
     assert done.exit_code == 0 and (tmp_path / "paper.html").read_bytes() == write_report(run).read_bytes()
     assert (tmp_path / "x.svg").read_text().startswith("<svg")
 
 
 def test_what_repeats_a_run_and_what_changed_is_listed(run):
-    start = {"date": "2026-01-01", "command": "sparring train kuhn-tiny 'x={a: 1}'", "commit": "abc123-dirty", "after_step": 0}
+    start = {
+        "date": "2026-01-01",
+        "command": "sparring train kuhn-tiny 'x={a: 1}'",
+        "commit": "abc123-dirty",
+        "after_step": 0,
+    }
     (run / PROVENANCE).write_text(json.dumps({"starts": [start, {**start, "commit": "def"}]}))
     text = page_of(run)
     assert "git checkout abc123    # of Sparring\nsparring train kuhn-tiny &#39;x={a: 1}&#39;\n" in text
@@ -71,7 +107,11 @@ def test_what_repeats_a_run_and_what_changed_is_listed(run):
 
 def test_an_empty_run_has_a_page_and_ratings_their_intervals(tmp_path):
     text = page_of(write_run(tmp_path / "run", config="name: x\nsteps: 5\n"))
-    assert "No step has been recorded yet." in text and "No plays are stored" in text and "provenance.json is missing" in text
+    assert (
+        "No step has been recorded yet." in text
+        and "No episodes are stored" in text
+        and "provenance.json is missing" in text
+    )
     rows = [ratings.RateInterval(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
     chart = ratings.dot_chart([*rows, ratings.RateInterval("none", float("nan"), 0.0, 1.0)], title="t", note="n")
     assert chart.count("<circle") == ratings.MOST and "<0>" not in chart and "nan" not in chart
@@ -98,13 +138,15 @@ def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
     assert "The plays of step 4 cannot be read" in missing(run) and "The payoff book cannot be read" in text
     shutil.rmtree(run / "episodes")
     shutil.rmtree(run / "credit")
-    assert "No plays are stored" in missing(run) and "Sample plays</h2>" not in page_of(run)
+    assert "No episodes are stored" in missing(run) and "Sample plays</h2>" not in page_of(run)
     (run / "sparring-run.json").write_text('{"format": 99}')
     done = CliRunner().invoke(cli.app, ["report", str(run)])
     assert done.exit_code == 1 and "format 99" in str(done.output) + str(done.exception)
 
 
-@pytest.mark.parametrize("text", ["", "[]", '{"starts": 3}', '{"starts": [3, {"versions": 3, "machine": [], "commit": 7}]}'])
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"starts": 3}', '{"starts": [3, {"versions": 3, "machine": [], "commit": 7}]}']
+)
 def test_a_strange_provenance_has_a_page(run, text):
     (run / PROVENANCE).write_text(text)
     assert "To repeat it" in page_of(run)

@@ -34,7 +34,11 @@ def arguments(recipe, path):
     """Return the words of a command that trains, goes on, or replaces a run whose folder is named so."""
     if path.name.startswith("over"):
         return ["train", str(recipe), "--run", str(path), "--overwrite"]
-    return ["train", "--run", str(path), "--resume"] if (path / "config.yaml").exists() else ["train", str(recipe), "--run", str(path)]
+    return (
+        ["train", "--run", str(path), "--resume"]
+        if (path / "config.yaml").exists()
+        else ["train", str(recipe), "--run", str(path)]
+    )
 
 
 def _live(recipe, path, prepare, options):
@@ -59,7 +63,12 @@ def exit_code_of_life(recipe, path, prepare, *options, seconds=None):
 def fingerprint(path):
     """Return the figures of a run, and the files of its last checkpoint and of its records by name."""
     latest = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.iterdir()}
-    records = {f"{name}/{file.name}": file.read_bytes() for name in ("episodes", "credit") if (path / name).is_dir() for file in (path / name).iterdir()}
+    records = {
+        f"{name}/{file.name}": file.read_bytes()
+        for name in ("episodes", "credit")
+        if (path / name).is_dir()
+        for file in (path / name).iterdir()
+    }
     return (path / "metrics.jsonl").read_bytes(), latest, records
 
 

@@ -17,10 +17,20 @@ VPR = {"name": "vpr", "baseline": "candidates", "process": "regret"}
 
 def config(**changes):
     return {
-        "name": "candidates", "threads": 1, "steps": 4,
-        "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "cfr", "iterations": 50}}],
-        "rollout": {"games_per_step": 16, "candidates": {"count": 3}}, "rewards": [{"name": "regret"}], "credit": VPR, "reorder_outcomes": True,
-        "warmup": {"updates": 2, "games": 16}, "evaluation": {"every": 4, "opponents": []}, "checkpoint": {"every": 2}, "store": {"every": 1},
+        "name": "candidates",
+        "threads": 1,
+        "steps": 4,
+        "environments": [
+            {"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "cfr", "iterations": 50}}
+        ],
+        "rollout": {"games_per_step": 16, "candidates": {"count": 3}},
+        "rewards": [{"name": "regret"}],
+        "credit": VPR,
+        "reorder_outcomes": True,
+        "warmup": {"updates": 2, "games": 16},
+        "evaluation": {"every": 4, "opponents": []},
+        "checkpoint": {"every": 2},
+        "store": {"every": 1},
         **changes,
     }
 
@@ -38,17 +48,30 @@ def test_all_replies_are_trained_and_recorded(tmp_path):
     last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
     assert last["logprob_difference_max"] < 1e-4
     assert last["candidates/gain"] > 0 and last["candidates/unjudged"] == 0
-    rows = trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    rows = (
+        trained.table("episodes")
+        .to_pandas()
+        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    )
     assert len(rows) == len(trained.table("episodes"))  # every reply of every seat, as both are trained
     assert rows.selected.all()
-    sums = rows.groupby(["step", "episode_id", "state_group"]).agg({"committed": "sum", "advantage": "sum", "candidate": "count"})
+    sums = rows.groupby(["step", "episode_id", "state_group"]).agg(
+        {"committed": "sum", "advantage": "sum", "candidate": "count"}
+    )
     assert (sums.committed == 1).all() and (sums.candidate == 3).all() and (abs(sums.advantage) < 1e-5).all()
-    assert (rows.groupby(["step", "episode_id", "state_group"]).score.transform("max")[rows.committed] == rows.score[rows.committed]).all()
+    assert (
+        rows.groupby(["step", "episode_id", "state_group"]).score.transform("max")[rows.committed]
+        == rows.score[rows.committed]
+    ).all()
 
 
 def test_an_estimator_that_follows_the_play_is_given_what_was_played(tmp_path):
     trained = run(tmp_path / "run", credit={"name": "mars"}, steps=1)
-    rows = trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    rows = (
+        trained.table("episodes")
+        .to_pandas()
+        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    )
     assert (rows.selected == rows.committed).all()
     assert rows.advantage[~rows.committed].isna().all()
 
@@ -63,14 +86,18 @@ def test_the_number_in_flight_changes_nothing(tmp_path, in_flight):
 
 def test_sums_of_rewards_and_fines_judge_where_no_oracle_does(tmp_path):
     trained = run(
-        tmp_path / "run", environments=[{"name": "kuhn_poker", "illegal": {"rule": "random", "penalty": 0.5}}],
+        tmp_path / "run",
+        environments=[{"name": "kuhn_poker", "illegal": {"rule": "random", "penalty": 0.5}}],
         rewards=[{"name": "format_bonus", "bonus": 1.0, "penalty": 1.0, "weight": 0.5}],
-        credit={"name": "vpr", "baseline": "candidates", "process": "format_bonus"}, steps=1,
+        credit={"name": "vpr", "baseline": "candidates", "process": "format_bonus"},
+        steps=1,
     )
     for _, episode in trained.episodes():
         for turn in episode.turns:
             for reply in (turn, *turn.candidates):
-                assert reply.score == pytest.approx(0.5 * (1.0 if reply.event == "ok" else -1.0) - 0.5 * (reply.event != "ok"))
+                assert reply.score == pytest.approx(
+                    0.5 * (1.0 if reply.event == "ok" else -1.0) - 0.5 * (reply.event != "ok")
+                )
 
 
 def test_candidates_are_shown(tmp_path):
@@ -93,7 +120,11 @@ def test_as_released_only_prompts_whose_replies_differ_are_trained(tmp_path):
     last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
     assert last["credit/equal_share"] == pytest.approx(last["candidates/equal_share"])
     assert last["credit/skipped_update"] == 0 and last["logprob_difference_max"] < 1e-4
-    rows = trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    rows = (
+        trained.table("episodes")
+        .to_pandas()
+        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    )
     groups = rows.groupby(["step", "episode_id", "state_group"])
     equal = groups.score.transform("nunique") == 1
     assert (rows.advantage[equal] == 0).all() and (rows.selected == ~equal).all()
@@ -101,7 +132,9 @@ def test_as_released_only_prompts_whose_replies_differ_are_trained(tmp_path):
     tokens = unequal.advantage.repeat(unequal.entropies.map(len))
     assert last["advantage_std"] == pytest.approx(tokens.std(ddof=0), rel=1e-5)  # of what carries loss
     for _, unequal in rows[~equal].groupby("step"):
-        assert unequal.advantage.mean() == pytest.approx(0, abs=1e-6) and unequal.advantage.std(ddof=0) == pytest.approx(1, abs=1e-5)
+        assert unequal.advantage.mean() == pytest.approx(0, abs=1e-6) and unequal.advantage.std(
+            ddof=0
+        ) == pytest.approx(1, abs=1e-5)
 
 
 def test_a_step_above_the_share_of_equal_groups_changes_no_weight_and_says_so(tmp_path):
@@ -112,8 +145,14 @@ def test_a_step_above_the_share_of_equal_groups_changes_no_weight_and_says_so(tm
 
 
 def test_an_oracle_that_abstains_is_counted_and_nothing_is_learnt(tmp_path):
-    environment = {"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "noisy", "oracle": "cfr", "options": {"iterations": 50}}}
-    some, none = ({**environment, "oracle": {**environment["oracle"], "abstain": share, "per": "turn"}} for share in (0.5, 1.0))
+    environment = {
+        "name": "kuhn_poker",
+        "illegal": {"rule": "random"},
+        "oracle": {"name": "noisy", "oracle": "cfr", "options": {"iterations": 50}},
+    }
+    some, none = (
+        {**environment, "oracle": {**environment["oracle"], "abstain": share, "per": "turn"}} for share in (0.5, 1.0)
+    )
     run(tmp_path / "none", environments=[none], credit=RELEASED)
     lines = [row for row in figures(tmp_path / "none") if "candidates/tokens" in row]
     for row in lines:
@@ -144,37 +183,75 @@ def test_a_run_killed_in_the_middle_of_a_state_group_ends_with_the_same_bytes(tm
         with pytest.raises(KillSignal):
             run(tmp_path / "halves", credit=RELEASED)
     sparring.train(config(credit=RELEASED), run=tmp_path / "halves", resume=True)
-    for name in ("metrics.jsonl", "checkpoints/step_000004/model.safetensors", "checkpoints/step_000004/optimizer.safetensors"):
+    for name in (
+        "metrics.jsonl",
+        "checkpoints/step_000004/model.safetensors",
+        "checkpoints/step_000004/optimizer.safetensors",
+    ):
         assert (tmp_path / "halves" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
 
 
 def test_at_grpo_compares_the_replies_to_one_prompt_by_team_and_own_reward(tmp_path):
     rewards = [{"name": "regret"}, {"name": "format_bonus", "bonus": 0.1, "penalty": 0.1}]
-    trained = run(tmp_path / "run", rewards=rewards, credit={"name": "at_grpo", "candidates": True, "team": "regret", "local": "format_bonus"}, steps=1)
-    rows = trained.table("episodes").to_pandas().merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    trained = run(
+        tmp_path / "run",
+        rewards=rewards,
+        credit={"name": "at_grpo", "candidates": True, "team": "regret", "local": "format_bonus"},
+        steps=1,
+    )
+    rows = (
+        trained.table("episodes")
+        .to_pandas()
+        .merge(trained.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    )
     sums = rows.groupby(["step", "episode_id", "state_group"]).advantage.sum()
     assert rows.selected.all() and abs(sums).max() < 1e-5 and (rows.advantage != 0).any()
 
 
 def test_vine_ppo_learns_and_counts_what_it_samples(tmp_path):
-    run(tmp_path / "run", rollout={"games_per_step": 16, "playouts": 2}, rewards=[], reorder_outcomes=False, credit={"name": "vine_ppo"})
+    run(
+        tmp_path / "run",
+        rollout={"games_per_step": 16, "playouts": 2},
+        rewards=[],
+        reorder_outcomes=False,
+        credit={"name": "vine_ppo"},
+    )
     last = [row for row in figures(tmp_path / "run") if "loss" in row][-1]
-    assert last["playouts/tokens"] > 0 and last["playouts/failed"] == 0 and last["advantage_std"] == pytest.approx(1, abs=0.05)
+    assert (
+        last["playouts/tokens"] > 0
+        and last["playouts/failed"] == 0
+        and last["advantage_std"] == pytest.approx(1, abs=0.05)
+    )
     for _, episode in sparring.load_run(tmp_path / "run").episodes():
         assert all(turn.playout is not None and turn.playout_before is not None for turn in episode.turns)
 
 
 # candidates beside everything else that changes what is played, recorded or trained: pairs of options
-KUHN = {"name": "kuhn_poker", "illegal": {"rule": "retry", "retries": 1, "penalty": 0.2}, "oracle": {"name": "cfr", "iterations": 50}}
+KUHN = {
+    "name": "kuhn_poker",
+    "illegal": {"rule": "retry", "retries": 1, "penalty": 0.2},
+    "oracle": {"name": "cfr", "iterations": 50},
+}
 SMALL = {"hidden_size": 8, "heads": 1, "layers": 1}
 ROLLOUT = {"games_per_step": 16, "group_size": 4, "candidates": {"count": 3}}
 
 
 def config_beside(**changes):
     return {
-        "name": "pairs", "threads": 1, "steps": 2, "environments": [KUHN], "model": SMALL, "rollout": ROLLOUT,
-        "rewards": [{"name": "regret"}], "credit": VPR, "reorder_outcomes": True, "warmup": {"updates": 1, "games": 8},
-        "evaluation": {"every": 2, "opponents": []}, "checkpoint": {"every": 1}, "store": {"every": 1}, **changes,
+        "name": "pairs",
+        "threads": 1,
+        "steps": 2,
+        "environments": [KUHN],
+        "model": SMALL,
+        "rollout": ROLLOUT,
+        "rewards": [{"name": "regret"}],
+        "credit": VPR,
+        "reorder_outcomes": True,
+        "warmup": {"updates": 1, "games": 8},
+        "evaluation": {"every": 2, "opponents": []},
+        "checkpoint": {"every": 1},
+        "store": {"every": 1},
+        **changes,
     }
 
 
@@ -183,7 +260,10 @@ def rollout(**changes):
 
 
 AUCTION = {"name": "sealed_auction", "illegal": {"rule": "random", "penalty": 0.1}}
-LENGTH = {"rewards": [{"name": "length", "shortest": 1, "longest": 4, "bonus": 0.1}], "credit": {**VPR, "process": "length"}}
+LENGTH = {
+    "rewards": [{"name": "length", "shortest": 1, "longest": 4, "bonus": 0.1}],
+    "credit": {**VPR, "process": "length"},
+}
 PAIRS = {
     "moves at once": {"environments": [AUCTION], **LENGTH},
     "several runs of one seat": {"environments": [{"name": "lookups"}], **LENGTH, "rollout": rollout(max_new_tokens=6)},
@@ -193,14 +273,22 @@ PAIRS = {
     "refills": {"rollout": rollout(refills=1)},
     "cut": {"rollout": rollout(max_turns=2)},
     "replay": {"replay": {"name": "r3"}},
-    "markov": {"environments": [{"name": "liars_dice", "options": {"dice": 1}, "illegal": {"rule": "random"}}], "context": {"name": "markov"}, "evaluation": {"every": 2, "opponents": [], "exact": False}, **LENGTH},
+    "markov": {
+        "environments": [{"name": "liars_dice", "options": {"dice": 1}, "illegal": {"rule": "random"}}],
+        "context": {"name": "markov"},
+        "evaluation": {"every": 2, "opponents": [], "exact": False},
+        **LENGTH,
+    },
     "summary": {"context": {"name": "summary", "every": 1}},
     "window": {"context": {"name": "sliding_window", "exchanges": 1}},
     "reward model": {"credit": {"name": "oprl"}},
     "critic": {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}]},
     "truncation": {"rollout": rollout(top_k=3)},
     "past selves": {"matchmaker": {"name": "mixed"}, "league": {"every": 1}},
-    "two policies": {"policies": {"one": {"credit": VPR}, "two": {"credit": {"name": "mars"}}}, "roles": {"first": "one", "second": "two"}},
+    "two policies": {
+        "policies": {"one": {"credit": VPR}, "two": {"credit": {"name": "mars"}}},
+        "roles": {"first": "one", "second": "two"},
+    },
 }
 
 
@@ -229,11 +317,20 @@ LOSS = {"name": "turn_dpo", "beta": 1.0}
 
 def config_dpo(**changes):
     return {
-        "name": "turn_dpo", "threads": 1, "steps": 15,
-        "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "cfr", "iterations": 50}}],
-        "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}}, "rewards": [{"name": "regret"}],
-        "credit": {"name": "candidate_value"}, "losses": [LOSS], "reorder_outcomes": True, "warmup": {"updates": 20, "games": 32},
-        "learner": {"minibatches": 2, "learning_rate": 0.005}, "evaluation": {"every": 15, "opponents": []},
+        "name": "turn_dpo",
+        "threads": 1,
+        "steps": 15,
+        "environments": [
+            {"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "cfr", "iterations": 50}}
+        ],
+        "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}},
+        "rewards": [{"name": "regret"}],
+        "credit": {"name": "candidate_value"},
+        "losses": [LOSS],
+        "reorder_outcomes": True,
+        "warmup": {"updates": 20, "games": 32},
+        "learner": {"minibatches": 2, "learning_rate": 0.005},
+        "evaluation": {"every": 15, "opponents": []},
         **changes,
     }
 
@@ -272,10 +369,19 @@ def test_one_pass_and_several_learn_the_same_beside_a_kl_penalty(tmp_path, refer
 
 # runs that know something beside their weights and learn from what it says of candidates
 BASE = {
-    "name": "knowing", "threads": 1, "steps": 3, "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
-    "model": {"context": 16}, "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}},
-    "knowledge": {"name": "latent_space", "every": 1}, "credit": {"name": "candidate_value"}, "losses": [{"name": "turn_dpo", "preset": "lspo"}],
-    "warmup": {"updates": 20, "games": 64}, "evaluation": {"every": 3}, "checkpoint": {"every": 1, "keep": 9}, "store": {"every": 1},
+    "name": "knowing",
+    "threads": 1,
+    "steps": 3,
+    "environments": [{"name": "rps_spock_lizard", "illegal": {"rule": "random", "penalty": 0.5}}],
+    "model": {"context": 16},
+    "rollout": {"games_per_step": 64, "candidates": {"count": 3, "commit": "random"}},
+    "knowledge": {"name": "latent_space", "every": 1},
+    "credit": {"name": "candidate_value"},
+    "losses": [{"name": "turn_dpo", "preset": "lspo"}],
+    "warmup": {"updates": 20, "games": 64},
+    "evaluation": {"every": 3},
+    "checkpoint": {"every": 1, "keep": 9},
+    "store": {"every": 1},
 }
 
 
@@ -288,10 +394,17 @@ def test_what_it_says_of_the_replies_is_recorded_and_learnt_from(tmp_path):
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["knowledge/latent_space/clusters"] for row in rows if "loss" in row] == [3, 4, 5]
     assert all(row["knowledge/judged"] == row["credit/judged"] == 1.0 for row in rows if "loss" in row)
-    replies = run.table("episodes").to_pandas().merge(run.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    replies = (
+        run.table("episodes")
+        .to_pandas()
+        .merge(run.table("credit").to_pandas(), on=["step", "episode_id", "seat", "turn_index", "candidate"])
+    )
     assert len(replies) == 3 * 64 * 2 * 3 and replies.score.notna().all()
     assert abs(replies.score - replies.advantage).max() < 1e-6
-    states = [json.loads((folder / "state.json").read_text())["knowledge"] for folder in sorted((tmp_path / "run" / "checkpoints").iterdir())]
+    states = [
+        json.loads((folder / "state.json").read_text())["knowledge"]
+        for folder in sorted((tmp_path / "run" / "checkpoints").iterdir())
+    ]
     assert [state["iteration"] for state in states] == [0, 1, 2]
 
 
@@ -308,17 +421,34 @@ def test_plays_of_workers_are_judged_as_those_of_one_process(tmp_path):
 def test_with_a_lag_too(tmp_path):
     losses = [{"name": "turn_dpo", "preset": "lspo"}, {"name": "truncated_is"}]
     with simulated_workers():
-        sparring.train(config_knowledge(scale={"lag": 1, "fleet": "processes", "workers": 1}, losses=losses), run=tmp_path / "run")
+        sparring.train(
+            config_knowledge(scale={"lag": 1, "fleet": "processes", "workers": 1}, losses=losses), run=tmp_path / "run"
+        )
     rows = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert [row["knowledge/latent_space/iteration"] for row in rows if "loss" in row] == [1, 2, 3]
 
 
 def test_speeches_of_werewolf_are_clustered_without_names_and_judged_with_them(tmp_path):
-    game = {"name": "werewolf", "options": {"players": 3, "tie": "none", "rounds": 1, "abstain": False, "say": ["result"], "order": "simultaneous"}}
+    game = {
+        "name": "werewolf",
+        "options": {
+            "players": 3,
+            "tie": "none",
+            "rounds": 1,
+            "abstain": False,
+            "say": ["result"],
+            "order": "simultaneous",
+        },
+    }
     knowledge = {"name": "latent_space", "actions": True, "cfr_steps": 60}
     configuration = config_knowledge(
-        environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}], knowledge=knowledge, model={"context": 64},
-        rollout={**BASE["rollout"], "max_new_tokens": 4}, steps=1, warmup={"updates": 10, "games": 32}, evaluation={"every": 9, "exact": False},
+        environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
+        knowledge=knowledge,
+        model={"context": 64},
+        rollout={**BASE["rollout"], "max_new_tokens": 4},
+        steps=1,
+        warmup={"updates": 10, "games": 32},
+        evaluation={"every": 9, "exact": False},
     )
     run = sparring.train(configuration, run=tmp_path / "run")
     (folder,) = (tmp_path / "run" / "checkpoints").iterdir()
@@ -336,20 +466,33 @@ def test_a_game_without_a_tree_is_judged_by_sampled_plays_the_same_in_every_run(
     configuration = config_knowledge(
         environments=[{**game, "illegal": {"rule": "random", "penalty": 0.5}}],
         knowledge={"name": "latent_space", "actions": True, "every": 1, "solver": "sampled", "cfr_steps": 8, **options},
-        model={"context": 96, "hidden_size": 16, "layers": 1}, rollout={**BASE["rollout"], "games_per_step": 16, "max_new_tokens": 4}, steps=2,
-        warmup={"updates": 2, "games": 16}, evaluation={"every": 9, "exact": False},
+        model={"context": 96, "hidden_size": 16, "layers": 1},
+        rollout={**BASE["rollout"], "games_per_step": 16, "max_new_tokens": 4},
+        steps=2,
+        warmup={"updates": 2, "games": 16},
+        evaluation={"every": 9, "exact": False},
     )
     figures = []
     for name in ("one", "other"):
         sparring.train(configuration, run=tmp_path / name)
         rows = [json.loads(line) for line in (tmp_path / name / "metrics.jsonl").read_text().splitlines()]
-        figures.append([(row["loss"], row["knowledge/judged"], row["knowledge/latent_space/apart"]) for row in rows if "loss" in row])
+        figures.append(
+            [
+                (row["loss"], row["knowledge/judged"], row["knowledge/latent_space/apart"])
+                for row in rows
+                if "loss" in row
+            ]
+        )
     assert figures[0] == figures[1] and len(figures[0]) == 2  # a step in which nothing is judged has no loss
     assert all(0 < judged < 1 for _, judged, _ in figures[0])
     folders = sorted((tmp_path / "one" / "checkpoints").iterdir())
     space = json.loads((folders[-1] / "state.json").read_text())["knowledge"]["space"]
-    assert {len(centre) for kind in space["kinds"].values() for centre in kind["centres"]} == ({64} if options else {256})
-    assert {key.split()[0] for key in space["strategies"]["werewolf"]} == ({"0", "1", "2", "3"} if options else {"wolf", "seer", "villager"})
+    assert {len(centre) for kind in space["kinds"].values() for centre in kind["centres"]} == (
+        {64} if options else {256}
+    )
+    assert {key.split()[0] for key in space["strategies"]["werewolf"]} == (
+        {"0", "1", "2", "3"} if options else {"wolf", "seer", "villager"}
+    )
     whole = {**configuration, "knowledge": {**configuration["knowledge"], "solver": "whole"}}
     with pytest.raises(GameError, match="write solver: sampled"):
         sparring.train(whole, run=tmp_path / "whole")
@@ -365,14 +508,27 @@ COMMIT = r"candidates: \{count: 3, commit: random\}"
 REFUSED = [
     (config(rollout={"candidates": {"count": 1}}), MissingError, "rollout.candidates.count: 4"),
     (config(rewards=[], credit={"name": "mars"}), MissingError, "judges a turn by itself"),
-    (config(rewards=[{"name": "potential"}], credit={**VPR, "process": "potential"}), ConfigError, "reads more than one turn"),
     (
-        config(environments=[{"name": "kuhn_poker"}], rewards=[{"name": "length"}], credit={"name": "mars"}, rollout={"candidates": {"count": 2, "by": "oracle"}}),
+        config(rewards=[{"name": "potential"}], credit={**VPR, "process": "potential"}),
+        ConfigError,
+        "reads more than one turn",
+    ),
+    (
+        config(
+            environments=[{"name": "kuhn_poker"}],
+            rewards=[{"name": "length"}],
+            credit={"name": "mars"},
+            rollout={"candidates": {"count": 2, "by": "oracle"}},
+        ),
         MissingError,
         "the oracle is to judge",
     ),
     (config(rollout={"candidates": {"count": 5000}}), ConfigError, "rollout.candidates.count"),
-    (config(rollout={"games_per_step": 4000, "candidates": {"count": 1000}}), ConfigError, "lower it, or rollout.in_flight"),
+    (
+        config(rollout={"games_per_step": 4000, "candidates": {"count": 1000}}),
+        ConfigError,
+        "lower it, or rollout.in_flight",
+    ),
     (config_dpo(**NONE), MissingError, r"compares the candidates of a prompt, and.*rollout\.candidates\.count: 4"),
     (config_knowledge(**NONE, credit={"name": "rae"}), MissingError, COMMIT),
     (config_knowledge(rollout={"games_per_step": 64, "candidates": {"count": 3}}), MissingError, COMMIT),

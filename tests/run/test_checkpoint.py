@@ -41,7 +41,9 @@ def test_only_the_newest_are_kept(tmp_path):
 
 
 @pytest.mark.parametrize("same_step", [False, True])
-@pytest.mark.parametrize("error", [KillSignal(), OSError(errno.ENOSPC, "fails"), OSError(errno.EIO, "fails")], ids=["kill", "full", "fault"])
+@pytest.mark.parametrize(
+    "error", [KillSignal(), OSError(errno.ENOSPC, "fails"), OSError(errno.EIO, "fails")], ids=["kill", "full", "fault"]
+)
 def test_a_kill_or_a_failure_at_any_write_leaves_the_old_or_the_new(tmp_path, monkeypatch, same_step, error):
     at, calls = 0, [0]
     while calls[0] >= at:
@@ -128,7 +130,9 @@ def test_a_flipped_bit_anywhere_is_noticed_or_changes_nothing(tmp_path):
     assert read(tmp_path) == (2, NEW, {"step": 2})
 
 
-@pytest.mark.parametrize("manifest", [[], {"format": 1, "step": 2, "files": []}, {"format": 1, "step": 2, "files": {}}, {"format": 1}, 7])
+@pytest.mark.parametrize(
+    "manifest", [[], {"format": 1, "step": 2, "files": []}, {"format": 1, "step": 2, "files": {}}, {"format": 1}, 7]
+)
 def test_a_manifest_of_another_shape_is_damage(tmp_path, manifest):
     write(tmp_path, 1, OLD)
     (write(tmp_path, 2, NEW) / "manifest.json").write_text(json.dumps(manifest))
@@ -143,7 +147,9 @@ def test_damaged_later_checkpoints_never_push_out_the_good_one(tmp_path, keep):
             (path / "a.bin").write_bytes(b"?")
     checkpoint.save(tmp_path, 5, writing(5, NEW), keep=keep)
     assert read(tmp_path) == (5, NEW, {"step": 5})
-    assert checkpoint.steps(tmp_path) == [4, 5][-keep:]  # what is later than the step saved was passed over: it is cut off
+    assert (
+        checkpoint.steps(tmp_path) == [4, 5][-keep:]
+    )  # what is later than the step saved was passed over: it is cut off
 
 
 def test_reading_disturbs_no_save_that_is_going_on(tmp_path, monkeypatch):
@@ -238,11 +244,20 @@ def test_what_was_recorded_is_on_the_disk_before_the_checkpoint_that_vouches_for
     (tmp_path / "metrics.jsonl").write_text('{"step": 1}\n')
     events, fsync, rename = [], os.fsync, os.rename
     monkeypatch.setattr(
-        os, "fsync", lambda number: events.append(os.path.basename(os.readlink(f"/proc/self/fd/{number}"))) or fsync(number)
+        os,
+        "fsync",
+        lambda number: events.append(os.path.basename(os.readlink(f"/proc/self/fd/{number}"))) or fsync(number),
     )
     monkeypatch.setattr(os, "rename", lambda old, new: events.append("rename") or rename(old, new))
     write(tmp_path, 1, OLD)
     renamed = events.index("rename")
-    assert set(events[:renamed]) >= {"metrics.jsonl", "a.bin", "b.bin", "state.json", "manifest.json", ".tmp-step_000001"}
+    assert set(events[:renamed]) >= {
+        "metrics.jsonl",
+        "a.bin",
+        "b.bin",
+        "state.json",
+        "manifest.json",
+        ".tmp-step_000001",
+    }
     assert events.index("manifest.json") > max(map(events.index, ("a.bin", "b.bin", "state.json")))
     assert "checkpoints" in events[renamed:]

@@ -27,8 +27,14 @@ from sparring.testing import random_table
 from sparring.testing.estimators import _as_needed
 
 CONFIG = {
-    "steps": 2, "threads": 1, "environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 4}, "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "evaluation": {"exact": False}, "checkpoint": {"every": 1}, "store": {"every": 0},
+    "steps": 2,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker"}],
+    "rollout": {"games_per_step": 4},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"exact": False},
+    "checkpoint": {"every": 1},
+    "store": {"every": 0},
 }
 
 
@@ -62,7 +68,10 @@ def test_a_run_that_is_not_changed_notes_how_it_began(trained):
 def test_what_may_change_is_written_down_and_stays_in_force(trained):
     assert run(trained, steps=4, checkpoint={"every": 2}).steps == 4
     assert RunFolder.open(trained).config()["steps"] == 4
-    assert noted(trained)[1:] == [{"step": 2, "key": "checkpoint.every", "old": 1, "new": 2}, {"step": 2, "key": "steps", "old": 2, "new": 4}]
+    assert noted(trained)[1:] == [
+        {"step": 2, "key": "checkpoint.every", "old": 1, "new": 2},
+        {"step": 2, "key": "steps", "old": 2, "new": 4},
+    ]
     run(trained, steps=5, checkpoint={"every": 2})
     assert noted(trained)[3:] == [{"step": 4, "key": "steps", "old": 4, "new": 5}]
 
@@ -110,7 +119,7 @@ def test_an_edited_configuration_is_noticed(trained, caplog):
     with pytest.raises(RunError, match=r"config.yaml was edited after step 2 was saved: seed differs \(0, now 7\)"):
         run(trained, seed=7)
     load_run(trained)  # may be what is wanted, as on another machine
-    assert "was edited after step 2 was saved, and is used as it is now: seed differs (0, now 7)" in caplog.text
+    assert "was edited after step 2 was saved; the edited values are used: seed differs (0, now 7)" in caplog.text
     (trained / "config.yaml").write_text(text)
     assert run(trained).finished
 
@@ -137,8 +146,11 @@ def configured(*changes):
         (["model.dtype=bfloat16"], r"model\.dtype=bfloat16 is of a pretrained model.*write model\.dtype: float32"),
         (["model.name=owner/model", "model.layers=1"], r"model\.layers=1 sizes the tiny model.*write model\.layers: 2"),
         (["learner.master_weights=true"], r"weights of 16 bits.*write learner\.master_weights: false"),
-        (["learner.reduction_constant=8"], r"learner\.reduction_constant=8 divides.*write learner\.reduction: constant"),
-        (["learner.sharding=fsdp2"], r"there is one; write learner\.ranks: 2"),
+        (
+            ["learner.reduction_constant=8"],
+            r"learner\.reduction_constant=8 divides.*write learner\.reduction: constant",
+        ),
+        (["learner.sharding=fsdp2"], r"this run has one; write learner\.ranks: 2"),
         (["learner.gradient_sync=pass"], r"write learner\.sharding: fsdp2"),
         (["credit.name=grpo"], r"credit: 'grpo' compares plays of one initial state.*write rollout\.group_size: 8"),
         (["credit=reinforce_plus_plus:baseline"], "every advantage is 0"),
@@ -162,7 +174,9 @@ def test_what_has_an_effect_is_not_refused(monkeypatch):
     for name in ("reinforce_plus_plus", "marti"):
         check_effect(configured(f"credit.name={name}"))
     # seats of one role are compared with each other
-    monkeypatch.setattr(config_checks, "configured_game", lambda section: SimpleNamespace(roles=("worker", "worker", "lead")))
+    monkeypatch.setattr(
+        config_checks, "configured_game", lambda section: SimpleNamespace(roles=("worker", "worker", "lead"))
+    )
     check_effect(configured("credit.name=grpo"))
 
 

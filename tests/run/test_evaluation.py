@@ -20,13 +20,17 @@ PARTS = ("win", "win_or_draw", "return")
 def engine(*games, **evaluation):
     config = resolve(
         {
-            "environments": [{"name": game} if isinstance(game, str) else game for game in games], "threads": 1,
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "evaluation": {"opponents": [{"name": "random", "games_per_seat": 20}], **evaluation},
+            "environments": [{"name": game} if isinstance(game, str) else game for game in games],
+            "threads": 1,
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "evaluation": {"opponents": [{"name": "random", "games_per_seat": 20}], **evaluation},
         }
     )
     engine = LocalEngine(config)
     known = [game for game, _ in engine.environments]
-    return engine, Evaluator(known, config.evaluation, configured_oracles(config.environments, known), SeenInitialStates(config, known))
+    return engine, Evaluator(
+        known, config.evaluation, configured_oracles(config.environments, known), SeenInitialStates(config, known)
+    )
 
 
 def test_the_figures_of_a_game_are_those_of_enumeration_and_matches():
@@ -94,7 +98,14 @@ def test_games_of_one_seat_have_success_in_place_of_wins():
     prefix = "match/sudoku/random/solver"
     low, mean, high = (metrics[f"{prefix}/success{end}"] for end in ("_low", "", "_high"))
     assert 0 <= low <= mean <= high <= 1
-    assert {name.rsplit("/", 1)[1].split("_")[0] for name in metrics} == {"success", "return", "illegal", "regret", "optimal", "judged"}
+    assert {name.rsplit("/", 1)[1].split("_")[0] for name in metrics} == {
+        "success",
+        "return",
+        "illegal",
+        "regret",
+        "optimal",
+        "judged",
+    }
 
 
 def test_measuring_hears_the_oracle_without_its_faults():
@@ -127,7 +138,9 @@ def test_matches_are_of_unseen_puzzles_and_those_of_training_stand_beside_them()
     for part in ("success", "return", "illegal"):
         assert {f"match/sudoku/random/solver/{part}", f"match_seen/sudoku/random/solver/{part}"} <= set(metrics)
     other, all_deals = engine("kuhn_poker", exact=False)
-    assert not any(name.startswith("match_seen/") for name in all_deals.measure(other.agent("policy"), Stream.from_seed(0)))
+    assert not any(
+        name.startswith("match_seen/") for name in all_deals.measure(other.agent("policy"), Stream.from_seed(0))
+    )
 
 
 def test_every_family_of_figures_is_known_to_be_of_the_measured_weights():

@@ -114,7 +114,12 @@ def test_events_of_health_rules_are_cut_off_like_figures_and_need_none(tmp_path,
     assert not caplog.records
 
 
-KUHN = {"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 4}, "threads": 1, "evaluation": {"opponents": [], "exact": False}}
+KUHN = {
+    "environments": [{"name": "kuhn_poker"}],
+    "rollout": {"games_per_step": 4},
+    "threads": 1,
+    "evaluation": {"opponents": [], "exact": False},
+}
 
 
 class FragileSink:
@@ -137,7 +142,12 @@ class FragileSink:
 def sinks(monkeypatch):
     def of(*fragile):
         waiting = list(fragile)
-        monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: (lambda plugin: lambda start: waiting.pop(0)) if name == "adapted" else of_base(slot, name))
+        monkeypatch.setattr(
+            "sparring.config.plugins.plugin.of_base",
+            lambda slot, name: (
+                (lambda plugin: lambda start: waiting.pop(0)) if name == "adapted" else of_base(slot, name)
+            ),
+        )
         return Sinks([PluginConfig(name="tensorboard")] * len(fragile), RunStart(folder=None))
 
     return of
@@ -184,7 +194,9 @@ def test_a_sink_that_hangs_is_left_alone_at_once(sinks, caplog):
 
 def test_a_package_that_is_missing_is_named_with_its_extra(monkeypatch):
     monkeypatch.setattr(events.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ConfigError, match=r"sink 'wandb' \(logging.sinks\) needs the package wandb.*pip install 'sparring\[wandb\]'"):
+    with pytest.raises(
+        ConfigError, match=r"sink 'wandb' \(logging.sinks\) needs the package wandb.*pip install 'sparring\[wandb\]'"
+    ):
         check_packages([PluginConfig(name="tensorboard"), PluginConfig(name="wandb")])
 
 
@@ -195,7 +207,9 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
         plugins.append(plugin)
         return (lambda start: first) if len(plugins) == 1 else (lambda start: 1 / 0)
 
-    monkeypatch.setattr("sparring.config.plugins.plugin.of_base", lambda slot, name: entry if name == "adapted" else of_base(slot, name))
+    monkeypatch.setattr(
+        "sparring.config.plugins.plugin.of_base", lambda slot, name: entry if name == "adapted" else of_base(slot, name)
+    )
     with pytest.raises(Exception, match="ZeroDivisionError"):
         Sinks([PluginConfig(name="tensorboard")] * 2, RunStart(folder=None))
     assert first.closed
@@ -204,7 +218,9 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
 @pytest.mark.parametrize(
     ("written", "message"),
     [
-        ({"sinks": ["tensorbord"]}, "Did you mean 'tensorboard'"), ({"sinks": ["wandb mode=cloud"]}, "mode"), ({"sinks": ["wandb", "wandb"]}, "listed twice"),
+        ({"sinks": ["tensorbord"]}, "Did you mean 'tensorboard'"),
+        ({"sinks": ["wandb mode=cloud"]}, "mode"),
+        ({"sinks": ["wandb", "wandb"]}, "listed twice"),
         ({"sink": []}, "Did you mean 'sinks'"),
     ],
 )
@@ -215,7 +231,9 @@ def test_wrong_sinks_are_refused_by_the_configuration(written, message):
 
 def test_the_default_is_tensorboard_and_a_text_says_a_sink():
     assert [sink.name for sink in resolve(KUHN).logging.sinks] == ["tensorboard"]
-    assert resolve({**KUHN, "logging": {"sinks": ["wandb project=mine"]}}).logging.sinks[0].options == {"project": "mine"}
+    assert resolve({**KUHN, "logging": {"sinks": ["wandb project=mine"]}}).logging.sinks[0].options == {
+        "project": "mine"
+    }
 
 
 def run(path, sinks, steps=2, resume=False):
@@ -235,7 +253,10 @@ def test_a_run_is_the_same_whatever_its_sinks_do_and_may_change_them_when_it_goe
 
 
 def test_a_sink_that_cannot_start_stops_the_run_before_its_first_step(tmp_path, monkeypatch):
-    monkeypatch.setattr("sparring.run.sinks.tensorboard.EventFileWriter", lambda *_: (_ for _ in ()).throw(OSError(errno.EACCES, "Permission denied")))
+    monkeypatch.setattr(
+        "sparring.run.sinks.tensorboard.EventFileWriter",
+        lambda *_: (_ for _ in ()).throw(OSError(errno.EACCES, "Permission denied")),
+    )
     with pytest.raises(RunError, match="cannot be written"):
         run(tmp_path / "run", ["tensorboard"])
 
@@ -244,7 +265,9 @@ def test_every_sink_has_its_package_and_extra_named_alike():
     import tomllib
     from pathlib import Path
 
-    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    extras = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
     for name in registry.built_in("run.sinks"):
         package = getattr(registry.load("run.sinks", name).module, "PACKAGE", None)
         assert package is None or any(requirement.startswith(package) for requirement in extras[package])

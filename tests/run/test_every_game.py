@@ -17,9 +17,13 @@ BY_NAME = [("matrix_rps", {}), ("goofspiel", {"num_cards": 3}), ("catch", {})]
 def rounds(game, options, *, illegal=None, steps=2, measured=True, **changes):
     config = resolve(
         {
-            "environments": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}], "steps": steps, "threads": 1,
-            "rollout": {"games_per_step": 8}, "model": {"hidden_size": 16, "layers": 1, "heads": 2, "context": 2048},
-            "evaluation": {"max_states": 2000, "opponents": [{"name": "random", "games_per_seat": 2}]}, **changes,
+            "environments": [{"name": game, "options": options, "illegal": illegal or {"rule": "random"}}],
+            "steps": steps,
+            "threads": 1,
+            "rollout": {"games_per_step": 8},
+            "model": {"hidden_size": 16, "layers": 1, "heads": 2, "context": 2048},
+            "evaluation": {"max_states": 2000, "opponents": [{"name": "random", "games_per_seat": 2}]},
+            **changes,
         }
     )
     engine, state = LocalEngine(config), RunState()
@@ -34,7 +38,9 @@ def rounds(game, options, *, illegal=None, steps=2, measured=True, **changes):
     return outcome, evaluator.measure(engine.agent("policy"), engine.root), engine
 
 
-@pytest.mark.parametrize(("game", "options"), [*((name, {}) for name in registry.names("environments")), *SEATS, *BY_NAME])
+@pytest.mark.parametrize(
+    ("game", "options"), [*((name, {}) for name in registry.names("environments")), *SEATS, *BY_NAME]
+)
 def test_it_trains_and_is_measured(game, options):
     outcome, measured, engine = rounds(game, options)
     seats = engine.environments[0][0].num_seats
@@ -45,7 +51,9 @@ def test_it_trains_and_is_measured(game, options):
 @pytest.mark.parametrize("rule", ["forfeit", "retry", "random"])
 @pytest.mark.parametrize("payoff", ["zero_sum", "offender_only", "spiral", "mars"])
 def test_every_rule_for_illegal_replies(rule, payoff):
-    outcome = rounds("kuhn_poker", {"players": 3}, measured=False, illegal={"rule": rule, "payoff": payoff, "penalty": 0.5})
+    outcome = rounds(
+        "kuhn_poker", {"players": 3}, measured=False, illegal={"rule": rule, "payoff": payoff, "penalty": 0.5}
+    )
     assert outcome.metrics["legal_rate"] < 1
     assert (outcome.metrics["forfeit_rate"] > 0) == (rule == "forfeit")
 
@@ -64,18 +72,34 @@ def test_every_estimator_runs_in_the_loop(name):
     losses = [{"name": "ppo_clip"}]
     if CRITICS & registry.load("credit", name).needs:
         losses.append({"name": "value_loss"})
-    changes = {"losses": losses, "rollout": {"games_per_step": 8, "group_size": 4}, "rewards": [{"name": "format_bonus"}]}
-    game = "tiny_hanabi" if name == "shapley" else "leduc_poker"  # what both seats of a zero-sum game earn together is 0
+    changes = {
+        "losses": losses,
+        "rollout": {"games_per_step": 8, "group_size": 4},
+        "rewards": [{"name": "format_bonus"}],
+    }
+    game = (
+        "tiny_hanabi" if name == "shapley" else "leduc_poker"
+    )  # what both seats of a zero-sum game earn together is 0
     for preset in (None, *registry.load("credit", name).presets):
         more = {**changes, "rollout": {**changes["rollout"], **asked_of(name, preset)}}
-        options = {**PROCESS.get(name, {}), **({"process": "format_bonus", "skip_above": 1.0} if (name, preset) == ("vpr", "as_released") else {})}
-        outcome = rounds(played_for(name, preset) or game, {}, measured=False, credit={"name": name, "preset": preset, **options}, **more)
+        options = {
+            **PROCESS.get(name, {}),
+            **({"process": "format_bonus", "skip_above": 1.0} if (name, preset) == ("vpr", "as_released") else {}),
+        }
+        outcome = rounds(
+            played_for(name, preset) or game,
+            {},
+            measured=False,
+            credit={"name": name, "preset": preset, **options},
+            **more,
+        )
         assert outcome.metrics["gradient_norm"] > 0
 
 
 def test_several_games_in_one_run_and_dropping_dull_groups():
     config = {
-        "environments": [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}, {"name": "tic_tac_toe"}], "selection": {"name": "equal_groups", "policy": "drop"},
+        "environments": [{"name": "kuhn_poker"}, {"name": "tiny_hanabi"}, {"name": "tic_tac_toe"}],
+        "selection": {"name": "equal_groups", "policy": "drop"},
         "rollout": {"games_per_step": 24, "group_size": 4},
     }
     outcome, measured, _ = rounds("kuhn_poker", {}, **config)

@@ -71,7 +71,13 @@ def test_an_existing_run_is_overwritten_only_when_asked(tmp_path):
 
 def old_run(path, seed=0):
     RunFolder.create(path, f"name: x\nsteps: 3\nseed: {seed}\n")
-    for name in ("metrics.jsonl", "a.txt", "z.txt", "checkpoints/step_000001/state.json", "episodes/part-000001.parquet"):
+    for name in (
+        "metrics.jsonl",
+        "a.txt",
+        "z.txt",
+        "checkpoints/step_000001/state.json",
+        "episodes/part-000001.parquet",
+    ):
         (path / name).parent.mkdir(parents=True, exist_ok=True)
         (path / name).write_text("old")
     return contents(path)
@@ -189,7 +195,9 @@ except RunError as error:
         child.stdin.flush()
     outputs = [child.communicate()[0].strip() for child in children]
     assert outputs.count("True") == 1, outputs
-    assert all("already holds a run" in text or "Another process" in text for text in outputs if text != "True"), outputs
+    assert all("already holds a run" in text or "Another process" in text for text in outputs if text != "True"), (
+        outputs
+    )
 
 
 def test_the_holder_is_unknown_while_it_has_not_written_its_name(tmp_path):
@@ -226,7 +234,9 @@ def test_a_killed_holder_locks_nobody_out(tmp_path):
         assert (tmp_path / ".lock-holder").read_text() == str(os.getpid())
 
 
-@pytest.mark.parametrize(("name", "text"), [("sparring-run.json", "{"), ("sparring-run.json", '{"format": 99}'), ("config.yaml", "[1, 2")])
+@pytest.mark.parametrize(
+    ("name", "text"), [("sparring-run.json", "{"), ("sparring-run.json", '{"format": 99}'), ("config.yaml", "[1, 2")]
+)
 def test_damaged_files_are_said(tmp_path, name, text):
     RunFolder.create(tmp_path, CONFIG)
     (tmp_path / name).write_text(text)
@@ -248,8 +258,22 @@ def test_a_second_process_is_kept_out(tmp_path):
 
 
 # run folders of strangers: whatever is in them, nothing outside of them is written, nothing waits, and errors are ours
-SETTINGS = ["steps=2", "threads=1", "rollout.games_per_step=8", "rollout.group_size=4", "model.hidden_size=16", "model.layers=1"]
-SETTINGS += ["checkpoint.every=2", "checkpoint.keep=1", "store.every=1", "league.every=2", "replay={name: prioritised_replay}", "warmup.updates=0"]
+SETTINGS = [
+    "steps=2",
+    "threads=1",
+    "rollout.games_per_step=8",
+    "rollout.group_size=4",
+    "model.hidden_size=16",
+    "model.layers=1",
+]
+SETTINGS += [
+    "checkpoint.every=2",
+    "checkpoint.keep=1",
+    "store.every=1",
+    "league.every=2",
+    "replay={name: prioritised_replay}",
+    "warmup.updates=0",
+]
 SETTINGS += ["evaluation={every: 2, exact: false}", "learner.average=0.9"]
 LAST = "checkpoints/step_000002"
 DEEP = "[" * 100_000
@@ -322,7 +346,9 @@ def test_a_manifest_names_files_of_its_folder_alone(run, name):
     assert isinstance(outcome.exception, CheckpointError) and "not a file name" in str(outcome.exception)
 
 
-@pytest.mark.parametrize("name", ["metrics.jsonl", "report.html", ".lock", ".lock-holder", "episodes", "tensorboard", "checkpoints", LAST])
+@pytest.mark.parametrize(
+    "name", ["metrics.jsonl", "report.html", ".lock", ".lock-holder", "episodes", "tensorboard", "checkpoints", LAST]
+)
 def test_a_link_out_of_the_folder_is_not_followed(run, name):
     if (run / name).is_dir():
         shutil.move(run / name, run.parents[1] / "theirs")
@@ -346,7 +372,10 @@ def test_a_link_within_the_folder_and_a_link_to_it_are_fine(run):
     assert VERBS["evaluate"](run.parent / "link").exit_code == 0
 
 
-@pytest.mark.parametrize("name", [f"{LAST}/manifest.json", f"{LAST}/model.safetensors", "metrics.jsonl", "episodes/part-000009.parquet", "extra"])
+@pytest.mark.parametrize(
+    "name",
+    [f"{LAST}/manifest.json", f"{LAST}/model.safetensors", "metrics.jsonl", "episodes/part-000009.parquet", "extra"],
+)
 @pytest.mark.parametrize("kind", ["pipe", "socket"])
 def test_a_pipe_is_refused_before_it_is_opened(run, name, kind, monkeypatch):
     (run / name).unlink(missing_ok=True)
@@ -368,14 +397,18 @@ def test_a_file_larger_than_the_memory_is_not_read(run):
     manifest["files"]["average.safetensors"][0] = 1 << 42
     path.write_text(json.dumps(manifest))
     outcome = VERBS["evaluate"](run)
-    assert isinstance(outcome.exception, CheckpointError) and "larger than this machine's memory" in str(outcome.exception)
+    assert isinstance(outcome.exception, CheckpointError) and "larger than this machine's memory" in str(
+        outcome.exception
+    )
 
 
 def test_a_part_of_very_many_values_is_left_out(run, monkeypatch):
     monkeypatch.setattr("sparring.play.parquet_parts.machine_bytes", lambda: 100_000)
     row = pq.read_table(run / "episodes" / "part-000002.parquet").slice(0, 1)
     pq.write_table(pa.concat_tables([row] * 1000).combine_chunks(), run / "episodes" / "part-000009.parquet")
-    monkeypatch.setattr("sparring.play.store.episodes_in", lambda table: pytest.fail("was unpacked") if len(table) >= 1000 else iter(()))
+    monkeypatch.setattr(
+        "sparring.play.store.episodes_in", lambda table: pytest.fail("was unpacked") if len(table) >= 1000 else iter(())
+    )
     assert VERBS["report"](run).exit_code == 0
 
 
@@ -409,9 +442,15 @@ def weights(change):
     [
         (append("metrics.jsonl", DEEP), ("report", "resume")),
         (append("metrics.jsonl", f'{{"step": {HUGE}, "legal_rate": 1}}'), ("report", "resume")),
-        (append("metrics.jsonl", f'{{"step": 3, "legal_rate": {HUGE}, "return/a": "x", "nash_conv/k": [1]}}'), ("report",)),
+        (
+            append("metrics.jsonl", f'{{"step": 3, "legal_rate": {HUGE}, "return/a": "x", "nash_conv/k": [1]}}'),
+            ("report",),
+        ),
         (append("metrics.jsonl", '{"step": 1, "return/x": -1e308}\n{"step": 2, "return/x": 1e308}'), ("report",)),
-        (append("metrics.jsonl", '{"step": 3, "match/a/b": 1, "match/": 1, "match/a/b/c/d/e/success": 1}'), ("report",)),
+        (
+            append("metrics.jsonl", '{"step": 3, "match/a/b": 1, "match/": 1, "match/a/b/c/d/e/success": 1}'),
+            ("report",),
+        ),
         (append("health.jsonl", '{"step": 2, "message": ' + DEEP), ("report",)),
         (append("timing.jsonl", '{"step": 2, "seconds/round": "x"}'), ("report",)),
         (append("changes.jsonl", '[1]\n{"step": 1, "changes": 7}\n' + DEEP), ("resume",)),
@@ -437,7 +476,9 @@ def test_damage_is_passed_over_or_an_error_of_ours(run, damage, verbs):
     before = outside(run)
     for verb in verbs:
         outcome = VERBS[verb](run)
-        assert outcome.exception is None or isinstance(outcome.exception, SparringError | SystemExit), repr(outcome.exception)
+        assert outcome.exception is None or isinstance(outcome.exception, SparringError | SystemExit), repr(
+            outcome.exception
+        )
     assert outside(run) == before
 
 
@@ -452,6 +493,8 @@ def test_a_part_of_nulls_is_passed_over(run, column):
 
 def test_figures_are_numbers(tmp_path):
     path = tmp_path / "metrics.jsonl"
-    path.write_text(f'{{"step": 1, "a": 1.5, "b": null, "c": "x", "d": [1], "e": true, "f": {HUGE}, "g": -1e200}}\n{{"step": true}}\n{{"step": -1}}\n')
+    path.write_text(
+        f'{{"step": 1, "a": 1.5, "b": null, "c": "x", "d": [1], "e": true, "f": {HUGE}, "g": -1e200}}\n{{"step": true}}\n{{"step": -1}}\n'
+    )
     assert read_figures(path) == [{"step": 1, "a": 1.5, "b": None}]
     assert [line["step"] for line in read_lines(path)] == [1]

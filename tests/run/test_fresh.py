@@ -33,11 +33,26 @@ from tests.engine.fleet.network_model import NetworkModel
 from tests.engine.fleet.simulated import SimulatedFleet
 from tests.run.builders import SMALL_RUN
 
-SCALE = {"fleet": "processes", "workers": 4, "unit_games": 2, "lag": 2, "order": "fresh", "restarts": 100_000, "timeout": 1e5}
+SCALE = {
+    "fleet": "processes",
+    "workers": 4,
+    "unit_games": 2,
+    "lag": 2,
+    "order": "fresh",
+    "restarts": 100_000,
+    "timeout": 1e5,
+}
 BASE = {
-    **SMALL_RUN, "name": "fresh", "steps": 5, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
-    "rollout": {"games_per_step": 8, "group_size": 2}, "matchmaker": {"name": "pfsp", "past": 0.4}, "league": {"every": 1, "keep": 2},
-    "losses": [{"name": "ppo_clip"}], "learner": {"learning_rate": 0.02}, "scale": SCALE,
+    **SMALL_RUN,
+    "name": "fresh",
+    "steps": 5,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 8, "group_size": 2},
+    "matchmaker": {"name": "pfsp", "past": 0.4},
+    "league": {"every": 1, "keep": 2},
+    "losses": [{"name": "ppo_clip"}],
+    "learner": {"learning_rate": 0.02},
+    "scale": SCALE,
 }
 HEAVY = NetworkModel(mean=60, sigma=1.8, starting=5)
 GALE = replace(HEAVY, dies=0.1, dies_idle=0.05, hangs=0.02, lost=0.02, twice=0.2, late=0.7, rubbish=0.05)
@@ -95,7 +110,9 @@ def test_every_play_is_accounted_for_and_plays_that_are_too_old_are_withheld(who
     assert budgets[-1].lost == 0 < budgets[-1].withheld
     lines = read_lines(path / "metrics.jsonl")
     withheld = np.diff([0.0, *(line["withheld_games"] for line in lines)])
-    assert [line["withheld_share"] for line in lines] == pytest.approx(withheld / (withheld + config.rollout.games_per_step))
+    assert [line["withheld_share"] for line in lines] == pytest.approx(
+        withheld / (withheld + config.rollout.games_per_step)
+    )
     assert max(line["lag_max"] for line in read_lines(path / "metrics.jsonl")) == 2
 
 
@@ -128,7 +145,11 @@ def test_plays_go_on_over_updates_and_each_run_of_tokens_names_the_weights_that_
     several = [play for play in plays if len(own_versions(play)) > 1]
     assert several
     for episode in several:
-        versions = [part.weights_version for turn in sorted(own_turns(episode), key=lambda turn: turn.moment) for part in runs_of(turn)]
+        versions = [
+            part.weights_version
+            for turn in sorted(own_turns(episode), key=lambda turn: turn.moment)
+            for part in runs_of(turn)
+        ]
         assert versions == sorted(versions)
     assert any(len(runs_of(turn)) > 1 for episode in plays for turn in own_turns(episode))  # within a reply too
     engine = LocalEngine(config)
@@ -152,7 +173,9 @@ def runs_of(turn):
 
 
 def own_turns(episode):
-    return sorted((turn for turn in episode.turns if episode.trained[turn.seat]), key=lambda turn: (turn.seat, turn.turn_index))
+    return sorted(
+        (turn for turn in episode.turns if episode.trained[turn.seat]), key=lambda turn: (turn.seat, turn.turn_index)
+    )
 
 
 def own_versions(episode):
@@ -230,7 +253,11 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_counts_what_it_had_is
 def test_a_record_is_read_again_as_it_was_written_with_plays_in_which_nobody_spoke(whole, tmp_path):
     plays = stored(whole[0])[:4]
     silent = replace(plays[0], episode_id=999, turns=())
-    record = FreshRecord(EpisodeBudget(issued=9, open=5, learned=4), 3, [FreshGroup(7, "a", (plays[1], silent)), FreshGroup(2, "b", (plays[2], plays[3]))])
+    record = FreshRecord(
+        EpisodeBudget(issued=9, open=5, learned=4),
+        3,
+        [FreshGroup(7, "a", (plays[1], silent)), FreshGroup(2, "b", (plays[2], plays[3]))],
+    )
     record.save(tmp_path)
     restored = FreshRecord.restored(tmp_path)
     assert (restored.account, restored.draws, restored.groups) == (record.account, 3, record.groups)
@@ -261,18 +288,42 @@ def test_groups_that_fail_are_lost_and_others_are_played_for_them(tmp_path, monk
 
 KUHN = "kuhn_poker"
 ORACLE = {"name": KUHN, "oracle": {"name": "cfr", "iterations": 20}}
-TWO = {"environments": [{"name": "signalling", "illegal": {"rule": "random"}}], "roles": {"sender": "a", "receiver": "b"}, "matchmaker": {"name": "mirror"}, "league": {}, "credit": {"name": "mars"}}
+TWO = {
+    "environments": [{"name": "signalling", "illegal": {"rule": "random"}}],
+    "roles": {"sender": "a", "receiver": "b"},
+    "matchmaker": {"name": "mirror"},
+    "league": {},
+    "credit": {"name": "mars"},
+}
 BESIDE = {
     "a frozen policy": {**TWO, "policies": {"a": {}, "b": {"frozen": True}}},
-    "illegal replies that are tried again": {"environments": [{"name": KUHN, "illegal": {"rule": "retry", "retries": 2}}]},
+    "illegal replies that are tried again": {
+        "environments": [{"name": KUHN, "illegal": {"rule": "retry", "retries": 2}}]
+    },
     "illegal replies that forfeit": {"environments": [{"name": KUHN, "illegal": {"rule": "forfeit"}}]},
-    "several replies to a prompt": {"environments": [ORACLE], "rollout": {**BASE["rollout"], "candidates": {"count": 2, "by": "oracle"}}},
-    "trials": {"environments": [{"name": "trial", "options": {"environment": {"name": KUHN}, "attempts": 2}, "illegal": {"rule": "random"}}]},
+    "several replies to a prompt": {
+        "environments": [ORACLE],
+        "rollout": {**BASE["rollout"], "candidates": {"count": 2, "by": "oracle"}},
+    },
+    "trials": {
+        "environments": [
+            {"name": "trial", "options": {"environment": {"name": KUHN}, "attempts": 2}, "illegal": {"rule": "random"}}
+        ]
+    },
     "truncated distributions": {"rollout": {**BASE["rollout"], "top_p": 0.9}},
     "averaged weights": {"learner": {"learning_rate": 0.02, "average": 0.9}},
     "an opponent that is no model": {"matchmaker": {"name": "mixed", "bots": {"random": 0.5}}},
-    "two policies and fixed starts": {**TWO, "policies": {"a": {}, "b": {}}, "rollout": {**BASE["rollout"], "starts": 3}, "curriculum": {"name": "difficulty"}},
-    "an oracle": {"environments": [ORACLE], "rewards": [{"name": "best_action", "weight": 0.1}], "reorder_outcomes": True},
+    "two policies and fixed starts": {
+        **TWO,
+        "policies": {"a": {}, "b": {}},
+        "rollout": {**BASE["rollout"], "starts": 3},
+        "curriculum": {"name": "difficulty"},
+    },
+    "an oracle": {
+        "environments": [ORACLE],
+        "rewards": [{"name": "best_action", "weight": 0.1}],
+        "reorder_outcomes": True,
+    },
     "turns selected": {"selection": {"name": "variance_filter"}},
 }
 
@@ -282,7 +333,9 @@ def test_what_else_a_run_may_have(tmp_path, beside):
     config = config_of(**{"steps": 3, **BESIDE[beside]})
     budgets = run(tmp_path / "run", config, GALE, 3)
     assert all(account.balances for account in budgets) and budgets[-1].open == 0
-    assert budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in BESIDE[beside]  # which weighs groups
+    assert (
+        budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in BESIDE[beside]
+    )  # which weighs groups
     for episode in stored(tmp_path / "run"):
         for turn in episode.turns:
             assert all(len(part.ids) == len(part.logprobs) for part in runs_of(turn))
@@ -294,8 +347,14 @@ def test_what_else_a_run_may_have(tmp_path, beside):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"rollout": {**BASE["rollout"], "refills": 1}}, r"rollout\.refills=1 .*write rollout\.refills: 0, or scale\.order: pinned"),
-        ({"rollout": {**BASE["rollout"], "plan": {"name": "tree", "branching": [2]}}}, r"rollout\.plan=tree .*write rollout\.plan: none"),
+        (
+            {"rollout": {**BASE["rollout"], "refills": 1}},
+            r"rollout\.refills=1 .*write rollout\.refills: 0, or scale\.order: pinned",
+        ),
+        (
+            {"rollout": {**BASE["rollout"], "plan": {"name": "tree", "branching": [2]}}},
+            r"rollout\.plan=tree .*write rollout\.plan: none",
+        ),
         ({"rollout": {**BASE["rollout"], "playouts": 2}}, r"rollout\.playouts=2 .*write rollout\.playouts: 0"),
         ({"replay": {"name": "r3"}}, r"replay=r3 .*write replay: none"),
         (
@@ -321,8 +380,15 @@ def test_without_workers_nobody_plays():
 
 # fresh order with real processes: workers are killed and lied to, and the training process is killed; every play is accounted for
 CONFIG = {
-    **SMALL_RUN, "name": "killed", "steps": 8, "rollout": {"games_per_step": 16, "group_size": 2}, "matchmaker": {"name": "pfsp", "past": 0.4},
-    "league": {"every": 1, "keep": 2}, "losses": [{"name": "ppo_clip"}], "evaluation": {"every": 99, "exact": False}, "checkpoint": {"every": 3, "keep": 9},
+    **SMALL_RUN,
+    "name": "killed",
+    "steps": 8,
+    "rollout": {"games_per_step": 16, "group_size": 2},
+    "matchmaker": {"name": "pfsp", "past": 0.4},
+    "league": {"every": 1, "keep": 2},
+    "losses": [{"name": "ppo_clip"}],
+    "evaluation": {"every": 99, "exact": False},
+    "checkpoint": {"every": 3, "keep": 9},
     "scale": {"fleet": "processes", "workers": 2, "unit_games": 2, "lag": 2, "order": "fresh", "restarts": 100_000},
 }
 COMMAND = "import sys; from sparring import cli; cli.app(sys.argv[1:], standalone_mode=False)"
@@ -341,7 +407,11 @@ def test_workers_are_killed_and_answers_come_late_twice_and_spoilt(tmp_path):
 
 
 def trains(path, *words):
-    return subprocess.Popen([sys.executable, "-c", COMMAND, "train", *words, "--run", str(path)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return subprocess.Popen(
+        [sys.executable, "-c", COMMAND, "train", *words, "--run", str(path)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
 
 
 @pytest.mark.slow

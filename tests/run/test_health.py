@@ -25,8 +25,13 @@ from sparring.run.loop import train
 from tests.run import builders
 
 CONFIG = {
-    "steps": 6, "threads": 1, "environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 8}, "model": {"hidden_size": 8, "layers": 1, "heads": 1},
-    "evaluation": {"every": 6, "exact": False}, "checkpoint": {"every": 2},
+    "steps": 6,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker"}],
+    "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "evaluation": {"every": 6, "exact": False},
+    "checkpoint": {"every": 2},
 }
 ALWAYS = {"metric": "legal_rate", "below": 2.0}  # unhealthy at every step
 
@@ -41,7 +46,20 @@ def acts(watched, values, metric="x"):
 
 
 START, BEST = {"metric": "x", "times_start": True}, {"metric": "x", "times_best": True}
-SEED_3 = [0.668, 0.64, 0.368, 0.218, 0.153, 0.191, 0.291, 0.461, 0.486, 0.493, 0.496, 0.497]  # a Kuhn run that lost an action
+SEED_3 = [
+    0.668,
+    0.64,
+    0.368,
+    0.218,
+    0.153,
+    0.191,
+    0.291,
+    0.461,
+    0.486,
+    0.493,
+    0.496,
+    0.497,
+]  # a Kuhn run that lost an action
 GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
 
 
@@ -51,17 +69,29 @@ GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
         ({"above": 1}, [1, 1.5], [2]),  # the bound itself is healthy
         ({"below": 1}, [1, 0.5], [2]),
         ({"above": 1, "for_steps": 3}, [2, 2, 0, 2, 2, 2, 2], [6]),  # a healthy value begins the count anew
-        ({"above": 1, "for_steps": 2}, [2, None, 2], [3]),  # a step that does not record the metric neither counts nor resets
+        (
+            {"above": 1, "for_steps": 2},
+            [2, None, 2],
+            [3],
+        ),  # a step that does not record the metric neither counts nor resets
         ({"above": 1}, [2, 0, 2], [1]),  # once per run
         ({"above": 1, "after_step": 2}, [2, 2, 2], [3]),
         ({"above": 1, "after_step": 2, "for_steps": 2}, [2, 2, 2, 2], [4]),  # what is not looked at is not counted
         ({"above": 1, "after_step": 0.03}, [2, 2, 2, 2], [4]),  # a share of the 100 steps
         ({"above": 1}, [math.nan], [1]),
         ({"below": 1}, [math.inf], [1]),
-        ({**START, "above": 3, "for_steps": 2}, [10, 10, 10, 12, 8, 30, 31, 31], [8]),  # the start is 10, its triple is healthy
+        (
+            {**START, "above": 3, "for_steps": 2},
+            [10, 10, 10, 12, 8, 30, 31, 31],
+            [8],
+        ),  # the start is 10, its triple is healthy
         ({**START, "above": 3}, [90, 1, 1, 1, 1, 1, 60], [7]),  # a mean: 18.8, three of it are 56.4
         ({**START, "above": 3}, [1, 1, None, 1, 1, 1, 4], [7]),  # five records, whenever they come
-        ({**START, "above": 3, "after_step": 2}, [100, 100, 1, 1, 1, 1, 1, 4], [8]),  # what is not looked at is no start
+        (
+            {**START, "above": 3, "after_step": 2},
+            [100, 100, 1, 1, 1, 1, 1, 4],
+            [8],
+        ),  # what is not looked at is no start
         ({**START, "below": 0.5}, [2, 2, 2, 2, 2, 1, 0.9], [7]),
         ({**START, "above": 3}, [1, 1, math.nan, 1, 1, 1, math.nan], [7]),
         ({**BEST, "above": 2.0, "for_steps": 2}, [4, 1, 2, 2.1, 2.1], [5]),
@@ -82,11 +112,16 @@ def test_each_game_is_counted_and_told_of_on_its_own():
     watched = monitor({"metric": "seat_asymmetry/GAME", "above": 1, "for_steps": 2})
     names = []
     for step, (first, second) in enumerate([(2, 0), (2, 2), (2, 2), (0, 0)], 1):
-        names += [(step, event.metric) for event in watched.observe(step, {"seat_asymmetry/a": first, "seat_asymmetry/b": second, "x": 9})]
+        names += [
+            (step, event.metric)
+            for event in watched.observe(step, {"seat_asymmetry/a": first, "seat_asymmetry/b": second, "x": 9})
+        ]
     assert names == [(2, "seat_asymmetry/a"), (3, "seat_asymmetry/b")]
 
 
-@pytest.mark.parametrize(("stop", "action", "stops"), [(False, "warn", False), (False, "stop", True), (True, "warn", True)])
+@pytest.mark.parametrize(
+    ("stop", "action", "stops"), [(False, "warn", False), (False, "stop", True), (True, "warn", True)]
+)
 def test_a_rule_stops_the_run_by_itself_or_by_the_switch_for_all(stop, action, stops):
     events = monitor({"metric": "x", "above": 1, "action": action}, stop=stop).observe(1, {"x": 2})
     assert events[0].stops is stops
@@ -98,34 +133,52 @@ def test_the_message_says_what_where_and_what_to_do():
     watched = monitor(rule)
     watched.observe(1, {"seat_asymmetry/g": 1.75})
     (event,) = watched.observe(2, {"seat_asymmetry/g": 2.0})
-    assert event.message.startswith("seat_asymmetry/g is 2 at step 2: above 1.5 for 2 records in a row. Usual remedy: snapshots")
+    assert event.message.startswith(
+        "seat_asymmetry/g is 2 at step 2: above 1.5 for 2 records in a row. Usual remedy: snapshots"
+    )
     assert event.event() == {"metric": "seat_asymmetry/g", "value": 2.0, "stops": False, "message": event.message}
     (unknown,) = monitor({"metric": "x", "below": 0}).observe(7, {"x": math.nan})
     assert unknown.message == f"x is no number at step 7. Usual remedy: {events.OTHERWISE}." and unknown.value is None
 
 
 def test_a_metric_that_never_appears_is_told_of_once_and_stops_nothing():
-    watched = monitor({"metric": "seat_asymmetry/chess", "above": 1, "action": "stop"}, {"metric": "rare", "above": 1}, stop=True)
-    events = [event for step in range(1, 4 * UNRECORDED_AFTER) for event in watched.observe(step, {"rare": 0.0} if step == 3 else {"x": 0.0})]
-    assert [(event.step, event.metric, event.stops) for event in events] == [(UNRECORDED_AFTER, "seat_asymmetry/chess", False)]
+    watched = monitor(
+        {"metric": "seat_asymmetry/chess", "above": 1, "action": "stop"}, {"metric": "rare", "above": 1}, stop=True
+    )
+    events = [
+        event
+        for step in range(1, 4 * UNRECORDED_AFTER)
+        for event in watched.observe(step, {"rare": 0.0} if step == 3 else {"x": 0.0})
+    ]
+    assert [(event.step, event.metric, event.stops) for event in events] == [
+        (UNRECORDED_AFTER, "seat_asymmetry/chess", False)
+    ]
     assert "No step up to 10 has recorded seat_asymmetry/chess" in events[0].message
 
 
 @pytest.mark.parametrize("cut", range(8))
 def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(cut):
     rules = [{"metric": "x", "above": 1, "for_steps": 3}, {"metric": "x", "below": -1}, {"metric": "y", "above": 0}]
-    lines = [{"step": step, "x": value} for step, value in enumerate([2, 2, -3, 2, 2, None, 0, -2], 1)]  # None: no number
+    lines = [
+        {"step": step, "x": value} for step, value in enumerate([2, 2, -3, 2, 2, None, 0, -2], 1)
+    ]  # None: no number
     whole, late = monitor(*rules), monitor(*rules, lines=lines[:cut])
     decisions = [(line["step"], whole.observe(line["step"], {"x": line["x"]})) for line in lines]
-    assert [late.observe(line["step"], {"x": line["x"]}) for line in lines[cut:]] == [events for _, events in decisions[cut:]]
+    assert [late.observe(line["step"], {"x": line["x"]}) for line in lines[cut:]] == [
+        events for _, events in decisions[cut:]
+    ]
     assert [step for step, events in decisions if events] == [3, 6]
 
 
 @pytest.mark.parametrize(
     ("pattern", "name", "fits"),
     [
-        ("legal_rate", "legal_rate", True), ("legal_rate", "legal_rate/g", False), ("legal_rate/GAME", "legal_rate/g", True),
-        ("legal_rate/GAME", "legal_rate", False), ("match/G/BOT/ROLE/...", "match/g/random/first/win", True), ("return/GAME/first", "return/g/second", False),
+        ("legal_rate", "legal_rate", True),
+        ("legal_rate", "legal_rate/g", False),
+        ("legal_rate/GAME", "legal_rate/g", True),
+        ("legal_rate/GAME", "legal_rate", False),
+        ("match/G/BOT/ROLE/...", "match/g/random/first/win", True),
+        ("return/GAME/first", "return/g/second", False),
     ],
 )
 def test_patterns(pattern, name, fits):
@@ -147,22 +200,37 @@ def warnings_of(rows, steps=600):
 def mirror_collapse(step):
     lost = step > 300
     return {
-        "legal_rate": 1.0 if lost else 0.92, "legal_rate/tic_tac_toe": 1.0 if lost else 0.92, "unparsable_rate": 0.02, "truncated_rate": 0.0,
-        "reply_tokens": 2.0, "seat_asymmetry/tic_tac_toe": 2.0 if lost else 0.21, "advantage_std": 0.0 if lost else 1.17,
-        "sampled_entropy": 0.11 if lost else 0.15, "ratio_tail": 0.01, "gradient_norm": 0.3,
+        "legal_rate": 1.0 if lost else 0.92,
+        "legal_rate/tic_tac_toe": 1.0 if lost else 0.92,
+        "unparsable_rate": 0.02,
+        "truncated_rate": 0.0,
+        "reply_tokens": 2.0,
+        "seat_asymmetry/tic_tac_toe": 2.0 if lost else 0.21,
+        "advantage_std": 0.0 if lost else 1.17,
+        "sampled_entropy": 0.11 if lost else 0.15,
+        "ratio_tail": 0.01,
+        "gradient_norm": 0.3,
     }
 
 
 def test_the_collapse_of_mirror_play_is_seen_within_twenty_steps():
     events = warnings_of(mirror_collapse(step) for step in range(1, 601))
-    assert [(event.step, event.metric, event.stops) for event in events] == [(310, "advantage_std", False), (320, "seat_asymmetry/tic_tac_toe", False)]
+    assert [(event.step, event.metric, event.stops) for event in events] == [
+        (310, "advantage_std", False),
+        (320, "seat_asymmetry/tic_tac_toe", False),
+    ]
 
 
 @pytest.mark.parametrize(
     ("metric", "value", "at"),
     [
-        ("legal_rate/tic_tac_toe", 0.4, 125), ("unparsable_rate", 0.3, 125), ("truncated_rate", 0.6, 130), ("sampled_entropy", 0.001, 10),
-        ("ratio_tail", 0.2, 5), ("gradient_norm", math.nan, 3), ("withheld_share", 0.25, 5),
+        ("legal_rate/tic_tac_toe", 0.4, 125),
+        ("unparsable_rate", 0.3, 125),
+        ("truncated_rate", 0.6, 130),
+        ("sampled_entropy", 0.001, 10),
+        ("ratio_tail", 0.2, 5),
+        ("gradient_norm", math.nan, 3),
+        ("withheld_share", 0.25, 5),
     ],
 )
 def test_every_other_rule_warns_of_its_own_figure_only(metric, value, at):
@@ -185,7 +253,10 @@ def test_every_rule_of_every_run_watches_a_figure_of_a_real_step_and_names_a_rem
         ({"rules": [{"metric": "x"}]}, "rule on 'x' needs exactly one of above and below"),
         ({"rules": [{"metric": "x", "above": 1, "below": 0}]}, "needs exactly one of above and below"),
         ({"rules": [{"metric": "x", "above": 1, "action": "panic"}]}, "'warn' or 'stop', got 'panic'"),
-        ({"rules": [{"metric": "x", "above": 1, "times_start": True, "times_best": True}]}, "times_start and times_best"),
+        (
+            {"rules": [{"metric": "x", "above": 1, "times_start": True, "times_best": True}]},
+            "times_start and times_best",
+        ),
         ({"rules": [{"metric": "x", "above": math.nan}]}, r"health\.rules\.0\.above"),
     ],
 )
@@ -207,12 +278,18 @@ def fingerprint(path):
     return figures, (path / HEALTH).read_bytes(), latest
 
 
-STOPPING = {"rules": [{**ALWAYS, "for_steps": 3, "action": "stop"}, {"metric": "advantage_std", "above": -1.0, "for_steps": 5}]}
+STOPPING = {
+    "rules": [{**ALWAYS, "for_steps": 3, "action": "stop"}, {"metric": "advantage_std", "above": -1.0, "for_steps": 5}]
+}
 
 
 def test_a_stopped_run_that_goes_on_ends_as_one_that_was_never_stopped(tmp_path):
     warnings = []
-    summary = run(tmp_path / "stopped", health=STOPPING, watch=lambda report: warnings.extend((report.step, text) for text in report.warnings))
+    summary = run(
+        tmp_path / "stopped",
+        health=STOPPING,
+        watch=lambda report: warnings.extend((report.step, text) for text in report.warnings),
+    )
     assert (summary.steps, summary.finished, checkpoint.load_latest(tmp_path / "stopped").step) == (3, False, 3)
     assert summary.stopped_by.startswith("legal_rate is") and warnings == [(3, summary.stopped_by)]
     (event,) = read_lines(tmp_path / "stopped" / HEALTH)
@@ -256,7 +333,11 @@ def test_a_rule_that_acts_in_the_last_step_leaves_a_finished_run(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("rule", "values", "value", "words"), [(START, [10.0] * 5, 25.0, "x is 25 at step 6: above 20"), (BEST, [5.0, 1.0, 1.5], 2.5, "x is 2.5 at step 4: above 2")]
+    ("rule", "values", "value", "words"),
+    [
+        (START, [10.0] * 5, 25.0, "x is 25 at step 6: above 20"),
+        (BEST, [5.0, 1.0, 1.5], 2.5, "x is 2.5 at step 4: above 2"),
+    ],
 )
 def test_start_and_best_are_read_back_from_the_figures(rule, values, value, words):
     lines = [{"step": step, "x": past} for step, past in enumerate(values, 1)]
@@ -265,12 +346,19 @@ def test_start_and_best_are_read_back_from_the_figures(rule, values, value, word
 
 
 def test_replies_that_run_away_and_groups_that_teach_nothing_are_warned_of():
-    events = warnings_of({**USUAL, "reply_tokens": 40.0 if step > 20 else 10.0, "group_equal_share": 1.0} for step in range(1, 41))
+    events = warnings_of(
+        {**USUAL, "reply_tokens": 40.0 if step > 20 else 10.0, "group_equal_share": 1.0} for step in range(1, 41)
+    )
     assert warnings_of([USUAL] * 40) == []  # no groups, and nothing said about it
-    assert [(event.metric, event.step, event.stops) for event in events] == [("group_equal_share", 20, False), ("reply_tokens", 30, False)]
+    assert [(event.metric, event.step, event.stops) for event in events] == [
+        ("group_equal_share", 20, False),
+        ("reply_tokens", 30, False),
+    ]
     assert "larger rollout.group_size" in events[0].message and "rollout.max_new_tokens" in events[1].message
 
 
 def test_exploitability_that_rises_for_good_is_warned_of_by_default():
     for values, expected in ((SEED_3, ["nash_conv/kuhn_poker"]), (GOOD, [])):
-        assert [event.metric for event in warnings_of(({**USUAL, "nash_conv/kuhn_poker": value} for value in values), 12)] == expected
+        assert [
+            event.metric for event in warnings_of(({**USUAL, "nash_conv/kuhn_poker": value} for value in values), 12)
+        ] == expected

@@ -25,9 +25,18 @@ from sparring.run.folder import RunFolder
 from tests.run.builders import FORK, SMALL_RUN, arguments, exit_code_of_life
 
 RECIPE = {
-    **SMALL_RUN, "name": "killed", "steps": 3, "rollout": {"games_per_step": 8}, "matchmaker": {"name": "pfsp", "past": 0.4},
-    "league": {"every": 1, "keep": 2}, "replay": {"name": "r3"}, "losses": [{"name": "ppo_clip"}], "learner": {"average": 0.9},
-    "evaluation": {"every": 2}, "checkpoint": {"every": 1, "keep": 1}, "store": {"every": 2},
+    **SMALL_RUN,
+    "name": "killed",
+    "steps": 3,
+    "rollout": {"games_per_step": 8},
+    "matchmaker": {"name": "pfsp", "past": 0.4},
+    "league": {"every": 1, "keep": 2},
+    "replay": {"name": "r3"},
+    "losses": [{"name": "ppo_clip"}],
+    "learner": {"average": 0.9},
+    "evaluation": {"every": 2},
+    "checkpoint": {"every": 1, "keep": 1},
+    "store": {"every": 2},
 }
 KILLED = 9
 CALLS = ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir")  # of os; writes are counted as well
@@ -111,7 +120,9 @@ def recipe(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, recipe):
     folder = tmp_path_factory.mktemp("whole")
-    cli.app(arguments(recipe, folder / "here"), standalone_mode=False)  # what is imported late is imported once, for all forks
+    cli.app(
+        arguments(recipe, folder / "here"), standalone_mode=False
+    )  # what is imported late is imported once, for all forks
     path, began = folder / "run", time.monotonic()
     code, calls = life(recipe, path)
     assert code == 0, path.with_suffix(".log").read_text()
@@ -134,7 +145,9 @@ def test_killed_at_every_call_that_touches_the_disk(tmp_path, recipe, whole, pla
 def test_a_run_of_two_policies_that_is_killed_ends_as_one_that_is_not(tmp_path):
     recipe = tmp_path / "two.yaml"
     policies = {"leader": {"model": {"hidden_size": 16}}, "helper": {"credit": {"name": "mars"}}}
-    recipe.write_text(yaml.safe_dump({**RECIPE, "policies": policies, "roles": {"first": "leader", "second": "helper"}}))
+    recipe.write_text(
+        yaml.safe_dump({**RECIPE, "policies": policies, "roles": {"first": "leader", "second": "helper"}})
+    )
     code, total = life(recipe, tmp_path / "whole")
     assert code == 0, (tmp_path / "whole.log").read_text()
     expected = fingerprint(tmp_path / "whole")

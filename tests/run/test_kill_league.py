@@ -113,7 +113,9 @@ def test_killed_within_a_member_s_file_and_at_the_link_of_one(tmp_path, changes,
     expected, _ = whole(recipe, tmp_path / "whole")
     members = {name for name in expected[1] if name.startswith("past-")}
     assert changes or ({"past-000000.safetensors", "past-third-000003.safetensors"} <= members and len(members) >= 10)
-    assert len({line.get("nash_conv/kuhn_poker") for line in read_lines(tmp_path / "whole" / "metrics.jsonl")}) == figures
+    assert (
+        len({line.get("nash_conv/kuhn_poker") for line in read_lines(tmp_path / "whole" / "metrics.jsonl")}) == figures
+    )
     path = tmp_path / "run"
     assert life(recipe, path, WRITTEN, at) == -signal.SIGKILL
     assert checkpoint.load_latest(path).step == 2 and list((path / "checkpoints").glob(".tmp-*/past-*"))

@@ -29,8 +29,14 @@ from tests.engine.fleet.simulated import simulated_workers
 from tests.run.builders import SMALL_RUN, fingerprint
 
 BASE = {
-    **SMALL_RUN, "name": "lagging", "steps": 5, "rollout": {"games_per_step": 16, "group_size": 4}, "matchmaker": {"name": "pfsp", "past": 0.5},
-    "league": {"every": 1, "keep": 2}, "losses": [{"name": "ppo_clip"}], "learner": {"average": 0.9},
+    **SMALL_RUN,
+    "name": "lagging",
+    "steps": 5,
+    "rollout": {"games_per_step": 16, "group_size": 4},
+    "matchmaker": {"name": "pfsp", "past": 0.5},
+    "league": {"every": 1, "keep": 2},
+    "losses": [{"name": "ppo_clip"}],
+    "learner": {"average": 0.9},
 }
 PROCESSES = {"fleet": "processes", "workers": 2, "unit_games": 4}
 ONE_PROCESS = {**PROCESSES, "workers": 1}
@@ -38,12 +44,22 @@ SIMULATED = {**PROCESSES, "workers": 3}  # simulated ones: see run
 VARIANTS = {
     "league": {},
     "replay": {"replay": {"name": "r3"}},
-    "refills": {"selection": {"name": "snr_filter"}, "rollout": {**BASE["rollout"], "refills": 2, "starts": 6}, "curriculum": {"name": "difficulty"}},
+    "refills": {
+        "selection": {"name": "snr_filter"},
+        "rollout": {**BASE["rollout"], "refills": 2, "starts": 6},
+        "curriculum": {"name": "difficulty"},
+    },
     "tree": {"rollout": {**BASE["rollout"], "plan": {"name": "tree", "branching": [2, 2]}}},
-    "playouts": {"rollout": {**BASE["rollout"], "playouts": 2}, "rewards": [{"name": "playout_value"}], "reorder_outcomes": True},
+    "playouts": {
+        "rollout": {**BASE["rollout"], "playouts": 2},
+        "rewards": [{"name": "playout_value"}],
+        "reorder_outcomes": True,
+    },
     "oracle": {
-        "environments": [{"name": "kuhn_poker", "oracle": {"name": "cfr", "iterations": 20}}], "rewards": [{"name": "best_action", "weight": 0.1}],
-        "reorder_outcomes": True, "rollout": {**BASE["rollout"], "candidates": {"count": 2, "by": "oracle"}},
+        "environments": [{"name": "kuhn_poker", "oracle": {"name": "cfr", "iterations": 20}}],
+        "rewards": [{"name": "best_action", "weight": 0.1}],
+        "reorder_outcomes": True,
+        "rollout": {**BASE["rollout"], "candidates": {"count": 2, "by": "oracle"}},
     },
 }
 
@@ -63,7 +79,12 @@ def run(path, config, resume=False):
 
 def bytes_of(path):
     figures, latest, records = fingerprint(path)
-    return {name: data for name, data in latest.items() if name.endswith(".safetensors")}, records, figures, json.loads(latest["state.json"])
+    return (
+        {name: data for name, data in latest.items() if name.endswith(".safetensors")},
+        records,
+        figures,
+        json.loads(latest["state.json"]),
+    )
 
 
 def stored(path):
@@ -117,7 +138,15 @@ def test_workers_change_no_byte(tmp_path, variant):
     assert run(tmp_path / "workers", config_of(2, SIMULATED, **changes)) == alone
 
 
-@pytest.mark.parametrize(("after", "scale"), [(1, {}), (3, {}), (1, SIMULATED), *(pytest.param(3, workers, marks=pytest.mark.slow) for workers in (ONE_PROCESS, PROCESSES))])
+@pytest.mark.parametrize(
+    ("after", "scale"),
+    [
+        (1, {}),
+        (3, {}),
+        (1, SIMULATED),
+        *(pytest.param(3, workers, marks=pytest.mark.slow) for workers in (ONE_PROCESS, PROCESSES)),
+    ],
+)
 def test_a_run_that_goes_on_plays_the_open_steps_again(tmp_path, whole, after, scale):
     path, expected = whole
     copy = tmp_path / "run"
@@ -129,12 +158,23 @@ def test_a_run_that_goes_on_plays_the_open_steps_again(tmp_path, whole, after, s
 
 
 def checkpoints_of(path):
-    return {str(file.relative_to(path)): file.read_bytes() for file in sorted((path / "checkpoints").rglob("*")) if file.is_file()}
+    return {
+        str(file.relative_to(path)): file.read_bytes()
+        for file in sorted((path / "checkpoints").rglob("*"))
+        if file.is_file()
+    }
 
 
 @pytest.mark.slow
 def test_a_resumed_run_writes_the_same_checkpoints_where_an_update_has_several_minibatches(tmp_path):
-    config = config_of(3, steps=9, learner={"average": 0.9, "minibatches": 4}, warmup={"updates": 0}, league={"every": 0}, matchmaker={"name": "mirror"})
+    config = config_of(
+        3,
+        steps=9,
+        learner={"average": 0.9, "minibatches": 4},
+        warmup={"updates": 0},
+        league={"every": 0},
+        matchmaker={"name": "mirror"},
+    )
     path, copy = tmp_path / "whole", tmp_path / "resumed"
     run(path, config)
     expected = checkpoints_of(path)
@@ -144,13 +184,18 @@ def test_a_resumed_run_writes_the_same_checkpoints_where_an_update_has_several_m
             shutil.rmtree(copy / "checkpoints" / f"step_{step:06d}")
     run(copy, config, resume=True)
     resumed = checkpoints_of(copy)
-    assert [name for name in expected if resumed.get(name) != expected[name]] == [] and resumed.keys() == expected.keys()
+    assert [
+        name for name in expected if resumed.get(name) != expected[name]
+    ] == [] and resumed.keys() == expected.keys()
 
 
 def test_a_checkpoint_keeps_the_weights_of_open_steps_and_no_others(whole):
     path, _ = whole
     names = {file.name for file in (path / "checkpoints" / "step_000003").glob("open-*")}
-    assert {name for name in names if name.startswith("open-learner")} == {"open-learner-v000002.safetensors", "open-learner-v000003.safetensors"}
+    assert {name for name in names if name.startswith("open-learner")} == {
+        "open-learner-v000002.safetensors",
+        "open-learner-v000003.safetensors",
+    }
     state = json.loads((path / "checkpoints" / "step_000003" / "state.json").read_bytes())
     assert {step: inputs["learnt"] for step, inputs in state["open"].items()} == {"3": 1, "4": 2}
     assert not list((path / "checkpoints" / "step_000005").glob("open-*"))
@@ -159,7 +204,11 @@ def test_a_checkpoint_keeps_the_weights_of_open_steps_and_no_others(whole):
 
 def test_weights_that_are_missing_from_a_checkpoint_are_named(tmp_path, whole):
     path, _ = whole
-    state = RunState.restored(path / "checkpoints" / "step_000003", 3, {"open": {"3": {"learnt": 1, "members": [], "curriculum": {}, "payoffs": {}, "weights": [["learner", 77]]}}})
+    state = RunState.restored(
+        path / "checkpoints" / "step_000003",
+        3,
+        {"open": {"3": {"learnt": 1, "members": [], "curriculum": {}, "payoffs": {}, "weights": [["learner", 77]]}}},
+    )
     config = config_of(2)
     engine = LocalEngine(config)
     with playing(engine, tmp_path), pytest.raises(CheckpointError, match="learner after 77 updates"):
@@ -203,14 +252,28 @@ def test_a_loss_that_takes_plays_for_its_own_is_refused_with_the_line_to_write(n
 
 
 def test_each_policy_that_is_trained_needs_such_a_loss_and_a_frozen_one_does_not():
-    two = {"environments": [{"name": "signalling"}], "policies": {"a": {}, "b": {"losses": [{"name": "policy_gradient"}]}}, "roles": {"sender": "a", "receiver": "b"}, "matchmaker": {"name": "mirror"}, "league": {}}
+    two = {
+        "environments": [{"name": "signalling"}],
+        "policies": {"a": {}, "b": {"losses": [{"name": "policy_gradient"}]}},
+        "roles": {"sender": "a", "receiver": "b"},
+        "matchmaker": {"name": "mirror"},
+        "league": {},
+    }
     with pytest.raises(MissingError, match=r"policies\.b: scale\.lag=1"):
         config_of(1, **two)
     config_of(1, **{**two, "policies": {"a": {}, "b": {"frozen": True}}})
 
 
 def test_two_policies_lag_alike_on_workers(tmp_path):
-    two = {"environments": [{"name": "signalling", "illegal": {"rule": "random"}}], "policies": {"a": {}, "b": {"model": {"hidden_size": 12, "layers": 1, "heads": 1}}}, "roles": {"sender": "a", "receiver": "b"}, "matchmaker": {"name": "mirror"}, "league": {}, "credit": {"name": "mars"}, "steps": 4}
+    two = {
+        "environments": [{"name": "signalling", "illegal": {"rule": "random"}}],
+        "policies": {"a": {}, "b": {"model": {"hidden_size": 12, "layers": 1, "heads": 1}}},
+        "roles": {"sender": "a", "receiver": "b"},
+        "matchmaker": {"name": "mirror"},
+        "league": {},
+        "credit": {"name": "mars"},
+        "steps": 4,
+    }
     alone = run(tmp_path / "here", config_of(2, **two))
     assert run(tmp_path / "workers", config_of(2, SIMULATED, **two)) == alone
     line = read_lines(tmp_path / "here" / "metrics.jsonl")[-1]
@@ -235,7 +298,11 @@ def test_the_mean_is_over_tokens_and_by_policy():
 @settings(max_examples=60, deadline=None)
 def test_step_s_is_opened_after_step_s_minus_lag(lag, steps, restarts):
     pins = []
-    engine = types.SimpleNamespace(members=(), pin=lambda keys=None: keys or pins.append(len(pins)) or (("learner", len(pins)),), release=lambda pinned: None)
+    engine = types.SimpleNamespace(
+        members=(),
+        pin=lambda keys=None: keys or pins.append(len(pins)) or (("learner", len(pins)),),
+        release=lambda pinned: None,
+    )
     config = types.SimpleNamespace(scale=types.SimpleNamespace(lag=lag), steps=steps)
 
     def fake(config, engine, methods, inputs):

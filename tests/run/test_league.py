@@ -32,7 +32,10 @@ from tests.run_with_members import BASE
 def config(**league):
     return resolve(
         {
-            "environments": [{"name": "kuhn_poker"}], "steps": 9, "threads": 1, "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "environments": [{"name": "kuhn_poker"}],
+            "steps": 9,
+            "threads": 1,
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
             "league": {"every": 1, **league},
         }
     )
@@ -57,12 +60,21 @@ def test_who_stays_is_the_rule_s_choice_and_results_of_others_are_dropped(keepin
 
 # files of a league's members that are gone, cut short or of another model when a run goes on
 CONFIG = {
-    "steps": 4, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 8},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
-    "league": {"every": 1, "keep": 4, "start": True, "learners": {"main": {}, "counter": {}}}, "credit": {"name": "rae"},
-    "evaluation": {"every": 9, "exact": False}, "checkpoint": {"every": 1, "keep": 2},
+    "steps": 4,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 8},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
+    "league": {"every": 1, "keep": 4, "start": True, "learners": {"main": {}, "counter": {}}},
+    "credit": {"name": "rae"},
+    "evaluation": {"every": 9, "exact": False},
+    "checkpoint": {"every": 1, "keep": 2},
 }
-EARLY, LATE = "past-counter-000001.safetensors", "past-000004.safetensors"  # in both checkpoints, and in the newest alone
+EARLY, LATE = (
+    "past-counter-000001.safetensors",
+    "past-000004.safetensors",
+)  # in both checkpoints, and in the newest alone
 
 
 def run(path, **options):
@@ -136,7 +148,9 @@ def test_a_member_of_another_shape_is_named_and_nothing_is_touched(folder):
     name = next(key for key, value in tensors.items() if value.ndim == 2)
     replaced(path, safetensors.torch.save({**tensors, name: tensors[name][:-1].clone()}))
     before = contents(folder)
-    with pytest.raises(ModelError, match=f"member past-counter-000001 .*{EARLY}: These weights are of another model: .*{name}"):
+    with pytest.raises(
+        ModelError, match=f"member past-counter-000001 .*{EARLY}: These weights are of another model: .*{name}"
+    ):
         run(folder, resume=True)
     assert contents(folder) == before
 
@@ -154,14 +168,18 @@ def test_a_member_whose_file_was_never_saved_is_named(folder):
     content = json.loads(record.read_text())
     content["policies"]["counter"]["members"]["past-counter-000077"] = 77
     replaced(record, json.dumps(content).encode())
-    with pytest.raises(CheckpointError, match=r"member past-counter-000077 .*past-counter-000077.safetensors: No such file"):
+    with pytest.raises(
+        CheckpointError, match=r"member past-counter-000077 .*past-counter-000077.safetensors: No such file"
+    ):
         run(folder, resume=True)
 
 
 # every row of the table of algorithms in docs/league.md that has options, or a recipe, starts as a run
 PAGE = Path(__file__).parents[2] / "docs" / "league.md"
 SECTION = PAGE.read_text().split("## Every algorithm of self-play")[1].split("\n## ")[0]
-TABLE = [[cell.strip() for cell in line.strip("|").split("|")] for line in SECTION.splitlines() if line.startswith("| ")][1:]
+TABLE = [
+    [cell.strip() for cell in line.strip("|").split("|")] for line in SECTION.splitlines() if line.startswith("| ")
+][1:]
 HOW = {name: how.strip("`") for name, how, _ in TABLE if how != "no"}
 COMMON = re.search(r"on top of `([^`]+)`", SECTION)[1]
 SMALL = (
@@ -199,7 +217,9 @@ def test_the_gate_s_opponent_is_the_best_policy_so_far(tmp_path, earned, newest)
     opponents = {step: set() for step in (1, 2, 3)}
     for step, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes():
         assert sum(episode.trained) == 1
-        opponents[step] |= {player.step for player, is_trained in zip(episode.players, episode.trained, strict=True) if not is_trained}
+        opponents[step] |= {
+            player.step for player, is_trained in zip(episode.players, episode.trained, strict=True) if not is_trained
+        }
     assert [opponents[step] for step in (1, 2, 3)] == [{step} for step in newest]
 
 
@@ -207,7 +227,9 @@ def test_the_table_has_every_algorithm_once_and_says_what_is_missing():
     names = [name for name, *_ in TABLE]
     assert len(names) == len(set(names)) and len(TABLE) >= 30
     assert all(missing for _, how, missing in TABLE if how == "no")
-    assert {"NFSP", "XDO", "AlphaStar's league", "AlphaGo Zero's gate", "uniform past", "double oracle"} <= {*names} & {*ALGORITHMS}
+    assert {"NFSP", "XDO", "AlphaStar's league", "AlphaGo Zero's gate", "uniform past", "double oracle"} <= {*names} & {
+        *ALGORITHMS
+    }
 
 
 # a league that cannot work is refused before a run is begun
@@ -227,10 +249,10 @@ def checked(**changes):
         ({"matchmaker": {"name": "meta_strategy", "solver": {"name": "pfsp"}}}, "matchmaker.solver"),
     ],
 )
-def test_a_solver_of_two_teams_is_refused_at_the_start_and_nothing_is_written(
-    tmp_path, changes, where
-):
-    with pytest.raises(ConfigError, match=f"{where}: the meta-solver .* is for two teams, and 'kuhn_poker' has 3; write"):
+def test_a_solver_of_two_teams_is_refused_at_the_start_and_nothing_is_written(tmp_path, changes, where):
+    with pytest.raises(
+        ConfigError, match=f"{where}: the meta-solver .* is for two teams, and 'kuhn_poker' has 3; write"
+    ):
         sparring.train({**BASE, "environments": THREE, **changes}, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
     checked(**changes)  # two teams
@@ -238,7 +260,10 @@ def test_a_solver_of_two_teams_is_refused_at_the_start_and_nothing_is_written(
 
 def test_a_held_out_environment_may_have_more_teams():
     checked(
-        environments=[ {"name": "kuhn_poker"}, {"name": "kuhn_poker", "label": "three", "weight": 0, "options": {"players": 3}}, ],
+        environments=[
+            {"name": "kuhn_poker"},
+            {"name": "kuhn_poker", "label": "three", "weight": 0, "options": {"players": 3}},
+        ],
         league={**BASE["league"], "answer": "nash"},
     )
 
@@ -249,7 +274,13 @@ LEARNERS = {"main": {}, "exploiter": {"matchmaker": APART}}
 
 @pytest.mark.parametrize(
     ("changes", "where"),
-    [({"matchmaker": APART}, "matchmaker.sides"), ( {"league": {**BASE["league"], "learners": LEARNERS}}, "league.learners.exploiter.matchmaker.sides", )],
+    [
+        ({"matchmaker": APART}, "matchmaker.sides"),
+        (
+            {"league": {**BASE["league"], "learners": LEARNERS}},
+            "league.learners.exploiter.matchmaker.sides",
+        ),
+    ],
 )
 def test_sides_apart_are_refused_at_the_start_where_there_are_not_two(tmp_path, changes, where):
     message = f"{where}: apart is for two sides, and 'kuhn_poker' has 3; write sides: together"
@@ -279,10 +310,10 @@ def test_members_that_never_meet_are_warned_of(caplog, solver, plays, warned):
     assert ("matchmaker.solver: members never play each other" in caplog.text) == warned
 
 
-@pytest.mark.parametrize("weights", ["[0.5] * n", "[-1.0, 2.0] + [0.0] * (n - 2)", "[float('nan')] * n", "[1.0] * (n + 1)"])
-def test_a_solver_from_outside_that_gives_no_distribution_costs_nothing(
-    tmp_path, monkeypatch, weights
-):
+@pytest.mark.parametrize(
+    "weights", ["[0.5] * n", "[-1.0, 2.0] + [0.0] * (n - 2)", "[float('nan')] * n", "[1.0] * (n + 1)"]
+)
+def test_a_solver_from_outside_that_gives_no_distribution_costs_nothing(tmp_path, monkeypatch, weights):
     (tmp_path / "wrong_solver.py").write_text(
         "import numpy as np\nfrom sparring.league.meta_solvers.base import MetaStrategy\n\nSLOT = 'league.meta_solvers'\n\n\n"
         f"def wrong_solver(game):\n    n = len(game.payoffs[0])\n    if n < 3:\n        return MetaStrategy(sides=(np.eye(n)[0],) * 2)\n"

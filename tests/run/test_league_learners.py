@@ -34,14 +34,27 @@ from tests.run.builders import SMALL_RUN, train_in
 from tests.run_with_members import last, run
 
 BASE = {
-    **SMALL_RUN, "name": "league", "steps": 4, "rollout": {"games_per_step": 24}, "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
+    **SMALL_RUN,
+    "name": "league",
+    "steps": 4,
+    "rollout": {"games_per_step": 24},
+    "matchmaker": {"name": "by_tag", "past": {"any": 0.5}},
     "learner": {"average": 0.9},
 }
-TWO = {"main": {}, "counter": {"tag": "exploiter", "matchmaker": {"name": "by_tag", "live": {"main": 1.0}}, "restart": 1.0}}
+TWO = {
+    "main": {},
+    "counter": {"tag": "exploiter", "matchmaker": {"name": "by_tag", "live": {"main": 1.0}}, "restart": 1.0},
+}
 
 
 def config_of(learners=TWO, *, more=None, **league):
-    return resolve({**BASE, **(more or {}), "league": {"every": 2, "keep": 4, "start": True, "plays": 12, "learners": learners, **league}})
+    return resolve(
+        {
+            **BASE,
+            **(more or {}),
+            "league": {"every": 2, "keep": 4, "start": True, "plays": 12, "learners": learners, **league},
+        }
+    )
 
 
 def weights(model):
@@ -69,7 +82,8 @@ def test_each_learner_has_members_of_its_own(trained):
 def test_it_is_recorded_who_came_from_whom_and_what_for(trained):
     league = json.loads(last(trained[0])[1])["league"]
     assert league["members"] == {
-        "past-000002": {"parent": "past-000000", "tag": "main"}, "past-000004": {"parent": "past-000002", "tag": "main"},
+        "past-000002": {"parent": "past-000000", "tag": "main"},
+        "past-000004": {"parent": "past-000002", "tag": "main"},
         "past-counter-000002": {"parent": "past-counter-000000", "tag": "exploiter"},
         "past-counter-000004": {"parent": "past-counter-000000", "tag": "exploiter"},
     }
@@ -81,7 +95,9 @@ def test_the_payoff_book_knows_them_apart(trained):
     counter = ref("learner-counter")
     against = book.results(counter, LEARNER)
     assert against.games > 0 and against.returns == pytest.approx(-book.results(LEARNER, counter).returns)
-    assert book.results(LEARNER, LEARNER).games > 0 and book.results(counter, counter).games == 0  # it meets the main alone
+    assert (
+        book.results(LEARNER, LEARNER).games > 0 and book.results(counter, counter).games == 0
+    )  # it meets the main alone
     assert book.results(snapshot(2), snapshot(2, "counter")).games > 0  # plays among members
 
 
@@ -93,7 +109,10 @@ def test_who_is_trained_is_whose_state_it_is(trained):
         who = {str(player) for player, is_trained in zip(episode.players, episode.trained, strict=True) if is_trained}
         assert len(who) == 1
         learning.setdefault(who.pop(), []).append(episode)
-    assert {name: len(episodes_of_learner) for name, episodes_of_learner in learning.items()} == {"learner": 48, "learner-counter": 48}
+    assert {name: len(episodes_of_learner) for name, episodes_of_learner in learning.items()} == {
+        "learner": 48,
+        "learner-counter": 48,
+    }
     for episode in learning["learner-counter"]:
         assert sorted(map(str, episode.players)) == ["learner", "learner-counter"]
     sides = [str(episode.players[0]) for episode in learning["learner-counter"]]
@@ -108,7 +127,10 @@ def test_both_learn_and_the_counter_began_anew(trained):
     near, far = (np.abs(weights(counter.past[4].model) - weights(counter.past[step].model)).max() for step in (0, 2))
     assert 0 < near < far  # two steps from its start; four from its first snapshot and back
     assert not np.array_equal(weights(main.past[0].model), weights(counter.past[0].model))
-    assert np.abs(weights(main.past[4].model) - weights(main.past[2].model)).max() < np.abs(weights(main.past[4].model) - weights(main.past[0].model)).max()
+    assert (
+        np.abs(weights(main.past[4].model) - weights(main.past[2].model)).max()
+        < np.abs(weights(main.past[4].model) - weights(main.past[0].model)).max()
+    )
 
 
 def test_the_main_is_who_is_measured(trained):
@@ -148,9 +170,23 @@ def test_with_one_learner_it_is_a_plain_run(tmp_path):
 def test_one_after_another(tmp_path):
     config = config_of({"main": {}, "counter": {}}, together=False, more={"steps": 6}, every=2)
     engine = run(tmp_path / "run", config)
-    learners = [{str(p) for e in episodes_of(tmp_path / "run", step) for p, is_trained in zip(e.players, e.trained, strict=True) if is_trained} for step in range(1, 7)]
+    learners = [
+        {
+            str(p)
+            for e in episodes_of(tmp_path / "run", step)
+            for p, is_trained in zip(e.players, e.trained, strict=True)
+            if is_trained
+        }
+        for step in range(1, 7)
+    ]
     assert learners == [{"learner"}] * 2 + [{"learner-counter"}] * 2 + [{"learner"}] * 2
-    assert {str(member) for member in engine.members} == {"past-000000", "past-counter-000000", "past-000002", "past-counter-000004", "past-000006"}
+    assert {str(member) for member in engine.members} == {
+        "past-000000",
+        "past-counter-000000",
+        "past-000002",
+        "past-counter-000004",
+        "past-000006",
+    }
     run(tmp_path / "parts", config, until=3)
     run(tmp_path / "parts", config, resume=True)
     assert last(tmp_path / "run") == last(tmp_path / "parts")
@@ -158,7 +194,10 @@ def test_one_after_another(tmp_path):
 
 def test_a_schedule_of_its_own_and_a_restart_by_chance(tmp_path):
     gate = {"name": "gate", "against": "learners", "rate": 0.01, "least": 1}
-    learners = {"main": {"schedule": {"name": "plateau", "window": 2, "longest": 6}}, "counter": {"schedule": gate, "restart": 0.5, "share": 2.0}}
+    learners = {
+        "main": {"schedule": {"name": "plateau", "window": 2, "longest": 6}},
+        "counter": {"schedule": gate, "restart": 0.5, "share": 2.0},
+    }
     engine = run(tmp_path / "run", config_of(learners, every=1, keep=12, more={"steps": 8}))
     league = json.loads(last(tmp_path / "run")[1])["league"]
     steps = {name: [member.step for member in engine.members if (member.name or "main") == name] for name in learners}
@@ -171,8 +210,14 @@ def test_a_schedule_of_its_own_and_a_restart_by_chance(tmp_path):
 
 def test_every_snapshot_is_noted_with_the_step_it_was_taken_at(tmp_path):
     learners = {
-        "main": {"schedule": {"name": "plateau", "window": 2, "gain": 9.0, "longest": 9.0}},  # as soon as there are two windows: at 4 and 8
-        "counter": {"tag": "exploiter", "schedule": {"name": "gate", "rate": 0.99, "longest": 3.0}, "restart": 1.0},  # at the latest: 6
+        "main": {
+            "schedule": {"name": "plateau", "window": 2, "gain": 9.0, "longest": 9.0}
+        },  # as soon as there are two windows: at 4 and 8
+        "counter": {
+            "tag": "exploiter",
+            "schedule": {"name": "gate", "rate": 0.99, "longest": 3.0},
+            "restart": 1.0,
+        },  # at the latest: 6
     }
     config = config_of(learners, more={"steps": 8}, keep=2, plays=0)
     run(tmp_path, config, until=5)
@@ -190,7 +235,9 @@ def test_every_snapshot_is_noted_with_the_step_it_was_taken_at(tmp_path):
 
 def test_a_league_plays_ahead_with_a_lag(tmp_path):
     learners = {"main": {}, "counter": {"matchmaker": {"name": "by_tag", "past": {"main": 1.0}}}}
-    config = config_of(learners, more={"scale": {"fleet": "processes", "workers": 2, "unit_games": 6, "lag": 1, "order": "pinned"}})
+    config = config_of(
+        learners, more={"scale": {"fleet": "processes", "workers": 2, "unit_games": 6, "lag": 1, "order": "pinned"}}
+    )
     with simulated_workers():
         run(tmp_path / "whole", config)
         run(tmp_path / "parts", config, until=3)
@@ -217,10 +264,18 @@ def test_what_does_not_fit_is_refused(learners, more, message):
 
 # a league in which each role has a population of its own: two policies for two roles, and sides that are weighed apart
 CONFIG = {
-    "steps": 3, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "policies": {"one": {}, "two": {}}, "roles": {"first": "one", "second": "two"},
-    "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"}, "league": {"every": 1, "keep": 4, "start": True, "plays": 18},
-    "credit": {"name": "rae"}, "evaluation": {"every": 9, "exact": False}, "store": {"every": 1},
+    "steps": 3,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "policies": {"one": {}, "two": {}},
+    "roles": {"first": "one", "second": "two"},
+    "matchmaker": {"name": "meta_strategy", "solver": "nash", "sides": "apart"},
+    "league": {"every": 1, "keep": 4, "start": True, "plays": 18},
+    "credit": {"name": "rae"},
+    "evaluation": {"every": 9, "exact": False},
+    "store": {"every": 1},
 }
 
 
@@ -236,7 +291,10 @@ def book_of(path, step):
 
 
 def test_who_is_met_in_a_role_is_of_that_role_s_population(trained_roles):
-    seats = [(episode.trained.index(True), episode.players) for _, episode in EpisodeStore(trained_roles / "episodes").episodes()]
+    seats = [
+        (episode.trained.index(True), episode.players)
+        for _, episode in EpisodeStore(trained_roles / "episodes").episodes()
+    ]
     assert {seat for seat, _ in seats} == {0, 1}
     for seat, players in seats:
         names = ("one", "two")
@@ -276,15 +334,25 @@ def test_a_mixture_of_members_of_two_policies_plays_each_in_its_role(trained_rol
     game = make_game("kuhn_poker", options={"style": "brief"})
     episodes = sparring.play_episodes(game, [mixture, mixture], plays=40)
     assert all(episode.agents == ("MemberMixture", "MemberMixture") for episode in episodes)
-    assert {(seat, agent.name) for seat, agent in seated} == {(seat, f"past-{name}-{step:06d}") for seat, name in enumerate(("one", "two")) for step in range(4)}
+    assert {(seat, agent.name) for seat, agent in seated} == {
+        (seat, f"past-{name}-{step:06d}") for seat, name in enumerate(("one", "two")) for step in range(4)
+    }
     person = InteractiveSession(game, 0, Opponent("mixture-answer", "the answer", mixture), 3)
     while person.pending is not None:
         person.say(person.legal[0])
-    assert person.episode.agents == ("person-you", "mixture-answer") and ref(person.drawn_members["second"]) in mixture.members
+    assert (
+        person.episode.agents == ("person-you", "mixture-answer")
+        and ref(person.drawn_members["second"]) in mixture.members
+    )
     assert person.record(person.episode).agents == ("person-you", person.drawn_members["second"])
 
 
-ANSWERED = {**CONFIG, "league": {**CONFIG["league"], "plays": "exact", "answer": "nash"}, "evaluation": {"every": 1, "opponents": [{"name": "random", "games_per_seat": 2}]}, "checkpoint": {"every": 1}}
+ANSWERED = {
+    **CONFIG,
+    "league": {**CONFIG["league"], "plays": "exact", "answer": "nash"},
+    "evaluation": {"every": 1, "opponents": [{"name": "random", "games_per_seat": 2}]},
+    "checkpoint": {"every": 1},
+}
 
 
 @pytest.fixture(scope="module")
@@ -300,15 +368,23 @@ def test_a_run_is_measured_by_the_pair_of_its_mixtures(answered):
     answer = sparring.load_run(answered).answer()
     meta = side_payoffs(book_of(answered, 3), [snapshot(step) for step in range(4)], "kuhn_poker", (0, 1), opposed=True)
     sides = bind("league.meta_solvers", "nash")(meta).sides
-    assert [list(shares.values()) for shares in answer.sides] == [[weight for weight in side.tolist() if weight > 0] for side in sides]
+    assert [list(shares.values()) for shares in answer.sides] == [
+        [weight for weight in side.tolist() if weight > 0] for side in sides
+    ]
     assert answer.sides[0] != answer.sides[1]  # in this run
     table = {}
     for seat, shares in enumerate(answer.sides):
         alone = MemberMixture(shares, answer.agent)
         rows = query_policy(alone, states)[0]
-        table |= {(seat, query.key): dict(zip(query.legal_actions, rows[n], strict=True)) for n, query in enumerate(states.queries) if query.seat == seat}
+        table |= {
+            (seat, query.key): dict(zip(query.legal_actions, rows[n], strict=True))
+            for n, query in enumerate(states.queries)
+            if query.seat == seat
+        }
     (last,) = [line for line in read_lines(answered / "metrics.jsonl") if line["step"] == 3]
-    assert last["nash_conv/kuhn_poker"] == pytest.approx(nash_conv(game, states, TabularScorer(table)).nash_conv, abs=1e-9)
+    assert last["nash_conv/kuhn_poker"] == pytest.approx(
+        nash_conv(game, states, TabularScorer(table)).nash_conv, abs=1e-9
+    )
     whole = MemberMixture(answer.sides[0], answer.agent)
     assert last["nash_conv/kuhn_poker"] != pytest.approx(nash_conv(game, states, whole).nash_conv, abs=1e-6)
 
@@ -353,39 +429,69 @@ def test_the_exported_pair_is_each_role_s_snapshots_and_plays_as_the_run_does(an
     run.export(tmp_path / "pair", answer="nash")
     answer, data = run.answer("nash"), json.loads((tmp_path / "pair" / "sparring.json").read_text())
     assert data["version"] == 2 and data["sides"] == [
-        {str(who.of(name)): pytest.approx(weight) for who, weight in shares.items()} for name, shares in zip(("one", "two"), answer.sides, strict=True)
+        {str(who.of(name)): pytest.approx(weight) for who, weight in shares.items()}
+        for name, shares in zip(("one", "two"), answer.sides, strict=True)
     ]
-    assert {path.name for path in (tmp_path / "pair").iterdir() if path.is_dir()} == {name for shares in data["sides"] for name in shares}
+    assert {path.name for path in (tmp_path / "pair").iterdir() if path.is_dir()} == {
+        name for shares in data["sides"] for name in shares
+    }
     card = (tmp_path / "pair" / "README.md").read_text()
-    assert "| member | weight in the first side | weight in the second side |" in card and "by its weight in the team's side" in card
+    assert (
+        "| member | weight in the first side | weight in the second side |" in card
+        and "by its weight in the team's side" in card
+    )
     alone, game = exported(folder=str(tmp_path / "pair")), configured_game(resolve(ANSWERED).environments[0])
     states = enumerate_info_states(game)
     for row, other in zip(alone.action_logprobs(states.queries), answer.action_logprobs(states.queries), strict=True):
         assert row == pytest.approx(other, abs=1e-5)
-    replies = [[turn.reply for play in sparring.play_episodes(game, [agent, agent], plays=30) for turn in play.turns] for agent in (alone, answer)]
+    replies = [
+        [turn.reply for play in sparring.play_episodes(game, [agent, agent], plays=30) for turn in play.turns]
+        for agent in (alone, answer)
+    ]
     assert replies[0] == replies[1]
     run.export(tmp_path / "one", answer="nash", policy="one")  # one model in both roles
-    assert json.loads((tmp_path / "one" / "sparring.json").read_text())["sides"] == [{str(who): pytest.approx(weight) for who, weight in shares.items()} for shares in answer.sides]
+    assert json.loads((tmp_path / "one" / "sparring.json").read_text())["sides"] == [
+        {str(who): pytest.approx(weight) for who, weight in shares.items()} for shares in answer.sides
+    ]
 
 
 def test_the_weights_of_each_side_are_shown(answered, capsys):
     cli.app(["show", str(answered), "--league"], standalone_mode=False)
     stdout = capsys.readouterr().out
     answer = sparring.load_run(answered).answer("nash")
-    rows = [[str(snapshot(step)), *(f"{shares.get(snapshot(step), 0):.3f}" for shares in answer.sides)] for step in range(4)]
+    rows = [
+        [str(snapshot(step)), *(f"{shares.get(snapshot(step), 0):.3f}" for shares in answer.sides)] for step in range(4)
+    ]
     lines = stdout.partition("Weights by nash (league.answer):")[2].split("\n")
-    assert lines[2].split() == ["member", "in", "the", "first", "side", "in", "the", "second", "side"] and [line.split() for line in lines[3:7]] == rows
+    assert (
+        lines[2].split() == ["member", "in", "the", "first", "side", "in", "the", "second", "side"]
+        and [line.split() for line in lines[3:7]] == rows
+    )
     cli.app(["show", str(answered), "--league", "--json"], standalone_mode=False)
     weights = json.loads(capsys.readouterr().out)["weights"]
-    assert weights["source"] == "league.answer" and [shares.get(snapshot(0), 0) for shares in answer.sides] == pytest.approx(weights["members"][0]["sides"])
+    assert weights["source"] == "league.answer" and [
+        shares.get(snapshot(0), 0) for shares in answer.sides
+    ] == pytest.approx(weights["members"][0]["sides"])
 
 
 def test_a_mixture_of_two_sides_is_met_as_a_bot_by_its_sides(answered, tmp_path):
     sparring.load_run(answered).export(tmp_path / "pair", answer="nash")
     bots = {"pair": {"name": "exported", "folder": str(tmp_path / "pair")}}
-    changes = {"bots": bots, "policies": {}, "roles": {}, "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"pair": 1.0}}, "league": {}, "steps": 1}
+    changes = {
+        "bots": bots,
+        "policies": {},
+        "roles": {},
+        "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"pair": 1.0}},
+        "league": {},
+        "steps": 1,
+    }
     sparring.train({**CONFIG, **changes}, run=tmp_path / "run")
-    bots_by_seat = {(seat, Path(str(player)).name.split("-")[1]) for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes() for seat, player in enumerate(episode.players) if player.kind == "bot"}
+    bots_by_seat = {
+        (seat, Path(str(player)).name.split("-")[1])
+        for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes()
+        for seat, player in enumerate(episode.players)
+        if player.kind == "bot"
+    }
     assert bots_by_seat == {(0, "one"), (1, "two")}
 
 

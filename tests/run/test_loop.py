@@ -27,11 +27,21 @@ from sparring.run.warmup import WarmupReport
 from tests.run.builders import KillSignal, fingerprint, train_in
 
 CONFIG = {
-    "name": "test", "steps": 6, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 16},
-    "model": {"hidden_size": 16, "layers": 1, "heads": 2}, "matchmaker": {"name": "mixed", "past": 0.3, "bots": {"random": 0.3}},
-    "league": {"every": 2, "keep": 2}, "credit": {"name": "rae"}, "losses": [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}],
-    "learner": {"average": 0.9, "minibatches": 2}, "warmup": {"updates": 2, "games": 8},
-    "evaluation": {"every": 3, "opponents": [{"name": "random", "games_per_seat": 4}]}, "checkpoint": {"every": 2}, "store": {"every": 1},
+    "name": "test",
+    "steps": 6,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 16},
+    "model": {"hidden_size": 16, "layers": 1, "heads": 2},
+    "matchmaker": {"name": "mixed", "past": 0.3, "bots": {"random": 0.3}},
+    "league": {"every": 2, "keep": 2},
+    "credit": {"name": "rae"},
+    "losses": [{"name": "ppo_clip"}, {"name": "entropy_bonus", "weight": 0.1}],
+    "learner": {"average": 0.9, "minibatches": 2},
+    "warmup": {"updates": 2, "games": 8},
+    "evaluation": {"every": 3, "opponents": [{"name": "random", "games_per_seat": 4}]},
+    "checkpoint": {"every": 2},
+    "store": {"every": 1},
 }
 
 
@@ -57,7 +67,13 @@ def test_two_runs_are_bit_equal_and_another_seed_is_not(tmp_path, reference):
 
 def test_the_checkpoint_holds_everything(reference):
     assert set(reference[1]) == {
-        "manifest.json", "state.json", "engine.json", "model.safetensors", "average.safetensors", "optimizer.safetensors", "past-000002.safetensors",
+        "manifest.json",
+        "state.json",
+        "engine.json",
+        "model.safetensors",
+        "average.safetensors",
+        "optimizer.safetensors",
+        "past-000002.safetensors",
         "past-000006.safetensors",
     }
 
@@ -86,7 +102,11 @@ def test_a_stop_in_the_warm_up_ends_it_and_going_on_gives_the_same_run(tmp_path,
 
         summary = run(tmp_path / "run", stop=stop, warming=warming)
     assert (summary.steps, summary.finished) == (0, False)
-    assert [(report.update, report.updates) for report in reports] == [(1, 2)] and reports[0].loss > 0 and reports[0].seconds > 0
+    assert (
+        [(report.update, report.updates) for report in reports] == [(1, 2)]
+        and reports[0].loss > 0
+        and reports[0].seconds > 0
+    )
     assert run(tmp_path / "run", resume=True).finished
     assert fingerprint(tmp_path / "run") == reference
 
@@ -105,7 +125,10 @@ def test_old_stored_steps_go_and_the_rest_is_read(tmp_path, reference):
     assert {name: reference[2][name] for name in names} == fingerprint(tmp_path / "run")[2]
     records = StoredEpisodes(tmp_path / "run")
     assert records.steps == [4, 5, 6]
-    with pytest.raises(RunError, match=r"Step 2 .* is not stored. The nearest are 4, 5, 6; store.every sets which steps are stored, and store.keep how many"):
+    with pytest.raises(
+        RunError,
+        match=r"Step 2 .* is not stored. The nearest are 4, 5, 6; store.every sets which steps are stored, and store.keep how many",
+    ):
         records.step(2)
     page = write_report(tmp_path / "run").read_text()
     assert "Step 4" in page or "step 4" in page
@@ -143,7 +166,10 @@ def test_what_is_recorded(tmp_path):
     assert [line["step"] for line in lines] == list(range(1, 7)) == [report.step for report in reports]
     assert "nash_conv/kuhn_poker" in lines[0] and "nash_conv/kuhn_poker" not in lines[1]
     assert all(line["logprob_difference_max"] < 1e-4 for line in lines)
-    assert summary.metrics["match/kuhn_poker/random/first/win_or_draw_low"] <= summary.metrics["match/kuhn_poker/random/first/win_or_draw"]
+    assert (
+        summary.metrics["match/kuhn_poker/random/first/win_or_draw_low"]
+        <= summary.metrics["match/kuhn_poker/random/first/win_or_draw"]
+    )
     assert not any("seconds" in key for line in lines for key in line)
 
 
@@ -161,7 +187,9 @@ def test_the_progress_line_says_which_weights_each_figure_is_of(tmp_path):
     lines = {}
     for decay in (0.0, 0.998):
         stream = io.StringIO()
-        with ProgressLine(resolve({**CONFIG, "learner": {"average": decay}}), tmp_path / "run", stream=stream) as watcher:
+        with ProgressLine(
+            resolve({**CONFIG, "learner": {"average": decay}}), tmp_path / "run", stream=stream
+        ) as watcher:
             watcher(report)
         lines[decay] = stream.getvalue()
     assert "NashConv 0.376  legal 0.997" in lines[0.0] and "weights" not in lines[0.0]
@@ -189,12 +217,26 @@ def test_a_long_warm_up_and_a_long_evaluation_are_seen(tmp_path, monkeypatch):
 
 def test_a_run_tells_of_each_evaluation_how_far_it_has_come(tmp_path):
     progress_calls = []
-    opponents = [{"name": "random", "games_per_seat": 4}, {"name": "scripted", "preference": ["bet"], "games_per_seat": 2}]
-    run(tmp_path / "run", steps=2, evaluation={"every": 2, "opponents": opponents}, measuring=lambda done, of: progress_calls.append((done, of)))
-    assert {of for _, of in progress_calls} == {12} and [done for done, _ in progress_calls].count(0) == 2  # after steps 1 and 2
+    opponents = [
+        {"name": "random", "games_per_seat": 4},
+        {"name": "scripted", "preference": ["bet"], "games_per_seat": 2},
+    ]
+    run(
+        tmp_path / "run",
+        steps=2,
+        evaluation={"every": 2, "opponents": opponents},
+        measuring=lambda done, of: progress_calls.append((done, of)),
+    )
+    assert {of for _, of in progress_calls} == {12} and [done for done, _ in progress_calls].count(
+        0
+    ) == 2  # after steps 1 and 2
     halves = progress_calls[: len(progress_calls) // 2], progress_calls[len(progress_calls) // 2 :]
     for half in halves:
-        assert [done for done, _ in half] == sorted({done for done, _ in half}) and half[-1][0] == 12 and 8 in [done for done, _ in half]
+        assert (
+            [done for done, _ in half] == sorted({done for done, _ in half})
+            and half[-1][0] == 12
+            and 8 in [done for done, _ in half]
+        )
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -204,7 +246,10 @@ def test_the_first_signal_asks_and_the_second_interrupts(number, caplog):
         assert not stop.requested
         os.kill(os.getpid(), number)
         assert stop.requested
-        assert f"Stopping after the current step is finished and saved. A second {signal.Signals(number).name} stops at once" in caplog.text
+        assert (
+            f"Stopping after the current step is finished and saved. A second {signal.Signals(number).name} stops at once"
+            in caplog.text
+        )
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), number)
             signal.pause()
@@ -250,8 +295,13 @@ def test_how_many_games_are_in_flight_changes_no_byte(tmp_path, recipe):
 
 # the policy that a run compares with is the one before its first step: what the warm-up has left, if there is one
 RUN = {
-    "steps": 3, "threads": 1, "seed": 5, "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "rollout": {"games_per_step": 16},
-    "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty", "estimator": "k2", "weight": 0.1}], "learner": {"learning_rate": 0.02},
+    "steps": 3,
+    "threads": 1,
+    "seed": 5,
+    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+    "rollout": {"games_per_step": 16},
+    "losses": [{"name": "ppo_clip"}, {"name": "kl_penalty", "estimator": "k2", "weight": 0.1}],
+    "learner": {"learning_rate": 0.02},
     "evaluation": {"exact": False},
 }
 SMALL = {"hidden_size": 16, "layers": 1}
@@ -266,14 +316,18 @@ def divergences(folder, **changes):
 @pytest.mark.parametrize("updates", [0, 4])
 def test_a_run_begins_at_its_reference(updates, adapted, tiny_folder, tmp_path):
     model = {"name": str(tiny_folder), "device": "cpu", "lora": {"rank": 2}} if adapted else SMALL
-    first, *later = divergences(tmp_path / "run", model=model, renderer={"name": "plain"}, warmup={"updates": updates, "games": 8})
+    first, *later = divergences(
+        tmp_path / "run", model=model, renderer={"name": "plain"}, warmup={"updates": updates, "games": 8}
+    )
     assert first == pytest.approx(0.0, abs=1e-9) and min(later) > 1e-6
 
 
 def test_the_reference_is_kept_only_where_it_cannot_be_made_anew(tmp_path):
     for updates in (0, 2):
         divergences(tmp_path / f"{updates}", warmup={"updates": updates, "games": 8})
-        assert (RunFolder.open(tmp_path / f"{updates}").checkpoint().path / "reference.safetensors").exists() == bool(updates)
+        assert (RunFolder.open(tmp_path / f"{updates}").checkpoint().path / "reference.safetensors").exists() == bool(
+            updates
+        )
 
 
 def test_a_checkpoint_of_before_goes_on_with_what_its_run_was_made_from(tmp_path, monkeypatch):

@@ -30,8 +30,10 @@ CONTEXT = 20  # tokens: two or three turns of tic-tac-toe
 
 def engine(rule="random", context=CONTEXT, game="tic_tac_toe", **sections):
     base = {
-        "environments": [{"name": game, "illegal": {"rule": rule, "penalty": 0.5}}], "model": {"hidden_size": 16, "heads": 2, "context": context},
-        "rollout": {"games_per_step": 24}, "threads": 1,
+        "environments": [{"name": game, "illegal": {"rule": rule, "penalty": 0.5}}],
+        "model": {"hidden_size": 16, "heads": 2, "context": context},
+        "rollout": {"games_per_step": 24},
+        "threads": 1,
     }
     return LocalEngine(resolve({**base, **sections}))
 
@@ -54,7 +56,13 @@ def test_an_episode_ends_truncated_where_a_conversation_outgrew_the_model(rule):
         assert [turn for turn in episode.turns if not sampled(turn)] == [turn for turn in episode.turns if unsent(turn)]
     for episode in outgrown:
         *before, last = episode.turns
-        assert (last.event, last.reply, last.action, last.truncated, last.rewards) == ("unsent", "", None, True, {"game": 0.0})
+        assert (last.event, last.reply, last.action, last.truncated, last.rewards) == (
+            "unsent",
+            "",
+            None,
+            True,
+            {"game": 0.0},
+        )
         assert not any(map(unsent, before)) and episode.decisions == tuple(before)
         assert (episode.cut, episode.forfeited_by, episode.returns) == (True, None, (0.0, 0.0))
     metrics = rollout_metrics(episodes)
@@ -82,7 +90,11 @@ def test_an_episode_ends_truncated_where_a_conversation_outgrew_the_model(rule):
         {"learner": {"minibatches": 5, "epochs": 2, "micro_tokens": 40, "reduction": "sequence_mean"}},
         {"learner": {"minibatches": 3, "split": "sequences"}},
         {"learner": {"order": "reverse_turns"}},
-        {"credit": {"name": "gae"}, "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}], "learner": {"minibatches": 2}},
+        {
+            "credit": {"name": "gae"},
+            "losses": [{"name": "ppo_clip"}, {"name": "value_loss"}],
+            "learner": {"minibatches": 2},
+        },
         {"credit": {"name": "mars", "preset": "as_released"}},
         {"losses": [{"name": "policy_gradient"}, {"name": "kl_cov"}], "learner": {"minibatches": 3}},
         {"warmup": {"updates": 2, "games": 8}},
@@ -95,7 +107,9 @@ def test_a_step_learns_from_what_was_said(sections):
     done = play_round(run.config, run, Methods.of(run.config, [game for game, _ in run.environments]), RunState())
     assert done.metrics["overlong_rate"] > 0.1
     assert all(math.isfinite(value) for value in done.metrics.values())
-    assert any(not np.array_equal(a.numpy(), b.detach().numpy()) for a, b in zip(before, run.model.parameters(), strict=True))
+    assert any(
+        not np.array_equal(a.numpy(), b.detach().numpy()) for a, b in zip(before, run.model.parameters(), strict=True)
+    )
 
 
 @pytest.mark.parametrize(("game", "context"), [("kuhn_poker", 7), ("tic_tac_toe", CONTEXT)])
@@ -110,7 +124,9 @@ def test_rows_and_sequences_keep_their_places(game, context):
     assert sorted(np.concatenate(minibatches(data, 4, run.root)).tolist()) == data.spoken.tolist()
     assert data.spoken.tolist() == list(range(len(data.distinct)))
     assert (turns.seat.max() == 0) == (context == 7) and turns.n_tokens.min() > 0
-    assert store.from_bytes(store.to_bytes([(0, episode) for episode in episodes])) == [(0, episode) for episode in episodes]
+    assert store.from_bytes(store.to_bytes([(0, episode) for episode in episodes])) == [
+        (0, episode) for episode in episodes
+    ]
 
 
 def test_an_episode_that_takes_over_turns_is_truncated_where_the_first_one_was():
@@ -118,18 +134,37 @@ def test_an_episode_that_takes_over_turns_is_truncated_where_the_first_one_was()
     first = next(episode for episode in episodes_of(run) if episode.has_outgrown_context and len(episode.turns) > 3)
     game, root = run.environments[0][0], run.root.child("again")
     for prefix in (first.turns[:-1], first.turns):
-        spec = EpisodeSpec(game=game, episode_id=0, group_id=0, deal=root, stream=root, seats=first.agents, trained=first.trained, prefix=prefix)
+        spec = EpisodeSpec(
+            game=game,
+            episode_id=0,
+            group_id=0,
+            deal=root,
+            stream=root,
+            seats=first.agents,
+            trained=first.trained,
+            prefix=prefix,
+        )
         (again,) = play([spec], run.agents)
         assert again.has_outgrown_context and again.cut and len(again.turns) == len(first.turns)
         for new, old in zip(again.turns, first.turns, strict=True):
-            assert (new.segments, new.action, new.event, new.truncated) == (old.segments, old.action, old.event, old.truncated)
+            assert (new.segments, new.action, new.event, new.truncated) == (
+                old.segments,
+                old.action,
+                old.event,
+                old.truncated,
+            )
 
 
 def test_a_run_or_a_warm_up_in_which_nothing_fits_says_so():
     run = engine(context=4, warmup={"updates": 1, "games": 2})
-    with pytest.raises(ModelError, match=r"No conversation of this step fits into the context of 4 tokens.*Raise model\.context"):
+    with pytest.raises(
+        ModelError, match=r"No conversation of this step fits into the context of 4 tokens.*Raise model\.context"
+    ):
         play_round(run.config, run, Methods.of(run.config, []), RunState())
-    with pytest.raises(ModelError, match=r"No conversation of this update of the warm-up fits into the context of 4 tokens.*Raise model\.context"):
+    with pytest.raises(
+        ModelError,
+        match=r"No conversation of this update of the warm-up fits into the context of 4 tokens.*Raise model\.context",
+    ):
         warm_up(run.config, run)
 
 
@@ -161,7 +196,13 @@ def test_a_history_that_is_edited_stays_too_long():
     def conversation(past, text):
         return tuple(range(10 * (len(past) + 1)))
 
-    renderer = SimpleNamespace(prefix_stable=False, initial=lambda text: tuple(range(10)), conversation=conversation, close=lambda cut: (), stop_ids=())
+    renderer = SimpleNamespace(
+        prefix_stable=False,
+        initial=lambda text: tuple(range(10)),
+        conversation=conversation,
+        close=lambda cut: (),
+        stop_ids=(),
+    )
     ledger = Ledger(renderer)
     ledger.ask("one")
     first = ledger.record(Reply(text="x", ids=(7,), logprobs=(-0.1,)))
@@ -172,11 +213,16 @@ def test_a_history_that_is_edited_stays_too_long():
         turns.append(ledger.record(Reply(text="", truncated=True)))
     assert lengths == [20, 30]
     assert [(segment.kind, segment.ids) for segment in first] == [("prompt", tuple(range(10))), ("sampled", (7,))]
-    assert [[(segment.kind, segment.ids) for segment in segments] for segments in turns] == [[("prompt", (0,)), ("sampled", ())]] * 2
+    assert [[(segment.kind, segment.ids) for segment in segments] for segments in turns] == [
+        [("prompt", (0,)), ("sampled", ())]
+    ] * 2
     assert ledger.conversation == 2
 
 
 def test_replies_as_long_as_the_context_are_refused_before_anything_is_played():
     engine(rollout={"max_new_tokens": CONTEXT - 1})
-    with pytest.raises(ConfigError, match=r"rollout\.max_new_tokens=20 leaves no room for a prompt in the model's context of 20 tokens; write fewer, such as 10"):
+    with pytest.raises(
+        ConfigError,
+        match=r"rollout\.max_new_tokens=20 leaves no room for a prompt in the model's context of 20 tokens; write fewer, such as 10",
+    ):
         engine(rollout={"max_new_tokens": CONTEXT})

@@ -37,8 +37,14 @@ from tests.run_with_members import BASE as MADE
 from tests.run_with_members import MEMBERS, engine_of, last, run
 
 BASE = {
-    **SMALL_RUN, "name": "anew", "steps": 4, "rollout": {"games_per_step": 16}, "matchmaker": {"name": "pfsp", "past": 0.5},
-    "league": {"every": 2, "keep": 3, "start": True, "plays": 12}, "replay": {"name": "r3"}, "learner": {"average": 0.9},
+    **SMALL_RUN,
+    "name": "anew",
+    "steps": 4,
+    "rollout": {"games_per_step": 16},
+    "matchmaker": {"name": "pfsp", "past": 0.5},
+    "league": {"every": 2, "keep": 3, "start": True, "plays": 12},
+    "replay": {"name": "r3"},
+    "learner": {"average": 0.9},
 }
 
 
@@ -62,7 +68,11 @@ def test_members_play_each_other_and_the_start_stays(tmp_path):
     games = [book.results(*pair).games for pair in ((first, second), (first, third), (second, third))]
     assert min(games) >= 4 and sum(games) >= 12  # an illegal reply ends a play with a result
     forward, backward = book.results(first, third), book.results(third, first)
-    assert (forward.games, forward.wins, forward.returns) == (backward.games, backward.losses, pytest.approx(-backward.returns))
+    assert (forward.games, forward.wins, forward.returns) == (
+        backward.games,
+        backward.losses,
+        pytest.approx(-backward.returns),
+    )
     seats = [book.results(first, third, seat=seat).games for seat in (0, 1)]
     assert abs(seats[0] - seats[1]) <= 1 + forward.games // 4
     assert book.results(LEARNER, first).games > 0  # training's own plays are there as before
@@ -94,12 +104,24 @@ def test_a_learner_begins_anew_with_nothing_of_before(tmp_path):
 
 def test_the_step_after_a_snapshot_is_played_by_the_start(tmp_path):
     run(tmp_path / "run", config_of(restart=True))
-    whole = run(tmp_path / "other", resolve({**BASE, "matchmaker": {"name": "mirror"}, "replay": {"name": "none"}, "league": {**BASE["league"], "restart": True}}))
+    whole = run(
+        tmp_path / "other",
+        resolve(
+            {
+                **BASE,
+                "matchmaker": {"name": "mirror"},
+                "replay": {"name": "none"},
+                "league": {**BASE["league"], "restart": True},
+            }
+        ),
+    )
     lines = [json.loads(line) for line in (tmp_path / "other" / "metrics.jsonl").read_text().splitlines()]
     assert [line["logprob_difference_max"] < 1e-4 for line in lines if "logprob_difference_max" in line] == [True] * 4
     assert not same(whole.policies["main"].model, whole.policies["main"].past[0].model)
     assert same(whole.policies["main"].model, whole.policies["main"].past[4].model)
-    assert json.loads(last(tmp_path / "run")[1])["league"]["members"] == {f"past-00000{step}": {"parent": "past-000000"} for step in (2, 4)}
+    assert json.loads(last(tmp_path / "run")[1])["league"]["members"] == {
+        f"past-00000{step}": {"parent": "past-000000"} for step in (2, 4)
+    }
 
 
 @pytest.mark.parametrize("until", [1, 2, 3])
@@ -124,11 +146,16 @@ def test_workers_change_no_byte_of_it(tmp_path, restart):
 
 def test_those_meet_next_who_have_met_least():
     names = [snapshot(step) for step in (0, 2, 4)]
-    rows = {Row("kuhn", 0, names[0], names[1]): Results(games=3, wins=3), Row("other", 0, names[1], names[2]): Results(games=9, draws=9)}
+    rows = {
+        Row("kuhn", 0, names[0], names[1]): Results(games=3, wins=3),
+        Row("other", 0, names[1], names[2]): Results(games=9, draws=9),
+    }
     pairs = next_pairs(Payoffs(rows), names, "kuhn")
     ordered = [next(pairs) for _ in range(9)]
     unordered = [frozenset(pair) for pair in ordered]
-    assert unordered[:6].count(frozenset(names[:2])) == 0 and {unordered.count(frozenset(pair)) for pair in (names[:2],)} == {1}
+    assert unordered[:6].count(frozenset(names[:2])) == 0 and {
+        unordered.count(frozenset(pair)) for pair in (names[:2],)
+    } == {1}
     assert ordered.count((names[0], names[2])) - ordered.count((names[2], names[0])) in (0, 1)
     assert list(next_pairs(Payoffs(), names[:1], "kuhn")) == []
     sides = next_pairs(Payoffs(), names, "kuhn", itself=True)  # nine cells, alike
@@ -138,7 +165,10 @@ def test_those_meet_next_who_have_met_least():
 def test_pairs_meet_by_their_shares():
     """Of 100 plays, 90 of which are there, so many that each pair has its share; one of share 0 plays once."""
     names = [snapshot(step) for step in (0, 2, 4)]
-    rows = {Row("kuhn", 0, names[0], names[1]): Results(games=60), Row("kuhn", 0, names[0], names[2]): Results(games=30)}
+    rows = {
+        Row("kuhn", 0, names[0], names[1]): Results(games=60),
+        Row("kuhn", 0, names[0], names[2]): Results(games=30),
+    }
     pairs = next_pairs(Payoffs(rows), names, "kuhn", [0.6, 0.3, 0.1])
     first_ten = [frozenset(next(pairs)) for _ in range(10)]
     assert first_ten == [frozenset(names[1:])] * 10
@@ -149,9 +179,15 @@ def test_pairs_meet_by_their_shares():
 
 def test_shares_that_are_equal_are_the_order_of_those_who_have_met_least():
     names = [snapshot(step) for step in (0, 2, 4, 6)]
-    rows = {Row("kuhn", 0, names[0], names[1]): Results(games=3), Row("kuhn", 1, names[2], names[3]): Results(games=0.5)}
+    rows = {
+        Row("kuhn", 0, names[0], names[1]): Results(games=3),
+        Row("kuhn", 1, names[2], names[3]): Results(games=0.5),
+    }
     for itself in (False, True):  # a member with itself has the mean share of the pairs
-        orders = [list(itertools.islice(next_pairs(Payoffs(rows), names, "kuhn", shares, itself=itself), 40)) for shares in (None, [1 / 4] * 6)]
+        orders = [
+            list(itertools.islice(next_pairs(Payoffs(rows), names, "kuhn", shares, itself=itself), 40))
+            for shares in (None, [1 / 4] * 6)
+        ]
         assert orders[0] == orders[1]
         assert any(row == column for row, column in orders[0]) == itself
 
@@ -160,7 +196,9 @@ def played_in_one_call(config, engine, book, step):
     (game, _), root = engine.environments[0], engine.root.child("payoffs").child(step).child(0)
     pairs = itertools.islice(next_pairs(book, engine.members, game.name), config.league.plays)
     specs = [payoff_plays._spec(game, ((0,), (1,)), pair, number, root) for number, pair in enumerate(pairs)]
-    return book.after(play_teams(specs, {str(member): engine.agent(member) for member in engine.members}), {game.name: (0, 1)})
+    return book.after(
+        play_teams(specs, {str(member): engine.agent(member) for member in engine.members}), {game.name: (0, 1)}
+    )
 
 
 def test_without_focus_plays_are_those_of_before_to_the_bit_and_with_it_those_who_weigh_play_more():
@@ -174,7 +212,9 @@ def test_without_focus_plays_are_those_of_before_to_the_bit_and_with_it_those_wh
     assert book.to_json() == with_plays(focused, engine, Payoffs(), 3).to_json() != plain.to_json()
     games = [book.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
     assert sum(games) == 60 and games[0] == 5 and min(games[1:]) > 20  # the newest has all weight
-    assert with_plays(focused.model_copy(update={"league": focused.league.model_copy(update={"plays": 2})}), engine, Payoffs(), 3).rows
+    assert with_plays(
+        focused.model_copy(update={"league": focused.league.model_copy(update={"plays": 2})}), engine, Payoffs(), 3
+    ).rows
 
 
 def test_a_focus_and_sides_apart_share_the_plays_between_pairs_and_members_with_themselves():
@@ -183,7 +223,9 @@ def test_a_focus_and_sides_apart_share_the_plays_between_pairs_and_members_with_
     engine = engine_of(config)
     book = with_plays(config, engine, Payoffs(), 3)
     pairs = [book.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
-    alone = [book.results(member, member).games / 2 for member in engine.members]  # each is in the book once for each side
+    alone = [
+        book.results(member, member).games / 2 for member in engine.members
+    ]  # each is in the book once for each side
     assert sum(pairs) + sum(alone) == 60 and min(alone) > 5 and min(pairs[1:]) > pairs[0]
 
 
@@ -211,7 +253,9 @@ def test_what_does_not_fit_is_refused(league, message):
 
 def test_a_restart_with_a_lag_is_refused():
     with pytest.raises(ConfigError, match="restart: false"):
-        resolve({**BASE, "league": {**BASE["league"], "restart": True}, "scale": {"lag": 1}, "replay": {"name": "none"}})
+        resolve(
+            {**BASE, "league": {**BASE["league"], "restart": True}, "scale": {"lag": 1}, "replay": {"name": "none"}}
+        )
 
 
 # exact results of members against each other: by hand, beside plays, in runs, and where there are none
@@ -243,7 +287,9 @@ def test_uniform_against_always_bet_in_kuhn_poker_by_hand():
     assert (second.returns, second.wins, second.losses) == pytest.approx((-0.5, 0.25, 0.75))
     game = member_payoffs(book, [ONE, OTHER], {"kuhn_poker": 1.0})
     assert game.payoffs[0] == pytest.approx(np.array([[0, -0.375], [0.375, 0]])) and game.counts is None
-    assert game.wins[0, 1] == pytest.approx(0.3125) and book.results(ONE, OTHER).rate_interval() == pytest.approx((0.3125, 0.3125))
+    assert game.wins[0, 1] == pytest.approx(0.3125) and book.results(ONE, OTHER).rate_interval() == pytest.approx(
+        (0.3125, 0.3125)
+    )
 
 
 def test_a_member_against_itself_where_each_side_has_its_own_population():
@@ -264,8 +310,12 @@ def test_a_run_with_sides_apart_has_exact_results_of_members_against_themselves(
     engine = engine_of(config)
     book = with_plays(config, engine, Payoffs(), 1)
     name = engine.environments[0][0].name
-    assert all(book.results(member, member, environment=name, seat=seat).exact for member in engine.members for seat in (0, 1))
-    assert not with_exact(config, engine, Payoffs()).results(engine.members[0], engine.members[0], environment=name).games
+    assert all(
+        book.results(member, member, environment=name, seat=seat).exact for member in engine.members for seat in (0, 1)
+    )
+    assert (
+        not with_exact(config, engine, Payoffs()).results(engine.members[0], engine.members[0], environment=name).games
+    )
 
 
 def played(game, agents, each):
@@ -281,7 +331,8 @@ def played(game, agents, each):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("team_matrix", {})],
+    ("name", "options"),
+    [("kuhn_poker", {}), ("kuhn_poker", {"players": 3}), ("tiny_hanabi", {}), ("team_matrix", {})],
     ids=("two seats", "three seats", "one team", "two teams"),
 )
 def test_plays_tend_to_the_exact_values(name, options):
@@ -295,7 +346,9 @@ def test_plays_tend_to_the_exact_values(name, options):
     for row, known in exact.rows.items():
         result = sampled.rows[row]
         assert abs(result.mean_return - known.mean_return) < 3 * spread / result.games**0.5
-        for share, counted in zip((known.wins, known.draws, known.losses), (result.wins, result.draws, result.losses), strict=True):
+        for share, counted in zip(
+            (known.wins, known.draws, known.losses), (result.wins, result.draws, result.losses), strict=True
+        ):
             assert abs(counted / result.games - share) < 3 * 0.5 / result.games**0.5
         assert known.exact and known.games == 1
 
@@ -312,7 +365,9 @@ def test_what_one_wins_another_pays_and_what_all_do_is_sure(seed):
         assert forward.returns == pytest.approx(-backward.returns) and forward.wins == pytest.approx(backward.losses)
         assert forward.wins + forward.draws + forward.losses == pytest.approx(1.0)
     same = random_table(states, stream).rows
-    assert member_payoffs(both_ways(game, states, {ONE: same, OTHER: same}), [ONE, OTHER], {"kuhn_poker": 1.0}).payoffs[0][0, 1] == pytest.approx(0)
+    assert member_payoffs(both_ways(game, states, {ONE: same, OTHER: same}), [ONE, OTHER], {"kuhn_poker": 1.0}).payoffs[
+        0
+    ][0, 1] == pytest.approx(0)
 
 
 def test_the_meta_strategy_is_that_of_the_matrix_of_tabular_policies():
@@ -339,7 +394,11 @@ def test_only_new_pairs_are_computed(monkeypatch):
     config = resolve({**MADE, "league": EXACT})
     engine, pairs = engine_of(config), []
     compute = payoff_plays.pair_results
-    monkeypatch.setattr(payoff_plays, "pair_results", lambda game, states, pair, *rest, **more: pairs.append(pair) or compute(game, states, pair, *rest, **more))
+    monkeypatch.setattr(
+        payoff_plays,
+        "pair_results",
+        lambda game, states, pair, *rest, **more: pairs.append(pair) or compute(game, states, pair, *rest, **more),
+    )
     book = with_exact(config, engine, Payoffs())
     assert len(pairs) == 6 and with_exact(config, engine, book) == book and len(pairs) == 6
     engine.take_member(snapshot(3))
@@ -379,10 +438,19 @@ def test_a_run_has_a_value_of_every_pair_and_goes_on_with_the_same_bytes(tmp_pat
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"evaluation": {"max_states": 4}}, "'kuhn_poker' has more than 4 information states .evaluation.max_states.*write league.plays: 2000"),
-        ({"environments": [{"name": "sudoku"}, {"name": "sealed_auction"}]}, "sealed_auction.*write league.plays: 2000.*openings"),
+        (
+            {"evaluation": {"max_states": 4}},
+            "'kuhn_poker' has more than 4 information states .evaluation.max_states.*write league.plays: 2000",
+        ),
+        (
+            {"environments": [{"name": "sudoku"}, {"name": "sealed_auction"}]},
+            "sealed_auction.*write league.plays: 2000.*openings",
+        ),
         ({"context": {"name": "summary", "every": 1}}, "kuhn_poker.*write league.plays: 2000.*memory of many wordings"),
-        ({"league": {**EXACT, "plays": "exakt"}}, "league.plays: it is not a number of plays.*write plays: 2000, say, or plays: exact, got 'exakt'"),
+        (
+            {"league": {**EXACT, "plays": "exakt"}},
+            "league.plays: it is not a number of plays.*write plays: 2000, say, or plays: exact, got 'exakt'",
+        ),
     ],
     ids=("too many states", "no tree", "memories", "no number"),
 )

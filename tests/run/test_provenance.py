@@ -10,7 +10,14 @@ from sparring import cli
 from sparring.run import provenance
 from sparring.run.provenance import PROVENANCE, note_start, starts
 
-QUICK = ["steps=1", "rollout.games_per_step=8", "model.hidden_size=8", "model.layers=1", "model.heads=1", "evaluation.exact=false"]
+QUICK = [
+    "steps=1",
+    "rollout.games_per_step=8",
+    "model.hidden_size=8",
+    "model.layers=1",
+    "model.heads=1",
+    "evaluation.exact=false",
+]
 QUICK += ["checkpoint.every=1", "threads=1"]
 
 
@@ -58,7 +65,11 @@ def test_it_stands_in_no_other_file(run, monkeypatch):
     monkeypatch.setattr(provenance.socket, "gethostname", lambda: "a-host-of-its-own")
     call("train", "--run", run, "--resume", "steps=3")
     assert starts(run)[-1]["host"] == "a-host-of-its-own"
-    others = [path for path in run.rglob("*") if path.is_file() and path.name not in (PROVENANCE, "report.html", ".lock-holder")]
+    others = [
+        path
+        for path in run.rglob("*")
+        if path.is_file() and path.name not in (PROVENANCE, "report.html", ".lock-holder")
+    ]
     assert len(others) > 5
     for path in others:
         assert b"a-host-of-its-own" not in path.read_bytes(), path
@@ -74,9 +85,14 @@ def test_a_new_run_in_the_folder_begins_its_own(tmp_path):
 @pytest.mark.parametrize(
     ("before", "now", "warned"),
     [
-        ("compiled", "torch: CC=none", True), ("torch: the C compiler 'cc' failed: x, compiled", "compiled", True),
-        ("compiled, vllm", "torch: CC=none, vllm", True), ("torch: CC=none", "torch: no C compiler 'cc' (name one in $CC)", False),
-        ("torch", "torch: CC=none", False), ("compiled", "compiled", False), (None, "compiled", False), (["compiled"], "torch", False),
+        ("compiled", "torch: CC=none", True),
+        ("torch: the C compiler 'cc' failed: x, compiled", "compiled", True),
+        ("compiled, vllm", "torch: CC=none, vllm", True),
+        ("torch: CC=none", "torch: no C compiler 'cc' (name one in $CC)", False),
+        ("torch", "torch: CC=none", False),
+        ("compiled", "compiled", False),
+        (None, "compiled", False),
+        (["compiled"], "torch", False),
     ],
 )
 def test_a_resume_where_replies_are_computed_otherwise_says_so(tmp_path, caplog, before, now, warned):
@@ -108,7 +124,14 @@ def test_a_run_goes_on_without_the_compiler_and_says_so(tmp_path, monkeypatch, c
 def test_a_damaged_file_is_begun_anew(tmp_path, text):
     (tmp_path / PROVENANCE).write_text(text)
     assert starts(tmp_path) == []
-    note_start(tmp_path, ["/somewhere/bin/sparring", "train", "a b"], after_step=3, invariant=True, decoding="torch", weights="live weights")
+    note_start(
+        tmp_path,
+        ["/somewhere/bin/sparring", "train", "a b"],
+        after_step=3,
+        invariant=True,
+        decoding="torch",
+        weights="live weights",
+    )
     (start,) = json.loads((tmp_path / PROVENANCE).read_text())["starts"]
     assert (start["command"], start["after_step"]) == ("sparring train 'a b'", 3)
 

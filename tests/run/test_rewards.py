@@ -20,9 +20,18 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from tests.run.builders import train_in
 
-JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}  # too small here to be bounded
-NAMES = [name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")]  # which ask for an endpoint, a puzzle
-UNKNOWN = {"information_gain", "spawn", "subtasks_finished", "contribution"}  # neither oracle knows entropies; nobody leads, and no play has parts
+JUDGED = {
+    name for name in registry.names("rewards") if registry.load("rewards", name).needs
+}  # too small here to be bounded
+NAMES = [
+    name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")
+]  # which ask for an endpoint, a puzzle
+UNKNOWN = {
+    "information_gain",
+    "spawn",
+    "subtasks_finished",
+    "contribution",
+}  # neither oracle knows entropies; nobody leads, and no play has parts
 EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in NAMES]
 BASE = {
     "steps": 2,
@@ -85,8 +94,13 @@ def test_penalties_of_games_that_go_on_never_reorder_outcomes():
 
 
 def test_credit_sees_a_game_s_scaled_payoffs_and_the_figures_its_own():
-    kuhn, tictactoe = {"name": "kuhn_poker", "illegal": {"rule": "random"}}, {"name": "tic_tac_toe", "illegal": {"rule": "random"}}
-    (plain, before), (scaled, turns) = (one_round(environments=[{**kuhn, "scale": scale}, tictactoe], rewards=[]) for scale in (1.0, 2.5))
+    kuhn, tictactoe = (
+        {"name": "kuhn_poker", "illegal": {"rule": "random"}},
+        {"name": "tic_tac_toe", "illegal": {"rule": "random"}},
+    )
+    (plain, before), (scaled, turns) = (
+        one_round(environments=[{**kuhn, "scale": scale}, tictactoe], rewards=[]) for scale in (1.0, 2.5)
+    )
     factor = np.array([2.5 if turns.game_names[game] == "kuhn_poker" else 1.0 for game in turns.game])
     assert turns.reward.tolist() == (before.reward * factor).tolist()
     assert np.abs(before.reward).max() > 0 and set(factor.tolist()) == {1.0, 2.5}
@@ -110,7 +124,13 @@ def test_the_paper_s_games_pay_at_most_four():
 
 
 def total(episode, seat):
-    return sum(value for turn in episode.turns if turn.seat == seat for name, value in turn.rewards.items() if name == "format_bonus")
+    return sum(
+        value
+        for turn in episode.turns
+        if turn.seat == seat
+        for name, value in turn.rewards.items()
+        if name == "format_bonus"
+    )
 
 
 @pytest.mark.parametrize(
@@ -126,7 +146,12 @@ def test_the_bound_comes_from_the_game_unless_it_is_given_or_lifted(changes, lar
     games = [{"name": "tic_tac_toe", "illegal": {"rule": "random"}}]
     penal = [{"name": "format_bonus", "bonus": 10.0, "penalty": 10.0}]
     outcome, _ = one_round(**{"environments": games, "rewards": penal, **changes})
-    totals = [abs(total(episode, seat)) for episode in outcome.episodes for seat in (0, 1) if any(t.seat == seat for t in episode.turns)]
+    totals = [
+        abs(total(episode, seat))
+        for episode in outcome.episodes
+        for seat in (0, 1)
+        if any(t.seat == seat for t in episode.turns)
+    ]
     if "reorder_outcomes" in changes:
         assert outcome.metrics["bounded_share"] == 0.0 and all(value % 10.0 == 0.0 for value in totals)
     else:
@@ -145,9 +170,17 @@ def test_every_metric_of_shaping_is_documented():
     ("rewards", "error", "message"),
     [
         ([{"name": "lenght"}], UnknownNameError, "Unknown reward 'lenght'. Did you mean 'length'"),
-        ([{"name": "format_bonus", "bonus": {"schedule": "linear", "start": 1, "end": -1}}], ConfigError, "option 'bonus'"),
+        (
+            [{"name": "format_bonus", "bonus": {"schedule": "linear", "start": 1, "end": -1}}],
+            ConfigError,
+            "option 'bonus'",
+        ),
         ([{"name": "format_bonus", "weight": "much"}], ConfigError, "weight"),
-        ([{"name": "length"}, {"name": "length", "preset": "mars_paper"}], ConfigError, "reward 'length' is listed twice"),
+        (
+            [{"name": "length"}, {"name": "length", "preset": "mars_paper"}],
+            ConfigError,
+            "reward 'length' is listed twice",
+        ),
     ],
 )
 def test_a_wrong_configuration_fails_before_anything_runs(rewards, error, message):
@@ -157,15 +190,30 @@ def test_a_wrong_configuration_fails_before_anything_runs(rewards, error, messag
 
 @pytest.mark.parametrize(
     "credit",
-    [{"name": "vpr"}, {"name": "vpr", "baseline": "state", "whiten": True}, {"name": "vpr", "outcome": 1.0}, {"name": "ppr", "process": "best_action"}, {"name": "at_grpo", "local": "best_action"}],
+    [
+        {"name": "vpr"},
+        {"name": "vpr", "baseline": "state", "whiten": True},
+        {"name": "vpr", "outcome": 1.0},
+        {"name": "ppr", "process": "best_action"},
+        {"name": "at_grpo", "local": "best_action"},
+    ],
     ids=str,
 )
 def test_a_step_in_which_the_oracle_judged_nothing_goes_on(credit):
     config = resolve(
         {
-            "steps": 2, "threads": 1,
-            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}, "oracle": {"name": "noisy", "oracle": "cfr", "abstain": 1.0}}],
-            "rollout": {"games_per_step": 8, "group_size": 4}, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "rewards": [{"name": "best_action"}],
+            "steps": 2,
+            "threads": 1,
+            "environments": [
+                {
+                    "name": "kuhn_poker",
+                    "illegal": {"rule": "random"},
+                    "oracle": {"name": "noisy", "oracle": "cfr", "abstain": 1.0},
+                }
+            ],
+            "rollout": {"games_per_step": 8, "group_size": 4},
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "rewards": [{"name": "best_action"}],
             "credit": credit,
         }
     )

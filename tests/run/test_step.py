@@ -40,7 +40,12 @@ LOSSES = [{"name": "ppo_clip"}, {"name": "value_loss"}]
 
 
 def setting(**changes):
-    base = {"environments": [{"name": "kuhn_poker"}], "steps": 4, "threads": 1, "rollout": {"games_per_step": 16, "group_size": 4}}
+    base = {
+        "environments": [{"name": "kuhn_poker"}],
+        "steps": 4,
+        "threads": 1,
+        "rollout": {"games_per_step": 16, "group_size": 4},
+    }
     return resolve({**base, "model": {"hidden_size": 8, "layers": 1, "heads": 1}, **changes})
 
 
@@ -65,7 +70,10 @@ def test_a_step_of_which_selection_leaves_nothing_changes_no_weights(name):
     engine = LocalEngine(config)
     before = weights(engine)
     outcome = play_round(
-        config, engine, methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.reward), dtype=bool)), RunState()
+        config,
+        engine,
+        methods(config, selection=lambda turns, stream, progress: np.zeros(len(turns.reward), dtype=bool)),
+        RunState(),
     )
     assert all((tensor == before[key]).all() for key, tensor in weights(engine).items())
     assert (outcome.metrics["kept_share"], outcome.metrics["advantage_std"], len(outcome.episodes)) == (0.0, 0.0, 16)
@@ -120,7 +128,10 @@ def test_games_that_fail_are_counted_and_their_groups_left_out(monkeypatch):
 
 
 def test_games_that_selection_drops_are_replaced():
-    config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 3}, selection={"name": "equal_groups", "policy": "drop"})
+    config = setting(
+        rollout={"games_per_step": 16, "group_size": 4, "refills": 3},
+        selection={"name": "equal_groups", "policy": "drop"},
+    )
     engine, keys = LocalEngine(config), []
 
     def half(turns, stream, progress):
@@ -141,7 +152,10 @@ def test_games_that_selection_drops_are_replaced():
     ("selection", "plays"),
     [
         (lambda turns, stream, progress: turns.group % 4 < 3, [4] * 4),  # of the six groups that are left
-        (lambda turns, stream, progress: turns.episode % 4 < 3, [3] * 6),  # the sixteenth play is the first of the sixth group of three
+        (
+            lambda turns, stream, progress: turns.episode % 4 < 3,
+            [3] * 6,
+        ),  # the sixteenth play is the first of the sixth group of three
     ],
 )
 def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut(selection, plays):
@@ -158,7 +172,9 @@ def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut(selection, p
 
 
 def test_a_batch_is_the_fewest_whole_groups_that_are_enough():
-    played = [SimpleNamespace(group_id=group, number=number) for number, group in enumerate([0, 0, 0, 1, 1, 1, 2, 2, 2])]
+    played = [
+        SimpleNamespace(group_id=group, number=number) for number, group in enumerate([0, 0, 0, 1, 1, 1, 2, 2, 2])
+    ]
 
     def numbers(size):
         return [episode.number for episode in _whole_groups(played, size)]
@@ -180,7 +196,9 @@ def test_a_step_s_figures_weigh_its_batches_by_the_games_that_were_played(monkey
     config = setting(rollout={"games_per_step": 16, "group_size": 4, "refills": 1})
     engine, sizes = LocalEngine(config), iter([4, 12])
     usual = engine.play
-    monkeypatch.setattr(engine, "play", lambda specs, judging: Rollout(usual(specs).episodes[: next(sizes)], RolloutCounts()))
+    monkeypatch.setattr(
+        engine, "play", lambda specs, judging: Rollout(usual(specs).episodes[: next(sizes)], RolloutCounts())
+    )
 
     def all_of_the_first_batch(turns, stream, progress):
         return turns.episode < 16
@@ -207,7 +225,10 @@ def test_selection_draws_anew_at_every_step_and_refill():
 
 @pytest.mark.parametrize("refills", [0, 2])
 def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
-    config = setting(environments=[{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}], rollout={"games_per_step": 4, "group_size": 4, "refills": refills})
+    config = setting(
+        environments=[{"name": "tic_tac_toe", "oracle": {"name": "minimax"}}],
+        rollout={"games_per_step": 4, "group_size": 4, "refills": refills},
+    )
     engine, clock = LocalEngine(config), itertools.count(1e6, 0.25)  # a machine that has been up for a while
     usual = Methods.of(config, [game for game, _ in engine.environments])
     others = {name: getattr(usual, name) for name in ("matchmaker", "curriculum", "credit", "oracles")}
@@ -215,13 +236,18 @@ def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
     for module in (step_module, protocol):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     timing = play_round(config, engine, nothing, RunState()).timing
-    assert timing["seconds/oracle"] == pytest.approx(0.25 * (refills + 1))  # it is looked at before and after each batch
+    assert timing["seconds/oracle"] == pytest.approx(
+        0.25 * (refills + 1)
+    )  # it is looked at before and after each batch
     assert timing["seconds/play"] == pytest.approx(0.25 * (2 * (refills + 1) + 1))
 
 
 def test_games_are_cut_at_the_turns_allowed():
     limit = {"schedule": "staircase", "values": [2, 5], "at": [0.5]}
-    config = setting(environments=[{"name": "tic_tac_toe", "illegal": {"rule": "random"}}], rollout={"games_per_step": 4, "max_turns": limit})
+    config = setting(
+        environments=[{"name": "tic_tac_toe", "illegal": {"rule": "random"}}],
+        rollout={"games_per_step": 4, "max_turns": limit},
+    )
     engine = LocalEngine(config)
     for step, turns in ((0, 2), (2, 5)):
         episodes = play_round(config, engine, Methods.of(config), RunState(step=step)).episodes
@@ -231,35 +257,72 @@ def test_games_are_cut_at_the_turns_allowed():
 
 
 def turn(seat, index, event="ok", tokens=1, truncated=False):
-    segments = (Segment(kind="prompt", ids=(1, 2, 3)), Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens))
+    segments = (
+        Segment(kind="prompt", ids=(1, 2, 3)),
+        Segment(kind="sampled", ids=(5,) * tokens, logprobs=(-0.5,) * tokens),
+    )
     action = "bet" if event == "ok" else None
     return Turn(
-        seat=seat, turn_index=index, agent="learner", state_key="k", legal_actions=("bet",), reply="bet", action=action, event=event, rewards={},
-        segments=segments, truncated=truncated,
+        seat=seat,
+        turn_index=index,
+        agent="learner",
+        state_key="k",
+        legal_actions=("bet",),
+        reply="bet",
+        action=action,
+        event=event,
+        rewards={},
+        segments=segments,
+        truncated=truncated,
     )
 
 
 def episode(number, turns, returns, *, trained=(True, True), game="g", roles=("first", "second"), forfeited_by=None):
     return Episode(
-        episode_id=number, group_id=number, game=game, seed=0, roles=roles, agents=("learner", "learner"), trained=trained, turns=tuple(turns), returns=returns,
+        episode_id=number,
+        group_id=number,
+        game=game,
+        seed=0,
+        roles=roles,
+        agents=("learner", "learner"),
+        trained=trained,
+        turns=tuple(turns),
+        returns=returns,
         forfeited_by=forfeited_by,
     )
 
 
 def test_shares_are_over_trained_turns_and_returns_over_trained_seats():
     batch = [
-        episode(0, [turn(0, 0, tokens=2), turn(1, 0, "illegal"), turn(0, 1, "unparsable", 3, True)], (2.0, -2.0), forfeited_by=0),
+        episode(
+            0,
+            [turn(0, 0, tokens=2), turn(1, 0, "illegal"), turn(0, 1, "unparsable", 3, True)],
+            (2.0, -2.0),
+            forfeited_by=0,
+        ),
         episode(1, [turn(0, 0, "illegal", 9, True), turn(1, 0)], (-1.0, 1.0), trained=(False, True)),
     ]
     assert rollout_metrics(batch) == {
-        "legal_rate": 2 / 4, "legal_rate/g": 2 / 4, "unparsable_rate": 1 / 4, "truncated_rate": 1 / 4, "overlong_rate": 0.0,
-        "reply_tokens": (2 + 1 + 3 + 1) / 4, "sampled_entropy": 0.5, "turns_per_game": 5 / 2, "forfeit_rate": 1 / 2, "return/g/first": 2.0,
-        "return/g/second": -0.5, "seat_asymmetry/g": 2.5,
+        "legal_rate": 2 / 4,
+        "legal_rate/g": 2 / 4,
+        "unparsable_rate": 1 / 4,
+        "truncated_rate": 1 / 4,
+        "overlong_rate": 0.0,
+        "reply_tokens": (2 + 1 + 3 + 1) / 4,
+        "sampled_entropy": 0.5,
+        "turns_per_game": 5 / 2,
+        "forfeit_rate": 1 / 2,
+        "return/g/first": 2.0,
+        "return/g/second": -0.5,
+        "seat_asymmetry/g": 2.5,
     }
 
 
 def test_games_are_kept_apart_and_seats_of_one_role_together():
-    batch = [episode(0, [turn(0, 0)], (1.0, 3.0), game="a", roles=("player", "player")), episode(1, [turn(0, 0), turn(1, 0, "illegal")], (7.0, 0.0), game="b")]
+    batch = [
+        episode(0, [turn(0, 0)], (1.0, 3.0), game="a", roles=("player", "player")),
+        episode(1, [turn(0, 0), turn(1, 0, "illegal")], (7.0, 0.0), game="b"),
+    ]
     metrics = rollout_metrics(batch)
     assert (metrics["legal_rate"], metrics["legal_rate/a"], metrics["legal_rate/b"]) == (2 / 3, 1.0, 1 / 2)
     assert (metrics["return/a/player"], metrics["seat_asymmetry/a"]) == (2.0, 0.0)
@@ -270,7 +333,12 @@ def test_where_any_text_is_legal_nothing_is_said_of_legal_replies():
     free = turn(0, 0)._replace(legal_actions=())
     alone = rollout_metrics([episode(0, [free, free], (1.0, 0.0), game="talk")])
     assert not any(name.startswith("legal_rate") for name in alone) and alone["unparsable_rate"] == 0.0
-    mixed = rollout_metrics([episode(0, [free, turn(1, 0), turn(0, 1, "illegal"), turn(1, 1, "unparsable")], (1.0, 0.0)), episode(1, [free], (1.0, 0.0), game="talk")])
+    mixed = rollout_metrics(
+        [
+            episode(0, [free, turn(1, 0), turn(0, 1, "illegal"), turn(1, 1, "unparsable")], (1.0, 0.0)),
+            episode(1, [free], (1.0, 0.0), game="talk"),
+        ]
+    )
     assert mixed["legal_rate"] == mixed["legal_rate/g"] == 1 / 3 and "legal_rate/talk" not in mixed
     assert mixed["unparsable_rate"] == 1 / 5  # of all replies
     unread = rollout_metrics([episode(0, [free._replace(event="unparsable"), free], (1.0, 0.0))])
@@ -290,7 +358,15 @@ def test_what_an_environment_counts_is_a_mean_over_trained_seats_of_plays_that_e
     root, trained = Stream.from_seed(1), (True, True, False, False)
     seats = (bot("random"),) * 4
     specs = [
-        EpisodeSpec(game=game, episode_id=n, group_id=n, deal=root.child(n), stream=root.child("play").child(n), seats=seats, trained=trained)
+        EpisodeSpec(
+            game=game,
+            episode_id=n,
+            group_id=n,
+            deal=root.child(n),
+            stream=root.child("play").child(n),
+            seats=seats,
+            trained=trained,
+        )
         for n in range(40)
     ]
     batch = play(specs, {str(seats[0]): RandomAgent("random")})
@@ -312,14 +388,23 @@ def test_what_an_environment_counts_is_a_mean_over_trained_seats_of_plays_that_e
 
 def test_entropy_is_estimated_from_the_sampled_tokens():
     """Tokens of probability 1/2 and 1/8, three of the one and one of the other: (3 log 2 + log 8) / 4."""
-    segments = [Segment(kind="sampled", ids=(5,) * n, logprobs=(logprob,) * n) for n, logprob in ((3, -math.log(2)), (1, -math.log(8)))]
-    turns = [turn(0, 0)._replace(segments=(Segment(kind="prompt", ids=(1,)), segments[0])), turn(1, 0)._replace(segments=(segments[1],))]
+    segments = [
+        Segment(kind="sampled", ids=(5,) * n, logprobs=(logprob,) * n)
+        for n, logprob in ((3, -math.log(2)), (1, -math.log(8)))
+    ]
+    turns = [
+        turn(0, 0)._replace(segments=(Segment(kind="prompt", ids=(1,)), segments[0])),
+        turn(1, 0)._replace(segments=(segments[1],)),
+    ]
     assert rollout_metrics([episode(0, turns, (0.0, 0.0))])["sampled_entropy"] == pytest.approx(6 * math.log(2) / 4)
     assert "sampled_entropy" not in rollout_metrics([episode(0, [turn(0, 0)._replace(segments=())], (0.0, 0.0))])
 
 
 def rewarded(number, group, first, second):
-    turns = [turn(0, 0)._replace(rewards={"outcome": first}), turn(1, 0)._replace(rewards={"outcome": second - 1.0, "bonus": 1.0})]
+    turns = [
+        turn(0, 0)._replace(rewards={"outcome": first}),
+        turn(1, 0)._replace(rewards={"outcome": second - 1.0, "bonus": 1.0}),
+    ]
     return dataclasses.replace(episode(number, turns, (9.0, 9.0)), group_id=group)
 
 
@@ -341,7 +426,16 @@ def test_what_attempts_paid_is_over_the_seats_that_had_them():
         return turn(seat, 0)._replace(attempt=attempt, rewards=rewards)
 
     batch = [
-        episode(0, [turn_of(0, 0, game=1.0), turn_of(0, 0, game=2.0, illegal=-9.0), turn_of(1, 0, game=5.0), turn_of(0, 2, game=-1.0)], (2.0, 5.0)),
+        episode(
+            0,
+            [
+                turn_of(0, 0, game=1.0),
+                turn_of(0, 0, game=2.0, illegal=-9.0),
+                turn_of(1, 0, game=5.0),
+                turn_of(0, 2, game=-1.0),
+            ],
+            (2.0, 5.0),
+        ),
         episode(1, [turn_of(0, 0, game=4.0), turn_of(1, 1, game=7.0)], (4.0, 7.0), trained=(True, False)),
         episode(2, [turn_of(0, 0, game=8.0)], (8.0, 0.0), game="no trial"),
     ]

@@ -10,7 +10,14 @@ import sparring
 from sparring.play.players.biased import BiasedAgent
 from tests.run.builders import KillSignal
 
-TINY = ["threads=1", "model.hidden_size=8", "model.layers=1", "model.heads=2", "rollout.games_per_step=12", "rollout.group_size=4"]
+TINY = [
+    "threads=1",
+    "model.hidden_size=8",
+    "model.layers=1",
+    "model.heads=2",
+    "rollout.games_per_step=12",
+    "rollout.group_size=4",
+]
 TINY += ["evaluation.every=9", "warmup.updates=0", "store.every=1", "steps=1"]
 
 
@@ -27,16 +34,33 @@ def test_what_is_stored_gives_the_same_credit_again(tmp_path):
     names = np.array([agents[1 - seat] for agents, seat in zip(rows["agents"], rows["seat"], strict=True)])
     assert len(set(names)) > 1
     turns = sparring.turn_table(
-        reward=rows["reward"], episode=rows["episode_id"], group=rows["group_id"], seat=rows["seat"], role=rows["role"].tolist(), view=rows["view"].tolist(),
-        attempt=rows["attempt"], note=rows["note"], opponents=pd.factorize(names)[0],
-        components={"game": [dict(zip(n, v, strict=True)).get("game", 0.0) for n, v in zip(rows["reward_names"], rows["reward_values"], strict=True)]},
+        reward=rows["reward"],
+        episode=rows["episode_id"],
+        group=rows["group_id"],
+        seat=rows["seat"],
+        role=rows["role"].tolist(),
+        view=rows["view"].tolist(),
+        attempt=rows["attempt"],
+        note=rows["note"],
+        opponents=pd.factorize(names)[0],
+        components={
+            "game": [
+                dict(zip(n, v, strict=True)).get("game", 0.0)
+                for n, v in zip(rows["reward_names"], rows["reward_values"], strict=True)
+            ]
+        },
     )
     recomputed = sparring.advantages("mage:as_released", turns, per_opponent=True).advantages
     assert recomputed == pytest.approx(rows["advantage"].to_numpy(), abs=1e-9)
     assert np.abs(recomputed).max() > 0.1
 
 
-ROCK = [*(change for change in TINY if not change.startswith(("steps", "evaluation"))), "steps=4", "checkpoint.every=2", "evaluation.every=4"]
+ROCK = [
+    *(change for change in TINY if not change.startswith(("steps", "evaluation"))),
+    "steps=4",
+    "checkpoint.every=2",
+    "evaluation.every=4",
+]
 
 
 def test_a_run_that_dies_in_the_middle_of_a_trial_goes_on_with_the_same_bytes(tmp_path, monkeypatch):

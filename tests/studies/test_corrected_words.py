@@ -42,7 +42,9 @@ def test_a_share_is_decided_where_wilsons_interval_leaves_the_level_out(share, c
 
 
 def test_a_table_without_lines_says_nothing_of_correction():
-    assert CORRECTED not in worded(("a", "verdict"), [], []) and worded(("a", "verdict"), [("b",)], ["held"]).endswith(CORRECTED)
+    assert CORRECTED not in worded(("a", "verdict"), [], []) and worded(("a", "verdict"), [("b",)], ["held"]).endswith(
+        CORRECTED
+    )
 
 
 STUDIES = [name for name in names() if module_of(name) is not None]

@@ -46,15 +46,10 @@ def test_every_estimator_has_its_figures_or_its_reason(raced):
         "changes": list(SMALL),
     }
     game = {"rows": [{"estimator": "outcome", **{key: {"mean": 0.5} for key in study.LAB_KEYS}}]}
-    results = {(study.GAME,): {"found": {"game": game}}} | {
-        key: {"found": result} for key, result in raced.items()
-    }
+    results = {(study.GAME,): {"found": {"game": game}}} | {key: {"found": result} for key, result in raced.items()}
     rows = study.rows(setting, results)
     assert {*results} == {cell.key for cell in study.cells(setting)}
-    assert (
-        rows[-1]["estimator"] == "ppr process=steps"
-        and "reads the reward component 'steps'" in rows[-1]["refused"]
-    )
+    assert rows[-1]["estimator"] == "ppr process=steps" and "reads the reward component 'steps'" in rows[-1]["refused"]
     finals = [sum(row["values"]["final"].values()) for row in rows[:-1]]
     assert finals == sorted(finals)
     for row in rows[:-1]:
@@ -172,9 +167,7 @@ def test_verdicts_by_hand():
     assert "salt" not in json.dumps(list(rows))
 
 
-@pytest.mark.parametrize(
-    ("gains", "difference"), [([0.2], "0.200"), ([0.01, 0.01], "0.010 [0.010, 0.010]")]
-)
+@pytest.mark.parametrize(("gains", "difference"), [([0.2], "0.200"), ([0.01, 0.01], "0.010 [0.010, 0.010]")])
 def test_fewer_than_three_seeds_decide_nothing(gains, difference):
     row = judged([mean_interval(gains)])[0]
     expected = (difference, "1.000", "not decided")
@@ -185,8 +178,7 @@ def test_rank_correlation_by_hand():
     result = result_of(mars=[0.1] * 3, rae=[0.2] * 3, grpo=[0.3] * 3)
     lab = {
         name: {
-            key: {"mean": sign * value}
-            for key, sign in (("bias_scaled", 1), ("variance_scaled", -1), ("cosine", 0))
+            key: {"mean": sign * value} for key, sign in (("bias_scaled", 1), ("variance_scaled", -1), ("cosine", 0))
         }
         for name, value in (("mars", 1.0), ("rae", 2.0), ("grpo", 9.0))
     }

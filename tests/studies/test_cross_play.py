@@ -54,7 +54,11 @@ def test_each_team_has_what_its_player_needs():
     plain = game_for(BASE, [Needs(), Needs()])
     assert plain.name == "werewolf" and not plain.setup.deduce and plain.illegal.penalty == 0.2
     village = game_for(BASE, [Needs(), Needs(THREE, True)])
-    assert isinstance(village, ChooseEnvironment) and village.choosers == {1, 2, 3} and village.inner.setup.deduce == (1, 2, 3)
+    assert (
+        isinstance(village, ChooseEnvironment)
+        and village.choosers == {1, 2, 3}
+        and village.inner.setup.deduce == (1, 2, 3)
+    )
     wolf = game_for(BASE, [Needs(THREE), Needs(None, True)])
     assert wolf.choosers == {0} and wolf.inner.setup.deduce == (1, 2, 3) and wolf.illegal.penalty == 0.2
     assert wolf.inner.setup.malformed == "noted"
@@ -80,8 +84,16 @@ def test_the_share_is_that_of_the_first_team():
 
 
 def test_texts_are_counted_without_the_names_in_them():
-    game = game_for(Base("werewolf", {"players": 4, "rounds": 1, "tie": "none", "speech": "text", "style": "full"}, {}), [Needs(), Needs()])
-    came = match(game, [scripted(preference=["p1", "p2", "p3"]), werewolf_bot(sentences=True)], games=30, stream=Stream.from_seed(0))
+    game = game_for(
+        Base("werewolf", {"players": 4, "rounds": 1, "tie": "none", "speech": "text", "style": "full"}, {}),
+        [Needs(), Needs()],
+    )
+    came = match(
+        game,
+        [scripted(preference=["p1", "p2", "p3"]), werewolf_bot(sentences=True)],
+        games=30,
+        stream=Stream.from_seed(0),
+    )
     alone, talkative = came.speeches
     assert alone.texts == 30 and (alone.distinct, alone.commonest) == (1, 30)  # "p1", "p2" and "p3" are one
     assert 60 >= talkative.texts > 30 and 3 < talkative.distinct <= 10 and talkative.commonest < 30
@@ -105,7 +117,17 @@ def test_a_run_meets_its_own_start(tmp_path):
     pairs = [("start", "own"), ("own", "start"), ("own", "own"), ("start", "start")]
 
     def rows_of(folder, **more):
-        run(tmp_path / folder, resolve({**config_of().model_dump(exclude_unset=True), "warmup": {"updates": 100, "games": 8}, "league": {"every": 1, "start": True}, **more}))
+        run(
+            tmp_path / folder,
+            resolve(
+                {
+                    **config_of().model_dump(exclude_unset=True),
+                    "warmup": {"updates": 100, "games": 8},
+                    "league": {"every": 1, "start": True},
+                    **more,
+                }
+            ),
+        )
         return matrix({"own": tmp_path / folder}, {}, pairs, games=20, seed=1, starts={"start": "own"})
 
     still = rows_of("still", learner={"learning_rate": 0.0})
@@ -133,7 +155,9 @@ def test_arms_begin_at_others_and_meet_starts():
     cells = crossed.cells(setting, arms, **options, begins={"then it": "first"}, starts={"start": "then it"})
     first, then, matches = cells[3:]
     assert then.after == (first.key,) == (("first", 1),) and matches.after == (("first", 1), ("then it", 1))
-    assert then.place == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite") and first.place == then.place[1:]
+    assert (
+        then.place == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite") and first.place == then.place[1:]
+    )
     assert first.measure is not study.measured and then.measure is study.measured
     spec = json.loads(matches.command[3])
     assert spec["starts"] == {"start": "then it"} and spec["runs"] == {"first": "first-1", "then it": "then-it-1"}
@@ -144,14 +168,26 @@ def test_matches_are_shared_out_and_each_row_has_its_own(shares):
     arms = {"a": ("werewolf/tiny", ())}
     pairs = [(wolf, village) for wolf in ("a", "b", "c") for village in ("b", "c")][:5]
     setting = {"seeds": 2, "arms": ["a"], "games": 3, "changes": []}
-    cells = crossed.cells(setting, arms, always=(), bots={"b": "random", "c": "random"}, pairs=pairs, measure=study.measured, shares=shares)
+    cells = crossed.cells(
+        setting,
+        arms,
+        always=(),
+        bots={"b": "random", "c": "random"},
+        pairs=pairs,
+        measure=study.measured,
+        shares=shares,
+    )
     matches = [cell for cell in cells if cell.key[0] == MATRIX]
-    assert len(matches) == 2 * shares == len({cell.folder for cell in matches}) and all(cell.after == (("a", cell.key[1]),) for cell in matches)
+    assert len(matches) == 2 * shares == len({cell.folder for cell in matches}) and all(
+        cell.after == (("a", cell.key[1]),) for cell in matches
+    )
     results = {cell.key: {"found": {"x": 1.0}, "seconds": 1.0} for cell in cells if cell.key[0] != MATRIX}
     for cell in matches:
         played = [tuple(pair) for pair in json.loads(cell.command[3])["pairs"]]
         results[cell.key] = {"found": [{"won": pairs.index(pair) + 0.5 * cell.key[1]} for pair in played]}
-    rows = crossed.rows(setting, results, pairs=pairs, labels=lambda pair: {"pair": pair}, figures=lambda match: {"won": match["won"]})
+    rows = crossed.rows(
+        setting, results, pairs=pairs, labels=lambda pair: {"pair": pair}, figures=lambda match: {"won": match["won"]}
+    )
     values = {row["pair"]: row["values"]["won"] for row in rows if "pair" in row}
     assert values == {pair: {"0": place, "1": place + 0.5} for place, pair in enumerate(pairs)}
 
@@ -191,9 +227,17 @@ def results(shares, seeds=2):
     cells = {}
     for seed in range(seeds):
         for arm in study.ARMS:
-            cells[arm, seed] = {"found": {"legal replies": 0.75, "readable replies": 0.6, "right roles": 0.5}, "seconds": 60.0}
+            cells[arm, seed] = {
+                "found": {"legal replies": 0.75, "readable replies": 0.6, "right roles": 0.5},
+                "seconds": 60.0,
+            }
         pairs = study._pairs(list(study.ARMS))
-        cells[MATRIX, seed, 0] = {"found": [{"first": wolf, "second": village, "won": share(wolf, village, seed) + 0.02 * seed} for wolf, village in pairs]}
+        cells[MATRIX, seed, 0] = {
+            "found": [
+                {"first": wolf, "second": village, "won": share(wolf, village, seed) + 0.02 * seed}
+                for wolf, village in pairs
+            ]
+        }
     rows = study.rows(setting, cells)
     assert not any(row_faults(row) for row in rows)
     return Results({"rows": rows})

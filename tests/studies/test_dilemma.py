@@ -39,7 +39,12 @@ def test_who_always_cooperates_loses_a_point_a_round_and_who_always_defects_none
     assert (figures[rounds.OPENS], figures["cooperates after cooperate, cooperate"]) == (1.0, 1.0)
     assert figures["cooperates after defect, defect"] is None
     figures = rounds.figures_of(game(20), scripted(), 3)
-    assert (figures[rounds.BOTH], figures[rounds.NEITHER], figures[rounds.WITH_ITSELF], figures[rounds.LOST]) == (0.0, 1.0, 1.0, 0.0)
+    assert (figures[rounds.BOTH], figures[rounds.NEITHER], figures[rounds.WITH_ITSELF], figures[rounds.LOST]) == (
+        0.0,
+        1.0,
+        1.0,
+        0.0,
+    )
     figures = rounds.figures_of(game(4), scripted(C), 2)
     assert (figures[rounds.BOTH], figures[rounds.NEITHER], figures[rounds.WITH_ITSELF]) == (0.25, 0.75, 1.5)
     assert (figures[rounds.AGAINST], figures[rounds.LOST]) == (0.75, 0.25)
@@ -59,13 +64,20 @@ def test_a_strategy_is_told_by_own_choice_first():
 
 
 def test_an_illegal_reply_is_no_legal_one_and_what_was_played_for_it_counts():
-    noisy = make_game("repeated_dilemma", options={"rounds": 2, "told": False}, illegal={"rule": "random", "penalty": 0.5})
+    noisy = make_game(
+        "repeated_dilemma", options={"rounds": 2, "told": False}, illegal={"rule": "random", "penalty": 0.5}
+    )
     figures = rounds.figures_of(noisy, scripted(C, "nonsense"), 40)
-    assert figures[rounds.LEGAL] == 0.5 and 0.5 < figures[rounds.BOTH] < 0.8  # half of the plays' second rounds, by chance a quarter
+    assert (
+        figures[rounds.LEGAL] == 0.5 and 0.5 < figures[rounds.BOTH] < 0.8
+    )  # half of the plays' second rounds, by chance a quarter
 
 
 def test_a_run_is_measured_in_a_process_of_its_own(tmp_path, monkeypatch):
-    lines = [{"step": step, "return/repeated_dilemma/row": 20.0 + step, "return/repeated_dilemma/column": 20.0} for step in (5, 10, 20)]
+    lines = [
+        {"step": step, "return/repeated_dilemma/row": 20.0 + step, "return/repeated_dilemma/column": 20.0}
+        for step in (5, 10, 20)
+    ]
     stub_run(monkeypatch, rounds_along, lines, {"environments": [{"options": {"rounds": 20}}]})
     commands = []
 
@@ -84,11 +96,17 @@ def row(arm, **figures):
     """Return a row of two seeds; the figures given are those of seed 1, and seed 0 always reaches what is asked for."""
     good = {rounds.BOTH: 0.9, rounds.NEITHER: 0.9, rounds.LOST: 0.0, "seconds": 60.0}
     named = {getattr(rounds, name.upper()): value for name, value in figures.items()}
-    return {"arm": arm, "starts": "all", "plays": 9, "values": {name: {"0": value, "1": named.get(name, value)} for name, value in good.items()}}
+    return {
+        "arm": arm,
+        "starts": "all",
+        "plays": 9,
+        "values": {name: {"0": value, "1": named.get(name, value)} for name, value in good.items()},
+    }
 
 
 @pytest.mark.parametrize(
-    ("figures", "counts"), [({}, (2, 2, 2)), ({"both": 0.8}, (1, 2, 1)), ({"lost": 0.1}, (2, 2, 2)), ({"lost": 0.11}, (2, 1, 1))]
+    ("figures", "counts"),
+    [({}, (2, 2, 2)), ({"both": 0.8}, (1, 2, 1)), ({"lost": 0.1}, (2, 2, 2)), ({"lost": 0.11}, (2, 1, 1))],
 )
 def test_the_verdict_counts_seeds_that_reach_what_was_asked_for(figures, counts):
     text = page.verdict(Results({"rows": [row(study.NAIVE, neither=0.8), row(study.ALIGNED, **figures)]}))

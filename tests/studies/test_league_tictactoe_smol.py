@@ -1,6 +1,5 @@
 """The study of SmolLM2 in tic-tac-toe: what its arms are, what is kept of a run, and what its page says of it."""
 
-
 import pytest
 from safetensors.numpy import load_file
 
@@ -11,7 +10,12 @@ from studies.league_tictactoe_smol import tables as page
 from tests.run_with_members import run
 from tests.studies.builders import Commands, config_of, stub_run
 
-TINY = ["model={name: tiny, hidden_size: 8, layers: 1, heads: 1}", "renderer={name: plain}", "warmup.updates=2", "warmup.games=4"]
+TINY = [
+    "model={name: tiny, hidden_size: 8, layers: 1, heads: 1}",
+    "renderer={name: plain}",
+    "warmup.updates=2",
+    "warmup.games=4",
+]
 
 
 def test_the_league_plays_640_and_seats_its_own_members_alone():
@@ -38,14 +42,22 @@ def test_the_start_is_what_the_league_begins_as(tmp_path):
     for arm, more in ((study.LEAGUE, ["steps=1", "rollout.games_per_step=4", "league.every=1"]), (study.START, [])):
         run(tmp_path / arm, config_of(study, arm, *TINY, *more))
     member = load_file(checkpoint.load_latest(tmp_path / study.LEAGUE).path / "past-000000.safetensors")
-    learnt, start = (load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors") for arm in (study.LEAGUE, study.START))
+    learnt, start = (
+        load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors")
+        for arm in (study.LEAGUE, study.START)
+    )
     assert start.keys() == member.keys()
     assert all((start[name] == member[name]).all() for name in member)
     assert any((learnt[name] != member[name]).any() for name in member)
 
 
 def test_a_run_is_measured_by_plays_against_itself_and_a_match(tmp_path, monkeypatch):
-    stub_run(monkeypatch, study, [{"step": step, "distinct_share": step / 4} for step in (1, 2)], {"rollout": {"games_per_step": 32}})
+    stub_run(
+        monkeypatch,
+        study,
+        [{"step": step, "distinct_share": step / 4} for step in (1, 2)],
+        {"rollout": {"games_per_step": 32}},
+    )
     match = {"role": "X", "opponent": "random", "intervals": {"win": {"mean": 0.5}, "win_or_draw": {"mean": 0.75}}}
     self_plays = [{"distinct": 40, "commonest": 3, "illegal": {"mean": 0.25, "low": 0.125, "high": 0.5}}]
     ask = Commands({"matches": [match], "self_plays": self_plays})
@@ -60,7 +72,19 @@ def test_a_run_is_measured_by_plays_against_itself_and_a_match(tmp_path, monkeyp
         "share of different plays after 32": 0.25,
         "share of different plays after 64": 0.5,
     }
-    assert ask.words == ["sparring", "evaluate", str(tmp_path), "--games", "7", "--opponent", "random", "--self-plays", "9", "--no-exact", "--json"]
+    assert ask.words == [
+        "sparring",
+        "evaluate",
+        str(tmp_path),
+        "--games",
+        "7",
+        "--opponent",
+        "random",
+        "--self-plays",
+        "9",
+        "--no-exact",
+        "--json",
+    ]
 
 
 def row(arm, *, differ=33, legal=0.95, x=0.75):
@@ -76,12 +100,20 @@ def row(arm, *, differ=33, legal=0.95, x=0.75):
 
 @pytest.mark.parametrize(
     ("figures", "counts"),
-    [({}, (2, 2, 2, 2)), ({"differ": 32}, (1, 2, 2, 1)), ({"legal": 0.949}, (2, 1, 2, 1)), ({"x": 0.5625}, (2, 2, 1, 1))],
+    [
+        ({}, (2, 2, 2, 2)),
+        ({"differ": 32}, (1, 2, 2, 1)),
+        ({"legal": 0.949}, (2, 1, 2, 1)),
+        ({"x": 0.5625}, (2, 2, 1, 1)),
+    ],
 )
 def test_the_verdict_counts_seeds_that_reach_each_part_and_all_of_what_was_asked(figures, counts):
     start = row(study.START)
     start["values"]["X against random, win_or_draw"] = {"0": 0.5, "1": 0.5}
     text = page.verdict(Results({"rows": [start, row("league", **figures)]}))
     differ, legal, share, every = counts
-    assert f"**league**: different plays in {differ}, legal replies in {legal}, share as X in {share}, all three in {every} of 2 seeds." in text
+    assert (
+        f"**league**: different plays in {differ}, legal replies in {legal}, share as X in {share}, all three in {every} of 2 seeds."
+        in text
+    )
     assert "**start**" not in text

@@ -22,9 +22,13 @@ def config_of(arm):
 @pytest.mark.parametrize("arm", study.ARMS)
 def test_the_arms_differ_in_the_league_alone_and_have_as_many_plays(arm):
     mirror, config = config_of("mirror"), config_of(arm)
-    assert {key: config[key] for key in config if key not in APART} == {key: mirror[key] for key in mirror if key not in APART}
+    assert {key: config[key] for key in config if key not in APART} == {
+        key: mirror[key] for key in mirror if key not in APART
+    }
     assert study.plays(config["steps"], config) == 614_400
-    assert config["matchmaker"]["name"] == {"mirror": "mirror", "PFSP": "pfsp", "exploiters": "alphastar"}.get(arm, "meta_strategy")
+    assert config["matchmaker"]["name"] == {"mirror": "mirror", "PFSP": "pfsp", "exploiters": "alphastar"}.get(
+        arm, "meta_strategy"
+    )
 
 
 @pytest.mark.parametrize("arm", study.ARMS)
@@ -47,7 +51,12 @@ def test_a_table_that_draws_nothing_is_run_once():
 
 
 def test_a_run_is_kept_by_its_answers_at_the_end_and_along_it(tmp_path, monkeypatch):
-    stub_run(monkeypatch, study, [{"step": 2, "legal_rate": 0.5}, {"step": 4, "legal_rate": 0.9}], {"rollout": {"games_per_step": 10}, "league": {"every": 2, "plays": 5}})
+    stub_run(
+        monkeypatch,
+        study,
+        [{"step": 2, "legal_rate": 0.5}, {"step": 4, "legal_rate": 0.9}],
+        {"rollout": {"games_per_step": 10}, "league": {"every": 2, "plays": 5}},
+    )
 
     def ask(words):
         assert words[:3] == ["python", "-m", "studies.leduc_league.answers_along"]
@@ -74,7 +83,11 @@ def test_rows_tell_arms_with_their_answers_from_tables():
     first, second, third = study.rows({}, cells)
     assert (first["arm"], first["answer"], second["answer"]) == ("mirror", "last", "uniform")
     assert second["values"]["NashConv"] == {"0": 2.0} and second["values"]["plays"] == {"0": 9}
-    assert third["policy"] == "table" and third["values"] == {"NashConv": {"0": 0.5}, "NashConv after 1": {"0": 4.0}, "seconds": {"0": 2}}
+    assert third["policy"] == "table" and third["values"] == {
+        "NashConv": {"0": 0.5},
+        "NashConv after 1": {"0": 4.0},
+        "seconds": {"0": 2},
+    }
 
 
 def test_answers_along_a_run_are_those_that_evaluation_gives(tiny_league):
@@ -95,8 +108,22 @@ def test_answers_along_a_run_are_those_that_evaluation_gives(tiny_league):
 def tiny_league(tmp_path):
     from sparring import train
 
-    small = ["steps=2", "threads=1", "warmup.updates=2", "rollout.games_per_step=32", "model.hidden_size=16", "model.layers=1"]
-    league = ["league.every=1", "league.keep=4", "league.answer=uniform", "evaluation.every=1", "checkpoint.every=1", "checkpoint.keep=4"]
+    small = [
+        "steps=2",
+        "threads=1",
+        "warmup.updates=2",
+        "rollout.games_per_step=32",
+        "model.hidden_size=16",
+        "model.layers=1",
+    ]
+    league = [
+        "league.every=1",
+        "league.keep=4",
+        "league.answer=uniform",
+        "evaluation.every=1",
+        "checkpoint.every=1",
+        "checkpoint.keep=4",
+    ]
     return train("kuhn-tiny", *small, *league, run=tmp_path / "run").path
 
 
@@ -110,7 +137,11 @@ MIRROR = [row("mirror", "average", 0.9, 1.0, 1.1), row("mirror", "last", 2.0, 2.
 
 @pytest.mark.parametrize(
     ("gaps", "words"),
-    [((0.4, 0.5, 0.6), "; less exploitable: PSRO (last)"), ((1.4, 1.5, 1.6), "more exploitable: PSRO (last)"), ((0.5, 1.0, 1.6), "not told apart from it: PSRO (last)")],
+    [
+        ((0.4, 0.5, 0.6), "; less exploitable: PSRO (last)"),
+        ((1.4, 1.5, 1.6), "more exploitable: PSRO (last)"),
+        ((0.5, 1.0, 1.6), "not told apart from it: PSRO (last)"),
+    ],
 )
 def test_the_verdict_says_on_which_side_of_the_mirror_an_answer_is(gaps, words):
     results = Results({"rows": [*MIRROR, row("PSRO", "last", *gaps), row("PSRO", answers_along.BEST, 0.1, 0.1, 0.1)]})
@@ -119,7 +150,12 @@ def test_the_verdict_says_on_which_side_of_the_mirror_an_answer_is(gaps, words):
 
 
 def test_who_is_below_a_mark_is_below_it_in_every_seed():
-    rows = [*MIRROR, row("FSP", "uniform", 0.6, 0.69, 0.65), row("FSP", "last", 0.6, 0.71, 0.65), row("CFR", "its own", 0.62, policy="table")]
+    rows = [
+        *MIRROR,
+        row("FSP", "uniform", 0.6, 0.69, 0.65),
+        row("FSP", "last", 0.6, 0.71, 0.65),
+        row("CFR", "its own", 0.62, policy="table"),
+    ]
     lines = page.beside(Results({"rows": rows})).splitlines()
     assert lines[2] == "| `leduc-tiny` | 0.7 | FSP (all members alike) |"
     assert lines[3] == "| CFR, 50 passes, by tables | 0.620 | none |"

@@ -1,6 +1,5 @@
 """The study of SmolLM2 in trials with written notes: what its arms are, what is kept, and what its page says of it."""
 
-
 import pytest
 from safetensors.numpy import load_file
 
@@ -11,7 +10,11 @@ from studies.mage_smol import tables as page
 from tests.run_with_members import run
 from tests.studies.builders import Commands, config_of
 
-TINY = ["model={name: tiny, hidden_size: 8, layers: 1, heads: 1, context: 1024}", "renderer={name: plain}", "rollout={games_per_step: 4, group_size: 2}"]
+TINY = [
+    "model={name: tiny, hidden_size: 8, layers: 1, heads: 1, context: 1024}",
+    "renderer={name: plain}",
+    "rollout={games_per_step: 4, group_size: 2}",
+]
 
 
 def test_what_reward_is_compared_with_has_its_seeds():
@@ -34,10 +37,15 @@ def test_opponents_that_are_held_out_are_none_of_those_met():
 
 def test_what_is_trained_begins_as_the_warm_up_ends(tmp_path):
     quick = ["steps=1", "warmup.updates=2", "warmup.games=2", "checkpoint.every=1"]
-    for arm, more in ((study.WARM_UP, []), (study.TRAINED, ["learner.learning_rate=0"]), ("untouched", ["warmup.updates=0"])):
+    for arm, more in (
+        (study.WARM_UP, []),
+        (study.TRAINED, ["learner.learning_rate=0"]),
+        ("untouched", ["warmup.updates=0"]),
+    ):
         run(tmp_path / arm, config_of(study, study.WARM_UP if arm == "untouched" else arm, *TINY, *quick, *more))
     trained, warm, untouched = (
-        load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors") for arm in (study.TRAINED, study.WARM_UP, "untouched")
+        load_file(checkpoint.load_latest(tmp_path / arm).path / "model.safetensors")
+        for arm in (study.TRAINED, study.WARM_UP, "untouched")
     )
     assert all((trained[name] == warm[name]).all() for name in warm)
     assert any((untouched[name] != warm[name]).any() for name in warm)
@@ -60,7 +68,17 @@ def pool(*, opponent=None, trained=True, role="left", shares=(0.0, 0.5, 0.6)):
 def test_a_run_is_measured_by_its_pools_of_opponents(tmp_path):
     ask = Commands({"adaptation": [pool(opponent="rock"), pool(), pool(trained=False)]})
     assert study.measured(tmp_path, "", ask, games=7) == [pool(), pool(trained=False)]
-    assert ask.words == ["sparring", "evaluate", str(tmp_path), "--adaptation", "--games", "7", "--no-exact", "--oracle=none", "--json"]
+    assert ask.words == [
+        "sparring",
+        "evaluate",
+        str(tmp_path),
+        "--adaptation",
+        "--games",
+        "7",
+        "--no-exact",
+        "--oracle=none",
+        "--json",
+    ]
 
 
 def results(ends, warm=(0.1, 0.1, 0.1)):
@@ -71,7 +89,14 @@ def results(ends, warm=(0.1, 0.1, 0.1)):
             last = {study.WARM_UP: warm[seed], study.TRAINED: ends[seed]}.get(arm, 0.3)
             pools = [(role, trained) for role in ("left", "right") for trained in (True, False)]
             cells[arm, seed] = {
-                "found": [pool(trained=trained, role=role, shares=(0.0, 0.2 if trained else 0.1, last + (0.1 if role == "right" else -0.1))) for role, trained in pools]
+                "found": [
+                    pool(
+                        trained=trained,
+                        role=role,
+                        shares=(0.0, 0.2 if trained else 0.1, last + (0.1 if role == "right" else -0.1)),
+                    )
+                    for role, trained in pools
+                ]
             }
     return Results({"rows": study.rows(study.STUDY.setting, cells)})
 
@@ -79,9 +104,18 @@ def results(ends, warm=(0.1, 0.1, 0.1)):
 @pytest.mark.parametrize(
     ("ends", "words"),
     [
-        ((0.5, 0.6, 0.7), "0.60 [0.35, 0.85] | 0.60 [0.35, 0.85] | 0.50 [0.25, 0.75] | 0.40 0.50 0.60 | adapts: held; by reward: ahead |"),
-        ((0.0, 0.1, 0.2), "0.10 [-0.15, 0.35] | 0.10 [-0.15, 0.35] | 0.00 [-0.25, 0.25] | -0.10 0.00 0.10 | adapts: not held; by reward: not decided |"),
-        ((-0.2, -0.3, -0.4), "-0.30 [-0.55, -0.05] | -0.30 [-0.55, -0.05] | -0.40 [-0.65, -0.15] | -0.30 -0.40 -0.50 | adapts: not held; by reward: not decided |"),  # p = 0.020 in two rows of four claims
+        (
+            (0.5, 0.6, 0.7),
+            "0.60 [0.35, 0.85] | 0.60 [0.35, 0.85] | 0.50 [0.25, 0.75] | 0.40 0.50 0.60 | adapts: held; by reward: ahead |",
+        ),
+        (
+            (0.0, 0.1, 0.2),
+            "0.10 [-0.15, 0.35] | 0.10 [-0.15, 0.35] | 0.00 [-0.25, 0.25] | -0.10 0.00 0.10 | adapts: not held; by reward: not decided |",
+        ),
+        (
+            (-0.2, -0.3, -0.4),
+            "-0.30 [-0.55, -0.05] | -0.30 [-0.55, -0.05] | -0.40 [-0.65, -0.15] | -0.30 -0.40 -0.50 | adapts: not held; by reward: not decided |",
+        ),  # p = 0.020 in two rows of four claims
         ((-0.2, -0.25, -0.3), "-0.30 -0.35 -0.40 | adapts: not held; by reward: behind |"),
     ],
 )

@@ -46,7 +46,8 @@ def enumeration(name="sudoku", **options):
 
 def scorer(states, legal=0.75):
     table = {
-        (query.seat, query.key): dict.fromkeys(query.legal_actions, legal / len(query.legal_actions)) for query in states.info_states.queries
+        (query.seat, query.key): dict.fromkeys(query.legal_actions, legal / len(query.legal_actions))
+        for query in states.info_states.queries
     }
     return TabularScorer(table)
 
@@ -68,7 +69,13 @@ def test_sudoku_by_hand():
     assert alone.distance(best) == pytest.approx(1 / (1 + right) - 1 / (1 + first))
 
 
-@pytest.mark.parametrize(("name", "options"), [("minesweeper", {"rows": 2, "columns": 2, "mines": 1, "layouts": 4}), ("sokoban", {"rooms": 2, "moves": 4, "longest": 4})])
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("minesweeper", {"rows": 2, "columns": 2, "mines": 1, "layouts": 4}),
+        ("sokoban", {"rooms": 2, "moves": 4, "longest": 4}),
+    ],
+)
 def test_all_that_is_begun_ends_or_wins(name, options):
     states = enumeration(name, **options)
     for count in (1, 4):

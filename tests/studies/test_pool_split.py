@@ -24,7 +24,11 @@ OPTIONS = {"kinds": 2, "most": 1, "total": 6, "scenarios": 10, "values": "oppose
 
 def game(count=4, **options):
     inner = {"name": "pool_split", "options": {**OPTIONS, **options}}
-    return make_game("repeated", options={"environment": inner, "rounds": count, "recall": True}, illegal={"rule": "random", "penalty": 0.5})
+    return make_game(
+        "repeated",
+        options={"environment": inner, "rounds": count, "recall": True},
+        illegal={"rule": "random", "penalty": 0.5},
+    )
 
 
 class Prefers(TextAgent):
@@ -38,7 +42,9 @@ def taking(*claims):
 
 
 def config_of(arm, seed=0):
-    return resolve(recipe.apply_overrides(recipe.load_recipe(study.RECIPE), study.changes(arm, seed, study.STUDY.setting)))
+    return resolve(
+        recipe.apply_overrides(recipe.load_recipe(study.RECIPE), study.changes(arm, seed, study.STUDY.setting))
+    )
 
 
 def test_the_arms_differ_in_the_weight_of_the_alignment_alone():
@@ -72,7 +78,12 @@ def test_a_round_by_hand():
 def test_two_who_take_all_share_everything_and_two_who_take_what_they_prefer_get_the_best_sum():
     greedy = rounds.alone_figures(game(), frozenset(), taking(), 6)
     assert greedy[rounds.SUM] == greedy[rounds.BOTH_ALL] < 0.75 and greedy[rounds.BOTH_PREFERRED] == 1.0
-    assert (greedy[rounds.CONFLICT], greedy[rounds.ALL], greedy[rounds.PREFERRED], greedy[rounds.LEGAL]) == (1.0, 1.0, 0.0, 1.0)
+    assert (greedy[rounds.CONFLICT], greedy[rounds.ALL], greedy[rounds.PREFERRED], greedy[rounds.LEGAL]) == (
+        1.0,
+        1.0,
+        0.0,
+        1.0,
+    )
     assert (greedy[rounds.AFTER_ALL], greedy[rounds.AFTER_LESS]) == (1.0, None)
     assert (greedy[rounds.ITSELF], greedy[rounds.AGAINST], greedy[rounds.TAKES]) == (0.5, 0.5, 0.5)
     assert greedy[rounds.ROUNDS] == 24
@@ -123,7 +134,11 @@ def test_only_rounds_that_training_never_met_are_counted():
 def test_the_rounds_of_a_play_are_those_that_were_paid():
     played = rounds.played(game(3), frozenset(), (taking("0 1", "1 0"), taking("1 1", "0 1")), 5)
     for place in range(0, 15, 3):
-        assert [part.claims for part in played.rounds[place : place + 3]] == [((0, 1), (1, 1)), ((1, 0), (0, 1)), ((1, 1), (1, 1))]
+        assert [part.claims for part in played.rounds[place : place + 3]] == [
+            ((0, 1), (1, 1)),
+            ((1, 0), (0, 1)),
+            ((1, 1), (1, 1)),
+        ]
 
 
 def test_the_points_of_its_rounds_add_up_to_what_a_play_paid():
@@ -149,7 +164,10 @@ def test_both_learners_are_trained_and_measured_with_each_other(tmp_path, monkey
     figures = study.measured(run, "", ask, seed=3, setting={**study.STUDY.setting, "plays": 7})
     assert commands[0][:4] == ["sparring", "train", "pool_split-tiny", "seed=3"] and "credit.beta=0" not in commands[0]
     assert commands[0][-3:] == ["--run", str(tmp_path / "alignment-3"), "--overwrite"]
-    assert json.loads(commands[1][3]) == {"runs": {"naive": str(run), "alignment": str(tmp_path / "alignment-3")}, "plays": 7}
+    assert json.loads(commands[1][3]) == {
+        "runs": {"naive": str(run), "alignment": str(tmp_path / "alignment-3")},
+        "plays": 7,
+    }
     assert figures["naive"] == {rounds.SUM: 0.9, "points a round after 10": 1.0, "points a round after 20": 1.5}
     assert figures["alignment"].pop("seconds") >= 0 and figures["alignment"] == figures["naive"]
     cells = {(3,): {"found": {**figures, "alignment": {**figures["alignment"], "seconds": 2.0}}, "seconds": 1.0}}
@@ -161,19 +179,32 @@ def test_both_learners_are_trained_and_measured_with_each_other(tmp_path, monkey
 def row(arm, **figures):
     """Return a row of two seeds; the figures given are those of seed 1."""
     names = [value for name, value in vars(rounds).items() if name.isupper() and isinstance(value, str)]
-    good = dict.fromkeys([*names, "seconds"], 0.5) | {rounds.SUM: 0.9 if arm == study.ALIGNED else 0.6, rounds.BOTH_ALL: 0.6}
+    good = dict.fromkeys([*names, "seconds"], 0.5) | {
+        rounds.SUM: 0.9 if arm == study.ALIGNED else 0.6,
+        rounds.BOTH_ALL: 0.6,
+    }
     named = {getattr(rounds, name.upper()): value for name, value in figures.items()}
-    return {"arm": arm, "starts": "unseen", "plays": 9, "values": {name: {"0": value, "1": named.get(name, value)} for name, value in good.items()}}
+    return {
+        "arm": arm,
+        "starts": "unseen",
+        "plays": 9,
+        "values": {name: {"0": value, "1": named.get(name, value)} for name, value in good.items()},
+    }
 
 
 @pytest.mark.parametrize(
     ("figures", "words"),
     [
-        ({}, "**alignment**: 0.75 to 0.75 of it, as asked for in 2 of 2 seeds. Taking all does not pay against it in 2 of 2 seeds."),
+        (
+            {},
+            "**alignment**: 0.75 to 0.75 of it, as asked for in 2 of 2 seeds. Taking all does not pay against it in 2 of 2 seeds.",
+        ),
         ({"sum": 0.79}, "**alignment**: 0.48 to 0.75 of it, as asked for in 1 of 2 seeds."),
         ({"takes": 0.51}, "Taking all does not pay against it in 1 of 2 seeds."),
     ],
 )
 def test_the_verdict_counts_seeds_that_reach_what_was_asked_for(figures, words):
     results = Results({"rows": [row(study.NAIVE), row(study.ALIGNED, **figures)]})
-    assert words in page.verdict(results) and "**naive**: 0.00 to 0.00 of it, as asked for in 2 of 2 seeds." in page.verdict(results)
+    assert words in page.verdict(
+        results
+    ) and "**naive**: 0.00 to 0.00 of it, as asked for in 2 of 2 seeds." in page.verdict(results)

@@ -119,4 +119,6 @@ def test_without_a_checkout_it_says_where_studies_are(tmp_path, monkeypatch):
     monkeypatch.setattr("sparring.__file__", str(tmp_path / "a/b/sparring/__init__.py"))
     monkeypatch.chdir(tmp_path)
     error = call("mars").exception
-    assert isinstance(error, ConfigError) and "Clone it, and write `sparring reproduce NAME` in its folder" in str(error)
+    assert isinstance(error, ConfigError) and "Clone it, and write `sparring reproduce NAME` in its folder" in str(
+        error
+    )

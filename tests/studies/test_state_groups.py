@@ -26,11 +26,32 @@ def played(name, words, **options):
     state, turns = game.reset(Stream(5)), []
     for index, word in enumerate(words):
         legal = state.legal_actions()
-        turns.append(Turn(0, index, "agent", "k", legal, str(word), word, "ok" if word else "unparsable", {"game": 0.0}, moment=index))
+        turns.append(
+            Turn(
+                0,
+                index,
+                "agent",
+                "k",
+                legal,
+                str(word),
+                word,
+                "ok" if word else "unparsable",
+                {"game": 0.0},
+                moment=index,
+            )
+        )
         if word:
             state.apply(word)
     episode = Episode(
-        episode_id=0, group_id=0, game=game.name, seed=5, roles=tuple(game.roles), agents=("agent",), trained=(True,), turns=tuple(turns), returns=(0.0,)
+        episode_id=0,
+        group_id=0,
+        game=game.name,
+        seed=5,
+        roles=tuple(game.roles),
+        agents=("agent",),
+        trained=(True,),
+        turns=tuple(turns),
+        returns=(0.0,),
     )
     return game, episode
 
@@ -101,11 +122,22 @@ def test_arms_of_a_game_can_share_their_warm_up():
         recipes = [recipe(game, arm) for arm in ARMS]
         for name in ("model", "warmup", "context"):
             assert all(arm_recipe.get(name) == recipes[0].get(name) for arm_recipe in recipes)
-        assert all(arm_recipe["environments"][0]["illegal"] == recipes[0]["environments"][0]["illegal"] for arm_recipe in recipes)
+        assert all(
+            arm_recipe["environments"][0]["illegal"] == recipes[0]["environments"][0]["illegal"]
+            for arm_recipe in recipes
+        )
 
 
 def test_a_run_from_a_shared_warm_up_is_the_run_that_makes_its_own(tmp_path):
-    changes = ["steps=2", "warmup.updates=3", "rollout.games_per_step=8", "environments.0.options.puzzles=200", "seed=1", "threads=1", "evaluation.opponents=[]"]
+    changes = [
+        "steps=2",
+        "warmup.updates=3",
+        "rollout.games_per_step=8",
+        "environments.0.options.puzzles=200",
+        "seed=1",
+        "threads=1",
+        "evaluation.opponents=[]",
+    ]
     weights = []
     for arm in ("outcome", "released"):
         config = resolve(apply_overrides(recipe("sudoku", arm), changes))
@@ -131,7 +163,12 @@ def test_a_run_ends_when_its_tokens_are_spent_and_is_measured_on_unseen_starts(t
 
 def test_what_several_replies_visit_is_enumerated_on_the_small_boards(tmp_path):
     for game in GAMES:
-        small = [f"environments.0.options={json.dumps(vpr_visited.BOARDS[game])}", "steps=1000", "warmup.updates=2", "rollout.games_per_step=8"]
+        small = [
+            f"environments.0.options={json.dumps(vpr_visited.BOARDS[game])}",
+            "steps=1000",
+            "warmup.updates=2",
+            "rollout.games_per_step=8",
+        ]
         ran = run(f"vpr/{game}-tiny-released", small, 0, 50, 10, [1, 4], tmp_path / game, tmp_path / "warm")
         for occupancy in (ran["start_occupancy"], ran["occupancy"]):
             assert occupancy["1"]["distance"] == 0.0 < occupancy["4"]["distance"]
@@ -145,14 +182,37 @@ def test_visited_states_have_a_row_per_point_of_training_and_replies():
     assert len(cells) == 2 * 2 * 2 * 3 == len({cell.folder for cell in cells})
     results = {}
     for number, cell in enumerate(cells):
-        seen = {str(count): {"decisions": number + count, "success": 0.5, "illegal": 0.0, "distance": 0.1} for count in (1, 4)}
-        results[cell.key] = {"found": {"start_occupancy": {count: {**figures, "decisions": -1.0} for count, figures in seen.items()}, "occupancy": seen}}
+        seen = {
+            str(count): {"decisions": number + count, "success": 0.5, "illegal": 0.0, "distance": 0.1}
+            for count in (1, 4)
+        }
+        results[cell.key] = {
+            "found": {
+                "start_occupancy": {count: {**figures, "decisions": -1.0} for count, figures in seen.items()},
+                "occupancy": seen,
+            }
+        }
     rows = vpr_visited.rows(setting, results)
     assert len(rows) == 2 * (1 + 2 * 3) * 2 and not any(row_faults(row) for row in rows)
     assert rows[0] == {
-        "game": "sudoku", "arm": "start", "sampled": "0", "replies": "1", "starts": "all",
-        "values": {"decisions": {"0": -1.0, "1": -1.0}, "success": {"0": 0.5, "1": 0.5}, "illegal": {"0": 0.0, "1": 0.0}, "distance": {"0": 0.1, "1": 0.1}},
+        "game": "sudoku",
+        "arm": "start",
+        "sampled": "0",
+        "replies": "1",
+        "starts": "all",
+        "values": {
+            "decisions": {"0": -1.0, "1": -1.0},
+            "success": {"0": 0.5, "1": 0.5},
+            "illegal": {"0": 0.0, "1": 0.0},
+            "distance": {"0": 0.1, "1": 0.1},
+        },
     }
-    (row,) = [row for row in rows if (row["game"], row["arm"], row["sampled"], row["replies"]) == ("sokoban", "random", "20000", "4")]
+    (row,) = [
+        row
+        for row in rows
+        if (row["game"], row["arm"], row["sampled"], row["replies"]) == ("sokoban", "random", "20000", "4")
+    ]
     places = [cell.key for cell in cells]
-    assert row["values"]["decisions"] == {str(seed): places.index(("sokoban", "random", 20_000, seed)) + 4 for seed in (0, 1)}
+    assert row["values"]["decisions"] == {
+        str(seed): places.index(("sokoban", "random", 20_000, seed)) + 4 for seed in (0, 1)
+    }

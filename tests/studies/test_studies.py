@@ -58,8 +58,7 @@ def test_seeds_measures_the_last_figure_and_the_worst_since_the_level(tmp_path):
     values = {20: 0.5, 40: 0.09, 60: 0.3, 80: 0.05}
     lines = [{"step": step, "legal_rate": step / 100} for step in range(1, 82)]
     lines = [
-        {**line, "nash_conv/kuhn_poker": values[line["step"]]} if line["step"] in values else line
-        for line in lines
+        {**line, "nash_conv/kuhn_poker": values[line["step"]]} if line["step"] in values else line for line in lines
     ]
     (tmp_path / "metrics.jsonl").write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
 
@@ -82,10 +81,7 @@ def test_seeds_keeps_every_value_by_recipe_and_seed():
 
 def test_ablations_keep_every_value_by_arm_and_seed():
     score = {"return": {"mean": 0.5}, "score": {"mean": 40.0}}
-    rows = [
-        {"name": name, "kind": "match", "overall": score}
-        for name in mars.TRAINED + mars.HELD_OUT
-    ]
+    rows = [{"name": name, "kind": "match", "overall": score} for name in mars.TRAINED + mars.HELD_OUT]
     rows.append({"name": "kuhn_poker-exact", "kind": "exact", "figures": {"nash_conv": 0.2}})
     cells = {("three games", "full", seed): {"found": rows, "seconds": 9.0} for seed in (0, 1)}
     (row,) = mars.rows({}, cells)

@@ -1,6 +1,5 @@
 """The study of Agent Swarm: who learns in its teams of models, and what is kept of a run."""
 
-
 import pytest
 
 from sparring.config import recipe, resolve
@@ -14,7 +13,9 @@ def config_of(name, changes=()):
     return resolve(recipe.apply_overrides(recipe.load_recipe(name), [*changes, "seed=0"]))
 
 
-@pytest.mark.parametrize(("name", "learns", "stays"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")])
+@pytest.mark.parametrize(
+    ("name", "learns", "stays"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")]
+)
 def test_one_part_of_a_team_learns_as_in_the_joint_arm_and_the_other_has_the_warm_up_alone(name, learns, stays):
     joint, config = config_of("swarm/tiny-joint"), config_of(*study.TEAMS[name])
     assert not any(policy.frozen for policy in (*joint.policies.values(), *config.policies.values()))
@@ -23,7 +24,9 @@ def test_one_part_of_a_team_learns_as_in_the_joint_arm_and_the_other_has_the_war
     dumped, other = config.model_dump(), joint.model_dump()
     for key in ("environments", "rollout", "warmup", "steps", "credit", "losses", "rewards", "matchmaker", "roles"):
         assert dumped[key] == other[key]
-    assert {name: section["model"] for name, section in dumped["policies"].items()} == {name: section["model"] for name, section in other["policies"].items()}
+    assert {name: section["model"] for name, section in dumped["policies"].items()} == {
+        name: section["model"] for name, section in other["policies"].items()
+    }
 
 
 def test_nobody_is_scripted_in_a_team_of_models():
@@ -34,7 +37,12 @@ def test_nobody_is_scripted_in_a_team_of_models():
 
 
 def test_a_row_has_what_self_plays_say_of_each_seed(tmp_path, monkeypatch):
-    stub_run(monkeypatch, self_played, [{"step": 1, "turns_per_game": 10.0, "reply_tokens": 2.0}], {"rollout": {"games_per_step": 8}})
+    stub_run(
+        monkeypatch,
+        self_played,
+        [{"step": 1, "turns_per_game": 10.0, "reply_tokens": 2.0}],
+        {"rollout": {"games_per_step": 8}},
+    )
     figures = {name: {"mean": number / 10} for number, name in enumerate(study.TEAM_FIGURES)}
     self_plays = [{"game": shape, "returns": {"lead": {"mean": 0.75}}, "figures": figures} for shape in study.SHAPES]
     ask = Commands({"self_plays": self_plays})
@@ -43,7 +51,10 @@ def test_a_row_has_what_self_plays_say_of_each_seed(tmp_path, monkeypatch):
     setting = {"arms": [], "teams": [study.JOINT], "seeds": 2}
     rows = study.rows(setting, {(study.JOINT, seed): {"found": result, "seconds": 60.0} for seed in (0, 1)})
     assert [row["shape"] for row in rows] == list(study.SHAPES)
-    assert rows[1]["values"]["return"] == {"0": 0.75, "1": 0.75} and rows[1]["values"]["tokens sampled in training"]["0"] == 160.0
+    assert (
+        rows[1]["values"]["return"] == {"0": 0.75, "1": 0.75}
+        and rows[1]["values"]["tokens sampled in training"]["0"] == 160.0
+    )
     assert not any(row_faults(row) for row in rows)
 
 

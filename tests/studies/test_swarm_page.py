@@ -11,12 +11,28 @@ def ran(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
     """What two seeds of an arm came to: seeds differ a little."""
 
     def figures_of(less, wide):
-        shape = {"return": finished - less, "success": 1.0, "optimal_width": 3.0, "width_right": 1.0, "regret": 0.0, "finished_share": 1.0}
-        shape |= {"width": wide, "critical_steps": steps + less, "optimal_critical_steps": 13.0, "serial_critical_steps": 40.0}
+        shape = {
+            "return": finished - less,
+            "success": 1.0,
+            "optimal_width": 3.0,
+            "width_right": 1.0,
+            "regret": 0.0,
+            "finished_share": 1.0,
+        }
+        shape |= {
+            "width": wide,
+            "critical_steps": steps + less,
+            "optimal_critical_steps": 13.0,
+            "serial_critical_steps": 40.0,
+        }
         return {**shape, "rank_correlation": None}
 
     return [
-        {"independent": figures_of(less, width + less), "chain": figures_of(less, chain + less), "random": {**figures_of(less, 2.5), "rank_correlation": (rank or 0.0) - less}}
+        {
+            "independent": figures_of(less, width + less),
+            "chain": figures_of(less, chain + less),
+            "random": {**figures_of(less, 2.5), "rank_correlation": (rank or 0.0) - less},
+        }
         | {"all": {"rank_correlation": rank - less if rank else None}}
         for less in (0.0, 0.001)
     ]
@@ -24,7 +40,11 @@ def ran(width, *, steps=13.0, chain=1.0, rank=0.9, finished=1.0):
 
 def results(**arms):
     setting = {"arms": list(arms), "teams": [], "seeds": 2}
-    cells = {(arm, seed): {"found": result, "seconds": 120.0} for arm, seeds in arms.items() for seed, result in enumerate(seeds)}
+    cells = {
+        (arm, seed): {"found": result, "seconds": 120.0}
+        for arm, seeds in arms.items()
+        for seed, result in enumerate(seeds)
+    }
     return Results({"rows": swarm.rows(setting, cells)})
 
 
@@ -40,20 +60,28 @@ def verdict(table, begins):
 def test_what_the_report_claims_is_held_where_it_is_seen():
     table = claims(results(annealed=ran(4.0), none=ran(1.0), constant=ran(4.0, chain=4.0, rank=0.1), eight=ran(8.0)))
     assert verdict(table, "without PARL's rewards") == "held" and verdict(table, "with weights that stay") == "held"
-    assert verdict(table, "width 1 in chains: constant") == "not held" and verdict(table, "width 1 in chains: none") == "held"
+    assert (
+        verdict(table, "width 1 in chains: constant") == "not held"
+        and verdict(table, "width 1 in chains: none") == "held"
+    )
     assert verdict(table, "rank correlation of chosen and best width at least 0.8: annealed to zero") == "held"
     assert verdict(table, "rank correlation of chosen and best width at least 0.8: constant") == "not held"
     assert verdict(table, "with eight workers") == "held"
 
 
-@pytest.mark.parametrize(("eight", "verdict_of"), [({"steps": 14.0}, "not held"), ({"finished": 0.9}, "not held"), ({}, "held")])
+@pytest.mark.parametrize(
+    ("eight", "verdict_of"), [({"steps": 14.0}, "not held"), ({"finished": 0.9}, "not held"), ({}, "held")]
+)
 def test_eight_workers_must_save_two_thirds_and_finish(eight, verdict_of):
     assert verdict(claims(results(annealed=ran(4.0), eight=ran(8.0, **eight))), "with eight workers") == verdict_of
 
 
 def test_what_is_not_seen_is_said_so():
     table = claims(results(annealed=ran(4.0), none=ran(3.0), constant=ran(4.0, rank=None)))
-    assert verdict(table, "without PARL's rewards") == "not seen" and verdict(table, "with weights that stay") == "not held"
+    assert (
+        verdict(table, "without PARL's rewards") == "not seen"
+        and verdict(table, "with weights that stay") == "not held"
+    )
     assert verdict(table, "rank correlation of chosen and best width: constant") == "not held"
     assert "with eight workers" not in table
     assert figures_by_shape(results(annealed=ran(4.0))).count("| annealed to zero |") == 3

@@ -24,19 +24,25 @@ def test_the_best_schedule_has_no_regret_and_the_best_width():
         row = figures[name]
         assert row["return"] == row["success"] == row["best_calls"] == row["legal"] == 1.0 and row["regret"] == 0.0
         assert row["critical_steps"] == row["optimal_critical_steps"]
-    assert figures["chain"]["width"] == figures["chain"]["width_right"] == 1.0 and figures["chain"]["rank_correlation"] is None
+    assert (
+        figures["chain"]["width"] == figures["chain"]["width_right"] == 1.0
+        and figures["chain"]["rank_correlation"] is None
+    )
     assert figures[ALL]["rank_correlation"] > 0.9
 
 
 def test_a_fixed_width_follows_nothing():
     figures = figures_of_lead(games("chain", "random"), scheduler(width=4), 12)
-    assert figures["chain"]["width"] == 4.0 and figures["chain"]["width_right"] == 0.0 and figures["chain"]["return"] < 0.9
+    assert (
+        figures["chain"]["width"] == 4.0 and figures["chain"]["width_right"] == 0.0 and figures["chain"]["return"] < 0.9
+    )
     assert figures["chain"]["finished_share"] < 0.3 and figures["chain"]["regret"] > 0.0
     assert figures[ALL]["rank_correlation"] is None
 
 
 @pytest.mark.parametrize(
-    ("pairs", "expected"), [([(1, 1), (2, 2), (3, 3)], 1.0), ([(1, 3), (2, 2), (3, 1)], -1.0), ([(1, 1), (1, 2)], None), ([], None)]
+    ("pairs", "expected"),
+    [([(1, 1), (2, 2), (3, 3)], 1.0), ([(1, 3), (2, 2), (3, 1)], -1.0), ([(1, 1), (1, 2)], None), ([], None)],
 )
 def test_rank_correlation_by_hand(pairs, expected):
     assert rank_correlation(pairs) == (expected if expected is None else pytest.approx(expected))

@@ -36,11 +36,19 @@ def test_both_meet_both_ways_with_200_games():
 
 def results(as_wolf, against_wolf, seeds=3):
     """Return results in which the wolf wins these shares of games, a hundredth more by each seed."""
-    cells = {(arm, seed): {"found": {"legal replies": 0.75}, "seconds": 60.0} for arm in study.ARMS for seed in range(seeds)}
+    cells = {
+        (arm, seed): {"found": {"legal replies": 0.75}, "seconds": 60.0} for arm in study.ARMS for seed in range(seeds)
+    }
     speech = {"texts": 100, "distinct": 7, "commonest": 25}
     for seed in range(seeds):
         for share, ((wolf, village), won) in enumerate(zip(study.PAIRS, (as_wolf, against_wolf), strict=True)):
-            match = {"first": wolf, "second": village, "won": won + 0.01 * seed, "legal": [0.9, 0.8], "said": [speech, dict.fromkeys(speech, 0)]}
+            match = {
+                "first": wolf,
+                "second": village,
+                "won": won + 0.01 * seed,
+                "legal": [0.9, 0.8],
+                "said": [speech, dict.fromkeys(speech, 0)],
+            }
             cells[MATRIX, seed, share] = {"found": [match]}
     rows = study.rows({**study.STUDY.setting, "seeds": seeds}, cells)
     assert not [fault for row in rows for fault in row_faults(row)]

@@ -21,8 +21,12 @@ def config_of(name, changes=()):
     return resolve(recipe.apply_overrides(recipe.load_recipe(name), ["seed=0", *changes]))
 
 
-@pytest.mark.parametrize(("name", "learns", "stays"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")])
-def test_one_of_two_policies_learns_as_that_of_the_joint_arm_does_and_the_other_has_the_warm_up_alone(name, learns, stays):
+@pytest.mark.parametrize(
+    ("name", "learns", "stays"), [(study.LEAD, "lead", "worker"), (study.WORKERS, "worker", "lead")]
+)
+def test_one_of_two_policies_learns_as_that_of_the_joint_arm_does_and_the_other_has_the_warm_up_alone(
+    name, learns, stays
+):
     joint, config = config_of("wideseek/tiny"), config_of(*study.ARMS[name])
     assert {*config.policies} == {"lead", "worker"}
     assert not any(policy.frozen for policy in config.policies.values())  # a frozen one has no warm-up
@@ -36,7 +40,11 @@ def test_one_of_two_policies_learns_as_that_of_the_joint_arm_does_and_the_other_
 
 
 def test_scripted_workers_sit_in_every_seat_but_the_leads_and_nobody_learns_there():
-    (line,) = (line for line in (ROOT / "docs" / "teams.md").read_text().splitlines() if line.startswith("sparring train") and "searcher" in line)
+    (line,) = (
+        line
+        for line in (ROOT / "docs" / "teams.md").read_text().splitlines()
+        if line.startswith("sparring train") and "searcher" in line
+    )
     _, _, name, *changes = shlex.split(line)
     config = config_of(name, changes[: changes.index("--run")])
     assert config.policies["worker"].frozen and not config.policies["lead"].frozen
@@ -47,13 +55,22 @@ def test_scripted_workers_sit_in_every_seat_but_the_leads_and_nobody_learns_ther
 def test_one_agent_has_as_many_turns_as_lead_and_workers_together_and_its_fewest_are_the_critical_steps():
     teams, alone = (config_of(f"wideseek/{name}").environments for name in ("tiny", "tiny-single"))
     rows = [environment for environment in alone if not environment.label.startswith(study.SHOWN)]
-    assert [(environment.label, environment.options["items"]) for environment in rows] == [("rows-2", 2), ("rows-1", 1)]  # as workers meet them
+    assert [(environment.label, environment.options["items"]) for environment in rows] == [
+        ("rows-2", 2),
+        ("rows-1", 1),
+    ]  # as workers meet them
     alone = [environment for environment in alone if environment.label.startswith(study.SHOWN)]
     for team, environment in zip(teams, alone, strict=True):
         team_options, options = team.options, environment.options
         assert options["turns"] == 1 + team_options["workers"] * team_options["turns"] and options["workers"] == 0
-        assert (options["items"], options["columns"], options["worlds"]) == (team_options["items"], team_options["columns"], team_options["worlds"])
-        assert environment.label == f"total-{team_options['workers']}" and team.label == f"width-{team_options['workers']}"
+        assert (options["items"], options["columns"], options["worlds"]) == (
+            team_options["items"],
+            team_options["columns"],
+            team_options["worlds"],
+        )
+        assert (
+            environment.label == f"total-{team_options['workers']}" and team.label == f"width-{team_options['workers']}"
+        )
         assert make_game("wide_search", options=options).roles == ("single",)
     assert min(environment.options["turns"] for environment in alone) == 1 + teams[0].options["turns"]
 
@@ -77,7 +94,10 @@ def test_a_run_is_measured_by_self_play_in_order_of_widths_with_the_tokens_that_
     rows = study.measured(tmp_path, "", ask, plays=7, seed=3)
     assert [row["workers"] for row in rows] == [1, 8] and {row["starts"] for row in rows} == {"unseen"}
     assert rows[0]["figures"] == {**dict.fromkeys(study.FIGURES, 0.1), study.TOKENS: 300.0}
-    assert ask.words[:3] == ["sparring", "evaluate", str(tmp_path)] and ask.words[ask.words.index("--self-plays") + 1] == "7"
+    assert (
+        ask.words[:3] == ["sparring", "evaluate", str(tmp_path)]
+        and ask.words[ask.words.index("--self-plays") + 1] == "7"
+    )
     assert "--seed=3" in ask.words and "--json" in ask.words
 
 
@@ -87,7 +107,11 @@ def document(f1, seeds=3):
         (arm, seed): {
             "seconds": 60.0,
             "found": [
-                {"workers": width, "starts": "unseen", "figures": {**dict.fromkeys(study.FIGURES, value + seed / 100), study.TOKENS: 2e6}}
+                {
+                    "workers": width,
+                    "starts": "unseen",
+                    "figures": {**dict.fromkeys(study.FIGURES, value + seed / 100), study.TOKENS: 2e6},
+                }
                 for width, value in zip(WIDTHS, values, strict=True)
             ],
         }

@@ -16,7 +16,12 @@ from tests.studies.builders import Commands, config_of, stub_run
 def test_every_seed_has_every_arm_that_draws_more_than_its_plays():
     keys = [cell.key for cell in study.cells({**study.STUDY.setting, "seeds": 2})]
     drawing = (study.WARM_UP, study.TRAINED)
-    assert keys == [(study.PRETRAINED, 0), (study.TEACHER, 0), *((arm, 0) for arm in drawing), *((arm, 1) for arm in drawing)]
+    assert keys == [
+        (study.PRETRAINED, 0),
+        (study.TEACHER, 0),
+        *((arm, 0) for arm in drawing),
+        *((arm, 1) for arm in drawing),
+    ]
 
 
 def test_the_teacher_is_whom_the_warm_up_imitates_on_the_tables_of_evaluation():
@@ -25,13 +30,17 @@ def test_the_teacher_is_whom_the_warm_up_imitates_on_the_tables_of_evaluation():
     agent, environment = (parse_named(words[words.index(word) + 1], "", "") for word in ("--agent", "--environment"))
     player, game = trained.warmup.player, trained.environments[0]
     assert agent == (player.name, player.options) and player.options["slips"] == 0.4
-    assert environment[0] == game.name and environment[1].pop("bank") == 2**31 - 1 and environment[1].pop("worlds") == 1000
+    assert (
+        environment[0] == game.name and environment[1].pop("bank") == 2**31 - 1 and environment[1].pop("worlds") == 1000
+    )
     assert environment[1] == {name: value for name, value in game.options.items() if name not in ("bank", "worlds")}
     assert words[words.index("--self-plays") + 1] == "200"
 
 
 def test_arms_differ_in_what_is_learnt_alone():
-    plain, warm, downloaded = (config_of(study, arm).model_dump() for arm in (study.TRAINED, study.WARM_UP, study.PRETRAINED))
+    plain, warm, downloaded = (
+        config_of(study, arm).model_dump() for arm in (study.TRAINED, study.WARM_UP, study.PRETRAINED)
+    )
     assert {key for key in plain if plain[key] != warm[key]} == {"steps", "learner", "rollout"}
     assert {key for key, value in plain["rollout"].items() if value != warm["rollout"][key]} == {"games_per_step"}
     assert {key for key in warm if warm[key] != downloaded[key]} == {"warmup"}
@@ -44,7 +53,9 @@ def ends(mean, width=0.1):
 
 def self_plays(illegal):
     figures = {**{name: {"mean": 0.5} for name in study.FIGURES}, study.BARE: ends(0.25)}
-    return {"self_plays": [{"game": "wide_search", "starts": "unseen", "figures": figures, "illegal": {"mean": illegal}}]}
+    return {
+        "self_plays": [{"game": "wide_search", "starts": "unseen", "figures": figures, "illegal": {"mean": illegal}}]
+    }
 
 
 def test_a_run_is_measured_by_self_play_with_the_interval_over_plays(tmp_path, monkeypatch):
@@ -54,14 +65,20 @@ def test_a_run_is_measured_by_self_play_with_the_interval_over_plays(tmp_path, m
     result = study.measured(tmp_path, "", ask, plays=7, seed=3)
     bare = {study.BARE: 0.25, f"{study.BARE} low": 0.15, f"{study.BARE} high": 0.35}
     assert result["starts"] == "unseen"
-    assert result["figures"] == pytest.approx({**dict.fromkeys(study.FIGURES, 0.5), **bare, "legal": 0.75, study.TOKENS: 300.0})
+    assert result["figures"] == pytest.approx(
+        {**dict.fromkeys(study.FIGURES, 0.5), **bare, "legal": 0.75, study.TOKENS: 300.0}
+    )
     assert ask.words[ask.words.index("--self-plays") + 1] == "7" and "--seed=3" in ask.words
 
 
 def test_the_teacher_has_sampled_no_token():
     (cell,) = (cell for cell in study.cells(study.STUDY.setting) if cell.key[0] == study.TEACHER)
     result = cell.measure(None, json.dumps(self_plays(0.0)), None)
-    assert result["figures"][study.TOKENS] == 0.0 and result["figures"][study.BARE] == 0.25 and result["starts"] == "unseen"
+    assert (
+        result["figures"][study.TOKENS] == 0.0
+        and result["figures"][study.BARE] == 0.25
+        and result["starts"] == "unseen"
+    )
 
 
 def results(**arms):
@@ -70,14 +87,25 @@ def results(**arms):
     for arm, means in arms.items():
         for seed, mean in enumerate(means):
             bare = ends(mean)
-            figures = {**dict.fromkeys(study.FIGURES, 0.5), study.BARE: mean, f"{study.BARE} low": bare["low"], f"{study.BARE} high": bare["high"]}
-            cells[arm.replace("_", "-"), seed] = {"seconds": 600.0, "found": {"starts": "unseen", "figures": {**figures, "legal": 1.0, study.TOKENS: 2e6}}}
+            figures = {
+                **dict.fromkeys(study.FIGURES, 0.5),
+                study.BARE: mean,
+                f"{study.BARE} low": bare["low"],
+                f"{study.BARE} high": bare["high"],
+            }
+            cells[arm.replace("_", "-"), seed] = {
+                "seconds": 600.0,
+                "found": {"starts": "unseen", "figures": {**figures, "legal": 1.0, study.TOKENS: 2e6}},
+            }
     return Results({"rows": study.rows({**study.STUDY.setting, "arms": list(arms)}, cells)})
 
 
 def test_rows_have_a_value_for_each_seed():
     rows = results(pretrained=[0.1, 0.2], trained=[0.5, 0.6]).rows()
-    assert [(row["arm"], row["starts"], row["plays"]) for row in rows] == [("pretrained", "unseen", 200), ("trained", "unseen", 200)]
+    assert [(row["arm"], row["starts"], row["plays"]) for row in rows] == [
+        ("pretrained", "unseen", 200),
+        ("trained", "unseen", 200),
+    ]
     assert rows[1]["values"][study.BARE] == {"0": 0.5, "1": 0.6}
     assert not [fault for row in rows for fault in row_faults(row)]
 

@@ -98,7 +98,12 @@ def coins(*, picture: str = "own", sentence: str = "own"):
 
 @pytest.mark.parametrize(
     ("picture", "sentence", "message"),
-    [("all", "own", "cannot tell apart"), ("own", "all", "cannot tell apart"), ("own", "none", "the sentence is ''"), ("random", "own", "drawn twice")],
+    [
+        ("all", "own", "cannot tell apart"),
+        ("own", "all", "cannot tell apart"),
+        ("own", "none", "the sentence is ''"),
+        ("random", "own", "drawn twice"),
+    ],
 )
 def test_a_picture_that_tells_too_much_or_nothing_is_noticed(picture, sentence, message):
     assert check_picture(coins) > 0

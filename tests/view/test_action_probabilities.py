@@ -85,11 +85,19 @@ def test_each_action_is_a_whole_reply_of_the_network_with_its_end(client, traine
     play = max(stored(trained_run, 3), key=lambda episode: len(episode.turns))
     place = len(play.turns) - 1
     last = play.turns[place]
-    ids = [number for before in play.turns[:place] if before.seat == last.seat for part in before.segments for number in part.ids]
+    ids = [
+        number
+        for before in play.turns[:place]
+        if before.seat == last.seat
+        for part in before.segments
+        for number in part.ids
+    ]
     ids += [number for part in last.segments if part.kind in ("prompt", "context") for number in part.ids]
     answer = ask(client, 3, play.episode_id, place).json()
     for action, chance in zip(answer["actions"], answer["probabilities"], strict=True):
-        assert chance == pytest.approx(by_hand(engine.model, engine.policies["main"].renderer, ids, action, config.rollout.temperature), rel=1e-4)
+        assert chance == pytest.approx(
+            by_hand(engine.model, engine.policies["main"].renderer, ids, action, config.rollout.temperature), rel=1e-4
+        )
 
 
 @pytest.mark.parametrize(("who", "weights"), [("learner", "live"), ("policy", "EMA"), ("past-000001", "snapshot")])
@@ -105,13 +113,23 @@ def test_a_conversation_is_that_of_its_seat_alone():
         segments = (Segment("prompt", (number,)), Segment("sampled", (number + 1,)), Segment("boundary", (number + 2,)))
         return turn(seat, "pass", segments=segments, conversation=conversation)
 
-    two_runs = spoken(0, 40)._replace(segments=(Segment("context", (40, 41)), Segment("sampled", (42,)), Segment("context", (43,)), Segment("sampled", (44,))))
+    two_runs = spoken(0, 40)._replace(
+        segments=(
+            Segment("context", (40, 41)),
+            Segment("sampled", (42,)),
+            Segment("context", (43,)),
+            Segment("sampled", (44,)),
+        )
+    )
     played = episode(0, spoken(0, 10), spoken(1, 20), two_runs, spoken(0, 50, conversation=1))
     assert policy.prompt_ids(played, 2) == (10, 11, 12, 40, 41)
     assert policy.prompt_ids(played, 3) == (50,)
 
 
-@pytest.mark.parametrize(("steps", "step", "taken"), [([10, 20, 30], 20, 20), ([10, 20, 30], 29, 20), ([10, 20], 99, 20), ([10, 20], 9, 10), ([5], 0, 5)])
+@pytest.mark.parametrize(
+    ("steps", "step", "taken"),
+    [([10, 20, 30], 20, 20), ([10, 20, 30], 29, 20), ([10, 20], 99, 20), ([10, 20], 9, 10), ([5], 0, 5)],
+)
 def test_the_newest_checkpoint_before_the_play_is_taken_else_the_first_after(steps, step, taken):
     assert policy.nearest(steps, step) == taken
 
@@ -133,14 +151,30 @@ def test_a_seat_asks_for_its_own_turns_alone(client, trained_run, questions):
     questions.clear()
     refused = ask(client, 3, play.episode_id, 0, seat=1 - seat)
     assert (refused.status_code, refused.json()) == (404, {"error": "the turn is another seat's"})
-    assert ask(client, 3, play.episode_id, 99).status_code == ask(client, 3, play.episode_id, 0, seat=9).status_code == 404
+    assert (
+        ask(client, 3, play.episode_id, 99).status_code == ask(client, 3, play.episode_id, 0, seat=9).status_code == 404
+    )
     assert ask(client, 3, 10**6, 0).status_code == 404 and questions == []
 
 
 def test_without_a_checkpoint_or_a_model_the_reason_is_said_and_nothing_asked(opened, trained_run, tmp_path, questions):
     folder = write_run(tmp_path / "kuhn", steps=(10,))
-    unsent = turn(0, "", event="unparsable", truncated=True, turn_index=2, segments=(Segment("prompt", (1,)), Segment("sampled", ())))
-    play = episode(0, turn(0, "pass"), turn(1, "bet"), turn(0, "well", legal_actions=(), turn_index=1, regretted=False), unsent, agents=("learner", "bot-random"))
+    unsent = turn(
+        0,
+        "",
+        event="unparsable",
+        truncated=True,
+        turn_index=2,
+        segments=(Segment("prompt", (1,)), Segment("sampled", ())),
+    )
+    play = episode(
+        0,
+        turn(0, "pass"),
+        turn(1, "bet"),
+        turn(0, "well", legal_actions=(), turn_index=1, regretted=False),
+        unsent,
+        agents=("learner", "bot-random"),
+    )
     write_step(folder, 20, [play, episode(1, turn(1, "bet"), agents=("learner", "bot-random"))])
     client = opened(folder)
     assert ask(client, 10, 40, 0).json()["why"] == "the run has no checkpoint yet"
@@ -171,8 +205,19 @@ def test_a_run_being_replaced_or_a_snapshot_it_lacks_is_a_line(opened, trained_r
 
 
 def test_of_several_policies_the_one_of_the_role_is_asked(opened, tmp_path, questions):
-    path, sizes = tmp_path / "signalling", ("policies.leader.model.hidden_size=8", "policies.helper.model.hidden_size=16")
-    sparring.train("signalling-tiny", *TRAINING[:8], *sizes, "warmup.updates=40", "evaluation.exact=false", "evaluation.opponents=[]", run=path)
+    path, sizes = (
+        tmp_path / "signalling",
+        ("policies.leader.model.hidden_size=8", "policies.helper.model.hidden_size=16"),
+    )
+    sparring.train(
+        "signalling-tiny",
+        *TRAINING[:8],
+        *sizes,
+        "warmup.updates=40",
+        "evaluation.exact=false",
+        "evaluation.opponents=[]",
+        run=path,
+    )
     client, agreed = opened(path), set()
     for play in stored(path, 3):
         for place, step in enumerate(play.turns):
@@ -192,5 +237,9 @@ def test_it_is_computed_in_a_process_of_its_own(client, trained_run):
     play = stored(trained_run, 3)[0]
     answer = ask(client, 3, play.episode_id, 0).json()
     question = {"folder": str(trained_run), "step": 3, "episode": play.episode_id, "turn": 0}
-    assert {name: answer[name] for name in ("step", "player", "actions")} == {"step": 2, "player": "learner", "actions": list(play.turns[0].legal_actions)}
+    assert {name: answer[name] for name in ("step", "player", "actions")} == {
+        "step": 2,
+        "player": "learner",
+        "actions": list(play.turns[0].legal_actions),
+    }
     assert answer["probabilities"] == pytest.approx(policy.answer(question)["probabilities"])

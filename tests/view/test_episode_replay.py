@@ -28,17 +28,45 @@ def test_an_episode_has_all_that_is_recorded(client):
     replay = client.get(PLACE).json()
     assert (replay["run"], replay["step"], replay["episode"], replay["group"], replay["seat"]) == (0, 10, 40, 40, None)
     assert replay["environment"]["options"] == {"start": "K J"}
-    assert replay["seats"][1] == {"seat": 1, "role": "second", "agent": "past-000010", "kind": "snapshot", "trained": False, "return": 1.0}
+    assert replay["seats"][1] == {
+        "seat": 1,
+        "role": "second",
+        "agent": "past-000010",
+        "kind": "snapshot",
+        "trained": False,
+        "return": 1.0,
+    }
     assert (replay["previous"], replay["next"], replay["siblings"]) == (None, 41, 2)
     assert replay["missing"] == [] and replay["pictures"] is True
     assert replay["scale"]["advantage"] == 0.5 and replay["scale"]["entropy"] == pytest.approx(0.6)
     first, second = replay["turns"]
-    assert (first["index"], first["seat"], first["hidden"], first["told"], first["legal"]) == (0, 0, False, "you hold the secret card K", ["pass", "bet"])
-    assert first["credit"] == {"selected": True, "replayed": False, "reward": 1.0, "advantage": 0.5, "baseline": 0.25, "value": None, "value_target": None}
-    assert second["oracle"]["values"] == [0.5, -1.0] and second["oracle"]["best"] == ["pass"] and second["oracle"]["regret"] == 1.5
+    assert (first["index"], first["seat"], first["hidden"], first["told"], first["legal"]) == (
+        0,
+        0,
+        False,
+        "you hold the secret card K",
+        ["pass", "bet"],
+    )
+    assert first["credit"] == {
+        "selected": True,
+        "replayed": False,
+        "reward": 1.0,
+        "advantage": 0.5,
+        "baseline": 0.25,
+        "value": None,
+        "value_target": None,
+    }
+    assert (
+        second["oracle"]["values"] == [0.5, -1.0]
+        and second["oracle"]["best"] == ["pass"]
+        and second["oracle"]["regret"] == 1.5
+    )
     prompt, sampled = first["segments"]
     assert (prompt["kind"], prompt["length"], prompt["tokens"]) == ("prompt", 3, None)
-    assert [(token["id"], token["logprob"], token["entropy"], token["advantage"]) for token in sampled["tokens"]] == [(13, -0.5, 0.6, 0.5), (2, -0.25, 0.1, 0.5)]
+    assert [(token["id"], token["logprob"], token["entropy"], token["advantage"]) for token in sampled["tokens"]] == [
+        (13, -0.5, 0.6, 0.5),
+        (2, -0.25, 0.1, 0.5),
+    ]
     assert replay["decoded"] is True and prompt["text"].startswith("<begin> ") and sampled["text"].endswith(" <end>")
     assert "".join(token["text"] for token in sampled["tokens"]) == sampled["text"]
 
@@ -57,13 +85,17 @@ def test_the_viewer_and_show_have_one_record(client, tmp_path_factory):
     from sparring import cli
 
     path = client.watch.runs[0].path
-    document = json.loads(CliRunner().invoke(cli.app, ["show", str(path), "--step", "10", "--episode", "40", "--json"]).stdout)
+    document = json.loads(
+        CliRunner().invoke(cli.app, ["show", str(path), "--step", "10", "--episode", "40", "--json"]).stdout
+    )
     replay = client.get(PLACE).json()
     for turn_shown, recorded in zip(replay["turns"], document["episode"]["turns"], strict=True):
         for name in ("told", "reply", "action", "event", "rewards", "view", "state_key", "weights_version"):
             assert turn_shown[name] == recorded[name]
         assert turn_shown["legal"] == recorded["legal_actions"]
-        assert [part["length"] for part in turn_shown["segments"]] == [len(part["ids"]) for part in recorded["segments"]]
+        assert [part["length"] for part in turn_shown["segments"]] == [
+            len(part["ids"]) for part in recorded["segments"]
+        ]
     assert [turn["credit"]["advantage"] for turn in replay["turns"]] == [row["advantage"] for row in document["credit"]]
 
 
@@ -73,12 +105,24 @@ def test_a_seat_is_sent_nothing_that_another_seat_alone_knows(client, place):
     for card, text in (("J", first), ("K", second)):
         for secret in (f"secret card {card}", f"{card}-key", f"{card}-view", "K J"):
             assert secret not in text
-    assert "bet" not in [action for turn in client.get(f"{PLACE}?seat=0").json()["turns"] for action in [turn.get("reply")]]
+    assert "bet" not in [
+        action for turn in client.get(f"{PLACE}?seat=0").json()["turns"] for action in [turn.get("reply")]
+    ]
 
 
 @pytest.mark.parametrize(
     "place",
-    ["/api/runs/0/episodes/10/999", "/api/runs/0/episodes/11/40", "/api/runs/5/episodes/10/40", f"{PLACE}?seat=2", "/api/runs/0/groups/10/999", "/api/runs/0/groups/99/40", f"{PLACE}/board/9", f"{PLACE}/board/0?seat=2", "/export/0/10/999.html"],
+    [
+        "/api/runs/0/episodes/10/999",
+        "/api/runs/0/episodes/11/40",
+        "/api/runs/5/episodes/10/40",
+        f"{PLACE}?seat=2",
+        "/api/runs/0/groups/10/999",
+        "/api/runs/0/groups/99/40",
+        f"{PLACE}/board/9",
+        f"{PLACE}/board/0?seat=2",
+        "/export/0/10/999.html",
+    ],
 )
 def test_what_is_not_there_is_said(client, place):
     answer = client.get(place)
@@ -112,7 +156,12 @@ def test_candidates_missing_records_and_strange_verdicts_are_shown_as_such(opene
     write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(other,)), turn(1, "bet"))])
     first = opened(folder).get("/api/runs/0/episodes/1/0").json()["turns"][0]
     (candidate,) = first["candidates"]
-    assert (candidate["reply"], candidate["event"], candidate["candidate"], candidate["score"]) == ("fold", "illegal", 1, -1.0)
+    assert (candidate["reply"], candidate["event"], candidate["candidate"], candidate["score"]) == (
+        "fold",
+        "illegal",
+        1,
+        -1.0,
+    )
     assert candidate["credit"]["advantage"] == 0.5 and len(candidate["segments"]) == 2
     folder = write_run(tmp_path / "second", steps=())
     write_step(folder, 1, [episode(0, turn(0, "pass", regretted=False))])
@@ -132,7 +181,14 @@ def test_what_is_on_the_disk_decides_what_is_shown(opened, tmp_path):
         stream.write("model:\n  name: nobody/has-this\n")
     replay = opened(folder).get(PLACE).json()
     assert replay["decoded"] is False and "nobody/has-this" in replay["notes"][0]
-    assert replay["turns"][0]["segments"][1]["tokens"][0] == {"id": 13, "text": "", "whole": True, "logprob": -0.5, "entropy": 0.6, "advantage": 0.5}
+    assert replay["turns"][0]["segments"][1]["tokens"][0] == {
+        "id": 13,
+        "text": "",
+        "whole": True,
+        "logprob": -0.5,
+        "entropy": 0.6,
+        "advantage": 0.5,
+    }
     folder = write_run(tmp_path / "broken" / "kuhn")
     client = opened(folder)
     part = folder / "episodes" / "part-000010.parquet"
@@ -146,7 +202,11 @@ def test_what_is_on_the_disk_decides_what_is_shown(opened, tmp_path):
 
 def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_path):
     folder = write_run(tmp_path / "kuhn", steps=())
-    write_step(folder, 1, [episode(0, turn(0, HOSTILE, prompt=HOSTILE, event="unparsable"), agents=("learner", "bot-" + HOSTILE[:-1]))])
+    write_step(
+        folder,
+        1,
+        [episode(0, turn(0, HOSTILE, prompt=HOSTILE, event="unparsable"), agents=("learner", "bot-" + HOSTILE[:-1]))],
+    )
     client = opened(folder)
     answer = client.get("/api/runs/0/episodes/1/0")
     assert answer.headers["content-type"] == "application/json"
@@ -161,7 +221,15 @@ def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_pa
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     ids = tokenizer.encode("aé€b").ids
-    assert pieces(tokenizer, ids) == [DecodedToken("a", True), DecodedToken("", False), DecodedToken("é", True), DecodedToken("", False), DecodedToken("", False), DecodedToken("€", True), DecodedToken("b", True)]
+    assert pieces(tokenizer, ids) == [
+        DecodedToken("a", True),
+        DecodedToken("", False),
+        DecodedToken("é", True),
+        DecodedToken("", False),
+        DecodedToken("", False),
+        DecodedToken("€", True),
+        DecodedToken("b", True),
+    ]
     assert text_of(tokenizer, ids) == "aé€b"
     assert pieces(tokenizer, [1 << 40, -1]) == [DecodedToken("", True)] * 2 and text_of(tokenizer, [1 << 40]) is None
 

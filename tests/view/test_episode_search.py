@@ -88,20 +88,41 @@ def test_facets_keep_the_other_values_of_a_chosen_one(client):
     assert facets["player"] == [["learner", 1], ["past-000010", 1]]
 
 
-@pytest.mark.parametrize("sort", ["step", "episode", "game", "turns", "tokens", "illegal", "advantage", "regret", "logprob", "return"])
+@pytest.mark.parametrize(
+    "sort", ["step", "episode", "game", "turns", "tokens", "illegal", "advantage", "regret", "logprob", "return"]
+)
 @pytest.mark.parametrize("order", ["asc", "desc"])
 def test_every_column_sorts_and_pages_join_without_a_gap(client, sort, order):
     rows = search(client, f"sort={sort}&order={order}&limit=200")["rows"]
     if sort != "return":
         values = [row[sort] for row in rows]
         assert values == sorted(values, reverse=order == "desc")
-    paged = [row for offset in range(0, 12, 5) for row in search(client, f"sort={sort}&order={order}&limit=5&offset={offset}")["rows"]]
+    paged = [
+        row
+        for offset in range(0, 12, 5)
+        for row in search(client, f"sort={sort}&order={order}&limit=5&offset={offset}")["rows"]
+    ]
     assert paged == rows
 
 
 @pytest.mark.parametrize(
     "query",
-    ["sort=1;drop table episodes", "order=up", "offset=-1", "limit=x", "turns=a", "turns=5--", "advantage=nan", "illegal=yes", "outcome=all", "run=a", "wrong=2", "turns=-", "forfeited=x", "step=1-2-3"],
+    [
+        "sort=1;drop table episodes",
+        "order=up",
+        "offset=-1",
+        "limit=x",
+        "turns=a",
+        "turns=5--",
+        "advantage=nan",
+        "illegal=yes",
+        "outcome=all",
+        "run=a",
+        "wrong=2",
+        "turns=-",
+        "forfeited=x",
+        "step=1-2-3",
+    ],
 )
 def test_what_is_no_condition_is_refused_by_a_line(client, query):
     answer = client.get(f"/api/episodes?{query}")
@@ -109,7 +130,10 @@ def test_what_is_no_condition_is_refused_by_a_line(client, query):
     assert "\n" not in answer.json()["error"]
 
 
-@given(st.text(max_size=30), st.sampled_from(["game", "seat", "player", "text", "turns", "outcome", "advantage", "run", "sort", "limit"]))
+@given(
+    st.text(max_size=30),
+    st.sampled_from(["game", "seat", "player", "text", "turns", "outcome", "advantage", "run", "sort", "limit"]),
+)
 @settings(max_examples=25)
 def test_any_text_in_any_parameter_is_answered(client, text, name):
     assert client.get("/api/episodes", params={name: text}).status_code in (200, 400)
@@ -123,7 +147,9 @@ def test_what_is_no_number_or_was_not_played_does_not_count(opened, tmp_path):
     assert [row["advantage"] for row in rows] == [3.0, None, None, None]
     folder = write_run(tmp_path / "second", steps=())
     other = turn(0, "fold", event="illegal", candidate=1)
-    write_step(folder, 1, [episode(0, turn(0, "pass", candidates=(other,)), turn(0, "note", event="memory", turn_index=1))])
+    write_step(
+        folder, 1, [episode(0, turn(0, "pass", candidates=(other,)), turn(0, "note", event="memory", turn_index=1))]
+    )
     (row,) = search(opened(folder))["rows"]
     assert (row["turns"], row["illegal"], row["tokens"]) == (1, 0, 2)
 
@@ -204,7 +230,9 @@ def test_beside_a_training_a_few_steps_are_indexed_at_once(opened, tmp_path, mon
     folder = write_run(tmp_path / "kuhn", steps=(10,))
     (folder / ".lock-holder").write_text(str(os.getpid()))
     most, update = [], EpisodeIndex.update
-    monkeypatch.setattr(EpisodeIndex, "update", lambda self, *arguments: most.append(arguments[2]) or update(self, *arguments))
+    monkeypatch.setattr(
+        EpisodeIndex, "update", lambda self, *arguments: most.append(arguments[2]) or update(self, *arguments)
+    )
     monkeypatch.setattr("sparring.view.watch.LIVE_SHARE", 100.0)
     monkeypatch.setattr("sparring.view.watch.LIVE_PARTS", 2)
     client = opened(tmp_path)
@@ -231,7 +259,9 @@ def test_the_same_search_of_the_same_index_is_made_once(opened, tmp_path, monkey
 
 @pytest.fixture
 def client_people(opened, run_folder):
-    played = run_writer.episode(40, run_writer.turn(0, "bet", prompt="welcome, person"), agents=("person-me", "bot-cfr"))
+    played = run_writer.episode(
+        40, run_writer.turn(0, "bet", prompt="welcome, person"), agents=("person-me", "bot-cfr")
+    )
     run_writer.write_played(run_folder / "played", 10, played)
     return opened(run_folder)
 

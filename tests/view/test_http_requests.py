@@ -68,7 +68,20 @@ def test_links_lead_to_the_page_alone_and_the_token_is_in_the_header(client):
     assert "set-cookie" not in answer.headers
 
 
-@every_case("header", ["", "Bearer", "Bearer ", "Bearer wrong", "Bearer right-toke", "Bearer right-token ", "bearer right-token", "right-token", "Basic cmlnaHQ="])
+@every_case(
+    "header",
+    [
+        "",
+        "Bearer",
+        "Bearer ",
+        "Bearer wrong",
+        "Bearer right-toke",
+        "Bearer right-token ",
+        "bearer right-token",
+        "right-token",
+        "Basic cmlnaHQ=",
+    ],
+)
 @every_case("path", [DATA, "/api/changes?since=0", "/export/0/10/40.html", "/API/runs", "/static"])
 def test_without_the_token_there_is_no_data(client, header, path):
     answer = client.get(path, headers={"Authorization": header})
@@ -106,7 +119,17 @@ def test_other_methods_are_refused(client, method):
 
 @every_case(
     "path",
-    ["/static/../app.py", "/static/%2e%2e/app.py", "/static/..%2fapp.py", "/static/vendor/../../guard.py", "/static//etc/passwd", "/static/%00", "/static/.hidden.js", "/static/export.list", "/static/vendor"],
+    [
+        "/static/../app.py",
+        "/static/%2e%2e/app.py",
+        "/static/..%2fapp.py",
+        "/static/vendor/../../guard.py",
+        "/static//etc/passwd",
+        "/static/%00",
+        "/static/.hidden.js",
+        "/static/export.list",
+        "/static/vendor",
+    ],
 )
 def test_files_outside_the_page_are_not_found(client, path):
     answer = client.get(path)
@@ -121,11 +144,28 @@ def test_a_file_beside_the_page_is_not_found_either(client, tmp_path, monkeypatc
     (tmp_path / "static" / "link.js").symlink_to(tmp_path / "secret.js")
     monkeypatch.setattr("sparring.view.app.STATIC", tmp_path / "static")
     assert client.get("/static/own.js").text == "own"
-    for name in ("%2e%2e/secret.js", "..%2fsecret.js", "vendor/%2e%2e/%2e%2e/secret.js", f"%2f{tmp_path}/secret.js", "link.js"):
+    for name in (
+        "%2e%2e/secret.js",
+        "..%2fsecret.js",
+        "vendor/%2e%2e/%2e%2e/secret.js",
+        f"%2f{tmp_path}/secret.js",
+        "link.js",
+    ):
         assert client.get(f"/static/{name}").status_code == 404
 
 
-@every_case("path", ["/api/runs/../../etc", "/api/runs/-1", "/api/runs/1e3", "/api/runs/%2e%2e", "/api/runs/kuhn", "/api/runs/1", "/api/runs/٣"])
+@every_case(
+    "path",
+    [
+        "/api/runs/../../etc",
+        "/api/runs/-1",
+        "/api/runs/1e3",
+        "/api/runs/%2e%2e",
+        "/api/runs/kuhn",
+        "/api/runs/1",
+        "/api/runs/٣",
+    ],
+)
 def test_runs_are_named_by_numbers_alone(client, path):
     assert client.get(path).status_code == 404
 

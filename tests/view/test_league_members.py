@@ -49,7 +49,12 @@ def test_policies_lie_side_by_side_and_a_frozen_one_has_its_start_alone(opened, 
 
 def test_a_start_that_is_a_member_stands_once(opened, run_folder):
     members = {name: {"parent": "past-000000"} for name in ("past-000010", "past-000020")}
-    checkpoint(run_folder, 20, {"version": 20, "members": {"past-000000": 0, "past-000010": 10, "past-000020": 20}}, league={"members": members})
+    checkpoint(
+        run_folder,
+        20,
+        {"version": 20, "members": {"past-000000": 0, "past-000010": 10, "past-000020": 20}},
+        league={"members": members},
+    )
     rows, family = family_of(opened, run_folder, "league: {every: 10, keep: 3, start: true, restart: true}\n")
     assert [(name, row["parent"], row["state"]) for name, row in rows.items()][:3] == [
         ("past-000000", None, "start"),
@@ -108,7 +113,9 @@ def test_snapshots_of_another_schedule_stand_where_they_were_taken(opened, run_f
     lines = [(13, "past-000000"), (24, "past-000000"), (29, "past-000024"), (31, "past-000029")]
     recorded(run_folder, *({"step": at, "member": f"past-{at:06d}", "parent": parent} for at, parent in lines))
     checkpoint(run_folder, 28, {"version": 28, "members": {"past-000000": 0, "past-000024": 24}})
-    rows, family = family_of(opened, run_folder, f"league: {{every: 10, keep: 2, start: true, restart: true, schedule: {schedule}}}\n")
+    rows, family = family_of(
+        opened, run_folder, f"league: {{every: 10, keep: 2, start: true, restart: true, schedule: {schedule}}}\n"
+    )
     assert [(name, row["parent"], row["state"]) for name, row in rows.items()] == [
         ("past-000000", None, "start"),
         ("past-000013", "past-000000", "left"),
@@ -120,10 +127,20 @@ def test_snapshots_of_another_schedule_stand_where_they_were_taken(opened, run_f
 
 
 def test_each_learner_of_a_league_has_the_snapshots_that_were_taken_of_it(opened, run_folder):
-    two = [{"step": 20, "member": name, "parent": parent, "tag": tag} for name, parent, tag in (("past-000020", "past-000010", "m"), ("past-counter-000020", "past-counter-000000", "c"))]
+    two = [
+        {"step": 20, "member": name, "parent": parent, "tag": tag}
+        for name, parent, tag in (
+            ("past-000020", "past-000010", "m"),
+            ("past-counter-000020", "past-counter-000000", "c"),
+        )
+    ]
     recorded(run_folder, {"step": 10, "member": "past-000010", "parent": "past-000000", "tag": "m"}, *two)
     checkpoint(run_folder, 30, {"policies": {name: {"members": {}} for name in ("main", "counter")}})
-    rows, _ = family_of(opened, run_folder, "policies: {main: {}, counter: {}}\nleague: {every: 10, keep: 2, learners: {main: {}, counter: {schedule: gate}}}\n")
+    rows, _ = family_of(
+        opened,
+        run_folder,
+        "policies: {main: {}, counter: {}}\nleague: {every: 10, keep: 2, learners: {main: {}, counter: {schedule: gate}}}\n",
+    )
     assert [(name, row["parent"], row["tag"]) for name, row in rows.items() if row["state"] == "left"] == [
         ("past-000010", "start", "m"),
         ("past-000020", "past-000010", "m"),
@@ -141,7 +158,11 @@ def test_policies_of_roles_have_snapshots_of_the_same_steps(opened, run_folder):
 def test_what_was_taken_before_it_was_recorded_is_known_where_the_steps_are(opened, run_folder):
     recorded(run_folder, {"step": 30, "member": "past-000030", "parent": "past-000020"})
     rows, _ = family_of(opened, run_folder, LEAGUE)
-    assert [name for name, row in rows.items() if row["state"] == "new"] == ["past-000010", "past-000020", "past-000030"]
+    assert [name for name, row in rows.items() if row["state"] == "new"] == [
+        "past-000010",
+        "past-000020",
+        "past-000030",
+    ]
 
 
 def test_what_was_not_recorded_is_not_made_up(opened, run_folder):
@@ -151,7 +172,17 @@ def test_what_was_not_recorded_is_not_made_up(opened, run_folder):
     assert family["notes"] == ["main: which snapshots have left the league was not recorded"]
 
 
-@pytest.mark.parametrize("line", ['{"step": 10, "member": 3}', '{"step": 10, "member": "learner"}', '{"step": 10}', '{"member": "past-000010"}', "[", '{"step": 10, "member": "past-000010", "parent": "\\u0000"}'])
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"step": 10, "member": 3}',
+        '{"step": 10, "member": "learner"}',
+        '{"step": 10}',
+        '{"member": "past-000010"}',
+        "[",
+        '{"step": 10, "member": "past-000010", "parent": "\\u0000"}',
+    ],
+)
 def test_a_record_of_another_shape_is_left_out(opened, run_folder, line):
     (run_folder / "league.jsonl").write_text(line + "\n")
     rows, _ = family_of(opened, run_folder, "league: {every: 10, schedule: gate}\n")

@@ -56,7 +56,12 @@ def weights(document):
 def test_rock_paper_scissors_has_its_weights(opened, tmp_path, solver):
     run = write_league(tmp_path / "runs" / "one", book(cycle(1, 1, 1)), config=f"league: {{answer: {solver}}}\n")
     document = opened(run).get("/api/runs/0/meta").json()
-    assert (document["solver"], document["source"], document["step"], document["why"]) == (solver, "league.answer", 30, None)
+    assert (document["solver"], document["source"], document["step"], document["why"]) == (
+        solver,
+        "league.answer",
+        30,
+        None,
+    )
     assert [member["name"] for member in document["members"]] == [*NAMES]
     assert weights(document) == pytest.approx([1 / 3] * 3, abs=1e-9)
     assert document["payoffs"] == cycle(1, 1, 1) and (document["pairs"], document["empty"]) == (3, 0)
@@ -86,7 +91,11 @@ def lineages(names):
         ({"league": {"answer": "policy"}}, "max_entropy_nash", None),
         ({"league": {"answer": "last"}, "matchmaker": {"name": "pfsp"}}, "max_entropy_nash", None),
         ({"matchmaker": {"name": "meta_strategy", "preset": None}}, "nash", "matchmaker.solver"),
-        ({"matchmaker": {"name": "meta_strategy", "solver": {"name": "delta_uniform", "delta": 0.5}}}, "delta_uniform delta=0.5", "matchmaker.solver"),
+        (
+            {"matchmaker": {"name": "meta_strategy", "solver": {"name": "delta_uniform", "delta": 0.5}}},
+            "delta_uniform delta=0.5",
+            "matchmaker.solver",
+        ),
         ({"league": {"answer": "uniform"}, "matchmaker": {"name": "meta_strategy"}}, "uniform", "league.answer"),
         ({"league": "nonsense", "matchmaker": [1]}, "max_entropy_nash", None),
     ],
@@ -98,7 +107,12 @@ def test_whose_solver_it_is(config, solver, source):
 
 @pytest.mark.parametrize(
     ("answer", "words"),
-    [("policy", "the policy as it is published"), (None, "the policy as it is published"), ("last", "the learner's weights as they are (league.answer: last)"), ("nash", "the mixture of the league's members by nash (league.answer: nash)")],
+    [
+        ("policy", "the policy as it is published"),
+        (None, "the policy as it is published"),
+        ("last", "the learner's weights as they are (league.answer: last)"),
+        ("nash", "the mixture of the league's members by nash (league.answer: nash)"),
+    ],
 )
 def test_the_answer_whose_exploitability_it_is(answer, words):
     assert answer_in_words({"league": {"answer": answer}}) == words
@@ -108,17 +122,24 @@ def test_solvers_are_chosen_among_our_own_and_none_from_outside_is_run(opened, t
     run = write_league(tmp_path / "runs" / "one", book(cycle(0.2, 0.6, 0.4)), config="league: {answer: nash}\n")
     client = opened(run)
     document = client.get("/api/runs/0/meta?solver=last").json()
-    assert (weights(document), document["source"], document["own"]) == ([0, 0, 1], None, {"solver": "nash", "source": "league.answer"})
+    assert (weights(document), document["source"], document["own"]) == (
+        [0, 0, 1],
+        None,
+        {"solver": "nash", "source": "league.answer"},
+    )
     assert "last" in document["solvers"] and "nash" in document["solvers"]
     for name in ("os.system", "no_such", "nash oops=1", "nash:x", '"', "x" * 500):
         document = client.get("/api/runs/0/meta", params={"solver": name}).json()
         assert weights(document) == [None] * 3 and document["why"] and document["payoffs"]
     (tmp_path / "elsewhere.py").write_text("raise SystemExit('it was imported')")
     monkeypatch.syspath_prepend(tmp_path)
-    for config in ("league: {answer: elsewhere.solver}\n", "matchmaker: {name: meta_strategy, solver: elsewhere.solver}\n"):
+    for config in (
+        "league: {answer: elsewhere.solver}\n",
+        "matchmaker: {name: meta_strategy, solver: elsewhere.solver}\n",
+    ):
         run = write_league(tmp_path / config[:6] / "one", book(cycle(1, 1, 1)), config=config)
         document = opened(run).get("/api/runs/0/meta").json()
-        assert document["why"].startswith("elsewhere.solver is none of Sparring's own")
+        assert document["why"].startswith("elsewhere.solver is not a built-in")
 
 
 def test_cells_without_plays_and_exact_ones_are_told_apart(opened, tmp_path):
@@ -131,12 +152,18 @@ def test_cells_without_plays_and_exact_ones_are_told_apart(opened, tmp_path):
     assert (document["pairs"], document["empty"], document["rates"][0][2]) == (3, 1, None)
     assert document["members"][1] == {"name": "past-000020", "tag": "exploiter", "weight": 0.0}
     whole = book([[np.nan, 1, np.nan], [-1, np.nan, 0.5], [np.nan, -0.5, np.nan]])
-    part = {row: replace(document, exact=True) for row, document in whole.rows.items() if row.player == ref(NAMES[0]) or row.opponent == ref(NAMES[0])}
+    part = {
+        row: replace(document, exact=True)
+        for row, document in whole.rows.items()
+        if row.player == ref(NAMES[0]) or row.opponent == ref(NAMES[0])
+    }
     client = opened(write_league(tmp_path / "exact" / "one", whole.with_exact(part), config="league: {answer: nash}\n"))
     document = client.get("/api/runs/0/meta").json()
     assert document["exact"] == [[False, True, False], [True, False, False], [False] * 3] and document["empty"] == 1
     assert document["counts"] == [[0, 0, 0], [0, 0, 100], [0, 100, 0]] and document["rates"][0][1] == [1.0] * 3
-    standings = {(pair["player"], pair["opponent"]): pair for pair in client.get("/api/runs/0/league").json()["standings"]}
+    standings = {
+        (pair["player"], pair["opponent"]): pair for pair in client.get("/api/runs/0/league").json()["standings"]
+    }
     known = standings[NAMES[0], NAMES[1]]
     assert (known["exact"], known["games"], known["plays_more"]) == (True, 0, 0)
     assert standings[NAMES[1], NAMES[2]]["games"] == 100 and not standings[NAMES[1], NAMES[2]]["exact"]
@@ -157,7 +184,11 @@ def test_a_damaged_state_gives_way_to_the_one_before(opened, tmp_path):
 
 @pytest.mark.parametrize("members", [0, module.MOST + 1])
 def test_none_and_too_many_members_are_told(members):
-    document = solve_league(module.League([(snapshot(step + 1), module.Lineage()) for step in range(members)], Payoffs()), "nash", {KUHN: 1.0})
+    document = solve_league(
+        module.League([(snapshot(step + 1), module.Lineage()) for step in range(members)], Payoffs()),
+        "nash",
+        {KUHN: 1.0},
+    )
     assert weights(document) == [None] * members
     assert ("no member" if not members else f"{members} members") in document["why"]
 
@@ -222,12 +253,28 @@ def test_where_sides_are_apart_each_has_its_weights_and_its_payoffs(opened, tmp_
     run = write_league(tmp_path / "runs" / "one", Payoffs({**payoffs.rows, **other_rows}), config=APART)
     client = opened(run)
     document = client.get("/api/runs/0/meta").json()
-    assert document["apart"] and (document["solver"], document["source"], document["why"]) == ("nash", "league.answer", None)
-    assert [member["sides"] for member in document["members"]] == [[pytest.approx(p, abs=1e-9), pytest.approx(q, abs=1e-9)] for p, q in ((0.25, 0.5), (0.75, 0.5), (0, 0))]
-    assert document["payoffs"] == [[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, 0]] and (document["pairs"], document["empty"]) == (9, 1)
-    assert document["counts"] == [[100, 100, 100], [100, 100, 100], [100, 100, 0]] and document["rates"][0][0][0] == 0.8 and document["rates"][2][2] is None
+    assert document["apart"] and (document["solver"], document["source"], document["why"]) == (
+        "nash",
+        "league.answer",
+        None,
+    )
+    assert [member["sides"] for member in document["members"]] == [
+        [pytest.approx(p, abs=1e-9), pytest.approx(q, abs=1e-9)] for p, q in ((0.25, 0.5), (0.75, 0.5), (0, 0))
+    ]
+    assert document["payoffs"] == [[0.6, 0, 1], [0.2, 0.4, 1], [-1, -1, 0]] and (
+        document["pairs"],
+        document["empty"],
+    ) == (9, 1)
+    assert (
+        document["counts"] == [[100, 100, 100], [100, 100, 100], [100, 100, 0]]
+        and document["rates"][0][0][0] == 0.8
+        and document["rates"][2][2] is None
+    )
     document = client.get("/api/runs/0/meta?solver=os.system").json()
-    assert "none of Sparring's own" in document["why"] and [member["sides"] for member in document["members"]] == [[None, None]] * 3
+    assert (
+        "not a built-in meta-solver" in document["why"]
+        and [member["sides"] for member in document["members"]] == [[None, None]] * 3
+    )
     words = client.get("/api/runs/0/league").json()["answer"]
     assert words == "a mixture of the league's members in each side by nash (league.answer: nash)"
 
@@ -238,22 +285,40 @@ def test_where_sides_are_apart_each_has_its_weights_and_its_payoffs(opened, tmp_
         ({"matchmaker": {"name": "meta_strategy", "sides": "together"}}, False),
         ({"matchmaker": {"name": "pfsp", "sides": "apart"}}, False),
         ({"matchmaker": {"name": "meta_strategy", "sides": "apart"}}, True),
-        ({"matchmaker": [], "league": {"learners": {"a": {"matchmaker": {"name": "meta_strategy", "sides": "apart"}}, "b": 3}}}, True),
+        (
+            {
+                "matchmaker": [],
+                "league": {"learners": {"a": {"matchmaker": {"name": "meta_strategy", "sides": "apart"}}, "b": 3}},
+            },
+            True,
+        ),
         ({"matchmaker": "meta_strategy", "league": {"learners": [1]}}, False),
     ],
 )
 def test_whether_sides_are_apart(config, apart):
     assert module.has_separate_sides(config) == apart
     resolvable = {**config, "environments": [{"name": "kuhn_poker"}]}
-    assert apart == (answer_in_words({**resolvable, "league": {**(config.get("league") or {}), "answer": "nash"}}).startswith("a mixture"))
+    assert apart == (
+        answer_in_words({**resolvable, "league": {**(config.get("league") or {}), "answer": "nash"}}).startswith(
+            "a mixture"
+        )
+    )
 
 
 def test_environments_and_snapshots_are_those_that_can_be_read():
     weights_by_label = environments_of({"environments": [{"name": "a", "weight": "x"}, 3, {"name": "b", "weight": 0}]})
     assert weights_by_label == {"a": 1.0} and environments_of({"environments": 3}) == {}
-    engine = {"policies": {"main": {"members": {"past-000010": 10}}, "counter": {"members": {"past-counter-000010": {"tag": "exploiter"}}}}}
+    engine = {
+        "policies": {
+            "main": {"members": {"past-000010": 10}},
+            "counter": {"members": {"past-counter-000010": {"tag": "exploiter"}}},
+        }
+    }
     named = book([[0, 1], [-1, 0]], names=("past-000010", "past-counter-000010"))
     league = module.league_of(engine, {"payoffs": named.to_json()})
-    assert [(str(member), lineage.tag) for member, lineage in league.members] == [("past-000010", None), ("past-counter-000010", "exploiter")]
+    assert [(str(member), lineage.tag) for member, lineage in league.members] == [
+        ("past-000010", None),
+        ("past-counter-000010", "exploiter"),
+    ]
     league = module.league_of(engine, {"payoffs": book([[0]], names=("past-000010",)).to_json()})
     assert [str(member) for member, _ in league.members] == ["past-000010"]  # a snapshot of all policies

@@ -79,7 +79,11 @@ class Page:
         return self.post("/play", status, key=key, environment=environment, **body)
 
     def move(self, state, reply, status=200, **other):
-        return self.post(f"/play/{state['id']}/move", status, **{"play": state["play"], "turn": state["turn"], "reply": reply} | other)
+        return self.post(
+            f"/play/{state['id']}/move",
+            status,
+            **{"play": state["play"], "turn": state["turn"], "reply": reply} | other,
+        )
 
     def settled(self, state):
         end = time.monotonic() + 60
@@ -215,7 +219,9 @@ def test_a_text_that_is_no_action_is_said_and_stays_harmless(page):
     answer = page.move(state, hostile)
     assert answer["turn"] == 0 and "is not an action of this game" in answer["trouble"]
     assert "at most 8,000" in page.move(state, "x" * 9000)["trouble"]
-    raw = page.client.post(f"/play/{state['id']}/move", content=json.dumps({"play": 1, "turn": 0, "reply": hostile}), headers=OWN)
+    raw = page.client.post(
+        f"/play/{state['id']}/move", content=json.dumps({"play": 1, "turn": 0, "reply": hostile}), headers=OWN
+    )
     assert raw.content.isascii() and raw.headers["content-type"] == "application/json"
     talk = page.begin("talk", key="talk", against="random")
     spoken = page.settled(page.move(talk, hostile))
@@ -239,7 +245,9 @@ def test_a_process_that_dies_takes_the_plays_and_not_the_page():
     other = page.begin("urn", key="c")
     answer = page.move(state, "die")
     assert page.client.get(f"/play/{other['id']}").json()["phase"] == "failed"
-    assert answer["phase"] == "failed" and "The process that plays was ended. A worker process died" in answer["trouble"]
+    assert (
+        answer["phase"] == "failed" and "The process that plays was ended. A worker process died" in answer["trouble"]
+    )
     assert page.client.get("/api/runs").status_code == 200
     assert page.begin("kuhn_poker", key="b", against="random")["phase"] == "yours"
     assert "has ended" in page.post(f"/play/{state['id']}/next", 404, play=1, seat=0, against=None)["error"]
@@ -271,7 +279,19 @@ def test_few_sessions_are_kept(page):
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [(b"{", 400), (b"[]", 400), (b"[" * 60000, 400), (b"{}", 400), (b'{"key": 5}', 400), (b'{"key": "x", "seat": -1, "environment": "urn"}', 400), (b'{"key": "x", "seat": 9, "environment": "urn"}', 400), (b'{"key": "x", "environment": "../../etc/passwd"}', 400), (b'{"key": "x", "run": 7}', 404), (b'{"key": "x", "environment": "nim", "against": "os.system"}', 400), (b" " * 70000, 413)],
+    [
+        (b"{", 400),
+        (b"[]", 400),
+        (b"[" * 60000, 400),
+        (b"{}", 400),
+        (b'{"key": 5}', 400),
+        (b'{"key": "x", "seat": -1, "environment": "urn"}', 400),
+        (b'{"key": "x", "seat": 9, "environment": "urn"}', 400),
+        (b'{"key": "x", "environment": "../../etc/passwd"}', 400),
+        (b'{"key": "x", "run": 7}', 404),
+        (b'{"key": "x", "environment": "nim", "against": "os.system"}', 400),
+        (b" " * 70000, 413),
+    ],
 )
 def test_bodies_that_are_refused(page, body, status):
     answer = page.client.post("/play", content=body, headers=OWN)
@@ -292,7 +312,15 @@ FORGED = {
 def test_forged_requests_change_nothing(page, name, path):
     headers, status = FORGED[name]
     state = page.begin("tic_tac_toe", key="forged", against="random", seed=1)
-    body = {"key": f"forged {name}", "environment": "urn", "play": 1, "turn": 0, "reply": "b2", "seat": 0, "against": "random"}
+    body = {
+        "key": f"forged {name}",
+        "environment": "urn",
+        "play": 1,
+        "turn": 0,
+        "reply": "b2",
+        "seat": 0,
+        "against": "random",
+    }
     answer = page.client.post(path.format(state["id"]), json=body, headers=OWN | headers)
     assert answer.status_code == status
     assert page.client.get(f"/play/{state['id']}").json() == state

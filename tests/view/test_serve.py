@@ -31,7 +31,14 @@ COMMAND = [sys.executable, "-c", "import sparring.cli; sparring.cli.main()", "vi
 def test_the_command_serves_until_it_is_interrupted(tmp_path):
     write_run(tmp_path / "runs" / "kuhn")
     before = sorted(path for path in tmp_path.rglob("*"))
-    process = subprocess.Popen([*COMMAND, "runs", "--no-browser", "--port", "0"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCE})
+    process = subprocess.Popen(
+        [*COMMAND, "runs", "--no-browser", "--port", "0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": SOURCE},
+    )
     line = process.stdout.readline()
     assert process.stdout.readline() == "Ctrl-C ends it.\n"
     address, _, token = line.split()[-1].partition("#token=")
@@ -74,7 +81,9 @@ def test_the_viewer_needs_no_torch():
         "assert Decoder({'environments': [{'name': 'kuhn_poker'}], 'model': {'name': TINY}}).of('learner') is not None\n"
         "print([name for name in ('torch', 'pandas') if name in sys.modules])"
     )
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    assert (
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip() == "[]"
+    )
 
 
 def called(*arguments):
@@ -123,7 +132,20 @@ def test_an_answer_does_not_wait_to_be_sent_with_the_next():
     assert asyncio.run(accepted()) != 0
 
 
-@pytest.mark.parametrize(("host", "alone"), [("127.0.0.1", True), ("localhost", True), ("::1", True), ("[::1]", True), ("127.9.9.9", True), ("0.0.0.0", False), ("::", False), ("10.0.0.1", False), ("localhost.evil", False)])
+@pytest.mark.parametrize(
+    ("host", "alone"),
+    [
+        ("127.0.0.1", True),
+        ("localhost", True),
+        ("::1", True),
+        ("[::1]", True),
+        ("127.9.9.9", True),
+        ("0.0.0.0", False),
+        ("::", False),
+        ("10.0.0.1", False),
+        ("localhost.evil", False),
+    ],
+)
 def test_which_addresses_are_this_machine_alone(host, alone):
     assert is_loopback(host) is alone
 

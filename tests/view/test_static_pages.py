@@ -74,7 +74,10 @@ def test_the_scripts_of_a_mailed_replay_share_no_name():
     names = [
         word
         for name in (STATIC / "export.list").read_text(encoding="utf-8").split()
-        for word in re.findall(r"(?m)^(?:export )?(?:async )?(?:function|class|const|let) (\w+)", (STATIC / name).read_text(encoding="utf-8"))
+        for word in re.findall(
+            r"(?m)^(?:export )?(?:async )?(?:function|class|const|let) (\w+)",
+            (STATIC / name).read_text(encoding="utf-8"),
+        )
     ]
     assert sorted(names) == sorted(set(names))
 

@@ -55,7 +55,14 @@ def test_the_state_is_read_from_the_folder(opened, tmp_path):
     (newer / "sparring-run.json").write_text('{"format": 2}')
     client = opened(tmp_path)
     states = {row["name"]: row["state"] for row in client.get("/api/runs").json()["runs"]}
-    assert states == {"whole": "finished", "empty": "empty", "stopped": "stopped", "held": "training", "broken": "unreadable", "newer": "unreadable"}
+    assert states == {
+        "whole": "finished",
+        "empty": "empty",
+        "stopped": "stopped",
+        "held": "training",
+        "broken": "unreadable",
+        "newer": "unreadable",
+    }
     shutil.rmtree(whole)
     client.watch._looked = -1.0
     rows = {row["name"]: row for row in client.get("/api/runs").json()["runs"]}
@@ -97,7 +104,9 @@ def test_seeds_of_one_configuration_are_a_family(opened, tmp_path):
     for seed in (0, 1):
         write_run(tmp_path / f"seed{seed}", seed=seed)
     other = write_run(tmp_path / "other")
-    (other / "config.yaml").write_text((other / "config.yaml").read_text().replace("games_per_step: 4", "games_per_step: 8"))
+    (other / "config.yaml").write_text(
+        (other / "config.yaml").read_text().replace("games_per_step: 4", "games_per_step: 8")
+    )
     client = opened(tmp_path)
     families = {row["name"]: row["family"] for row in client.get("/api/runs").json()["runs"]}
     assert families["seed0"] == families["seed1"] != families["other"]
@@ -235,9 +244,25 @@ def test_workers_are_shown_where_there_are_any(opened, run_folder):
     client = opened(run_folder)
     assert client.get("/api/runs/0/workers").json()["workers"] is False
     append(run_folder / "metrics.jsonl", {"step": 31, "lag": 1.0})
-    append(run_folder / "timing.jsonl", {"step": 31, "workers": 2.0, "workers_idle": 0.5, "seconds/play": 0.25, "seconds/round": 1.0, "lost_workers": 1.0})
+    append(
+        run_folder / "timing.jsonl",
+        {
+            "step": 31,
+            "workers": 2.0,
+            "workers_idle": 0.5,
+            "seconds/play": 0.25,
+            "seconds/round": 1.0,
+            "lost_workers": 1.0,
+        },
+    )
     workers = client.get("/api/runs/0/workers").json()
-    assert (workers["step"], workers["ready"], workers["players_idle"], workers["learner_idle"], workers["lag"]) == ([31], [2.0], [0.5], [0.25], [1.0])
+    assert (workers["step"], workers["ready"], workers["players_idle"], workers["learner_idle"], workers["lag"]) == (
+        [31],
+        [2.0],
+        [0.5],
+        [0.25],
+        [1.0],
+    )
     assert workers["sentence"].startswith("2 workers played, 1 steps ahead")
     assert workers["faults"][0] == {"name": "lost_workers", "text": "workers lost", "total": 1.0, "steps": [[31, 1.0]]}
     assert workers["account"] == []
@@ -253,7 +278,13 @@ def test_lanes_are_of_workers_where_these_are_recorded_and_else_of_all(opened, r
     workers = client.get("/api/runs/0/workers").json()
     assert workers["all"] == {"playing": [0.5], "ready": [0.75], "lost": [[31, 1.0]]}
     assert (workers["lanes"], workers["wanted"]) == ([], 4)
-    lanes = {"worker/0/playing": 0.5, "worker/0/ready": 1.5, "worker/1/playing": 0.0, "worker/1/ready": 0.25, "worker/1/lost": 2.0}
+    lanes = {
+        "worker/0/playing": 0.5,
+        "worker/0/ready": 1.5,
+        "worker/1/playing": 0.0,
+        "worker/1/ready": 0.25,
+        "worker/1/lost": 2.0,
+    }
     append(run_folder / "timing.jsonl", {"step": 32, **line, **lanes})
     append(run_folder / "timing.jsonl", {"step": 33, "workers": 1.0, "workers_idle": 0.5})
     assert client.get("/api/runs/0/workers").json()["all"]["ready"] == [0.75, 0.75, 0.5]  # those that played were there

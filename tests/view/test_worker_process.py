@@ -51,7 +51,9 @@ def test_it_ends_when_the_viewer_is_killed_while_it_thinks():
         "if __name__ == '__main__':\n"
         "    aside = WorkerProcess('worker_answers', 60.0); print(aside.ask({'do': 'answer'})['process'], flush=True); aside.ask({'do': 'hang'})\n"
     )
-    viewer = subprocess.Popen([sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True)
+    viewer = subprocess.Popen(
+        [sys.executable, "-c", script, str(Path(__file__).parent)], stdout=subprocess.PIPE, text=True
+    )
     process = int(viewer.stdout.readline())
     time.sleep(1)  # it thinks
     thinking = psutil.Process(process)
@@ -116,7 +118,11 @@ def test_every_position_is_drawn_and_said_also_in_a_mailed_replay(client, traine
 
 
 def test_a_seat_sees_its_own_card_alone(client, trained_run):
-    hands = [(episode.episode_id, [turn.prompt for turn in episode.turns]) for step, episode in EpisodeStore(trained_run / "episodes").episodes() if step == 1]
+    hands = [
+        (episode.episode_id, [turn.prompt for turn in episode.turns])
+        for step, episode in EpisodeStore(trained_run / "episodes").episodes()
+        if step == 1
+    ]
     for number, prompts in hands:
         private = board(client, number, 0, seat=0)
         everything = board(client, number, 0)

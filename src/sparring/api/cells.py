@@ -2,7 +2,7 @@
 
 The file `cell.json` in a cell's folder holds the command, the commit, the date, the seconds and the
 results. A cell whose command has changed runs again, so that settings never mix. Cells of several
-commits are refused. A study that was stopped goes on with the cells that are not done.
+commits are refused. A stopped study continues with its unfinished cells.
 """
 
 from __future__ import annotations
@@ -210,10 +210,10 @@ class Workplace:
         """Return the record of a cell, or None if the cell has to run."""
         try:
             record = parse_json((self.folder / cell.folder / RECORD_FILE).read_bytes())
-            same = record["command"] == shlex.join(cell.command) and "found" in record
+            is_current = record["command"] == shlex.join(cell.command) and "found" in record
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return dict(record) if same else None
+        return dict(record) if is_current else None
 
     def run(self, cell: Cell) -> dict[str, Any]:
         """Run a cell and return its record.
@@ -242,10 +242,10 @@ class Workplace:
         folder = self.folder / cell.folder
         try:
             steps = _steps(folder)
-            done = len((folder / METRICS).read_bytes().splitlines())
+            num_steps = len((folder / METRICS).read_bytes().splitlines())
         except (OSError, ConfigError, ValueError, LookupError, TypeError):
             return cell.folder
-        return f"{cell.folder} ({f'step {done} of {steps}' if done else 'before step 1'})"
+        return f"{cell.folder} ({f'step {num_steps} of {steps}' if num_steps else 'before step 1'})"
 
     def run_command(self, words: Sequence[str]) -> str:
         """Run a command with one thread and return its standard output.
@@ -254,13 +254,13 @@ class Workplace:
             RunError: the command failed; the message ends with its last output.
             StudyStopped: the study was stopped.
         """
-        read, written = os.pipe()  # only this process holds the write end
+        read_end, write_end = os.pipe()  # only this process holds the write end
         try:
-            process = self._start(words, read)
+            process = self._start(words, read_end)
             stdout, stderr = process.communicate()
         finally:
-            os.close(read)
-            os.close(written)
+            os.close(read_end)
+            os.close(write_end)
         with self._lock:
             self._running.discard(process)
         if self._stopped:
@@ -315,9 +315,9 @@ def metrics(run: Path) -> list[dict[str, Any]]:
     lines = (run / METRICS).read_text(encoding="utf-8").splitlines()
     rows = [json.loads(line) for line in lines]
     steps = _steps(run) if (run / CONFIG).exists() else None
-    done = rows[-1]["step"] if rows else 0
-    if steps is not None and done != steps:
-        raise RunError(f"{run} was stopped after {done} of {steps} steps; run this again.")
+    num_steps = rows[-1]["step"] if rows else 0
+    if steps is not None and num_steps != steps:
+        raise RunError(f"{run} was stopped after {num_steps} of {steps} steps; run this again.")
     return rows
 
 
@@ -380,12 +380,12 @@ def run_cells(cells: Iterable[Cell], place: Workplace, workers: int, watch: Watc
     records = {key: record for key, record in stored.items() if record is not None}
     pending = [cell for cell in cells if cell.key not in records]
     watch(f"{len(records)} of {len(cells)} cells are done in {place.folder}.")
-    others = sorted({record["commit"] for record in records.values()} - {place.version})
-    if pending and others:
+    other_commits = sorted({record["commit"] for record in records.values()} - {place.version})
+    if pending and other_commits:
         raise RunError(
-            f"{place.folder} holds cells of {', '.join(others)}, and this code is {place.version}. "
-            "Cells of several commits make no results: go on with that code, or name another "
-            "folder with --folder; a clone that nobody changes stays at one commit."
+            f"{place.folder} holds cells of {', '.join(other_commits)}, and this code is "
+            f"{place.version}. Cells of several commits give no results: use that code, or name "
+            "another folder with --folder; a clone that nobody changes stays at one commit."
         )
     failed: list[str] = []
     progress = Progress(len(cells), len(records), watch)
@@ -406,7 +406,7 @@ def run_cells(cells: Iterable[Cell], place: Workplace, workers: int, watch: Watc
 
 def _answers(
     cells: list[Cell],
-    done: set[tuple[Any, ...]],
+    finished: set[tuple[Any, ...]],
     place: Workplace,
     workers: int,
     running: Callable[[Workplace, Iterable[Cell]], None],
@@ -416,17 +416,17 @@ def _answers(
     Args:
         cells: the cells to run; a cell begins once the cells in its ``after`` are done, and cells
             that others wait for begin first.
-        done: keys of cells that are done.
+        finished: keys of finished cells.
         place: runs the cells.
         workers: number of cells that run at once.
         running: called each second with the running cells.
     """
     with ThreadPoolExecutor(workers) as pool:
-        waiting, done = list(cells), set(done)
+        waiting, finished = list(cells), set(finished)
         busy: dict[Future[dict[str, Any]], Cell] = {}
         try:
             while waiting or busy:
-                for cell in _ready(waiting, done)[: workers - len(busy)]:
+                for cell in _ready(waiting, finished)[: workers - len(busy)]:
                     waiting.remove(cell)
                     busy[pool.submit(place.run, cell)] = cell
                 if not busy:
@@ -437,22 +437,22 @@ def _answers(
                 for ended in wait(busy, POLL_SECONDS, FIRST_COMPLETED).done:
                     cell, answer = busy.pop(ended), _answer(ended)
                     if not isinstance(answer, RunError):
-                        done.add(cell.key)
+                        finished.add(cell.key)
                     yield cell, answer
         finally:
             place.stop()  # after an interrupt some cells still run
 
 
-def _ready(waiting: list[Cell], done: set[tuple[Any, ...]]) -> list[Cell]:
+def _ready(waiting: list[Cell], finished: set[tuple[Any, ...]]) -> list[Cell]:
     """Return the cells that may begin; the cells that others wait for come first."""
     awaited = {key for cell in waiting for key in cell.after}
-    ready = [cell for cell in waiting if done.issuperset(cell.after)]
-    return sorted(ready, key=lambda cell: cell.key not in awaited)
+    ready_cells = [cell for cell in waiting if finished.issuperset(cell.after)]
+    return sorted(ready_cells, key=lambda cell: cell.key not in awaited)
 
 
-def _answer(done: Future[dict[str, Any]]) -> dict[str, Any] | RunError:
+def _answer(future: Future[dict[str, Any]]) -> dict[str, Any] | RunError:
     try:
-        return done.result()
+        return future.result()
     except RunError as error:
         return error
     except StudyStopped:
@@ -479,10 +479,10 @@ class Progress:
         """Write a line about a finished cell."""
         self._now += 1
         each = (time.monotonic() - self._began) / self._now
-        done = self._before + self._now
-        remaining = in_words(each * (self._cells - done) / 60) if done < self._cells else "nothing"
+        count = self._before + self._now
+        duration = in_words(each * (self._cells - count) / 60) if count < self._cells else "nothing"
         rate = f"one every {in_words(each / 60)}"
-        self._tell(f"{done}/{self._cells} cells done, {rate}, {remaining} left: {cell.folder}")
+        self._tell(f"{count}/{self._cells} cells done, {rate}, {duration} left: {cell.folder}")
 
     def running(self, place: Workplace, cells: Iterable[Cell]) -> None:
         """Write a line about the running cells if there was none for ``QUIET_SECONDS``."""

@@ -111,11 +111,11 @@ def _run_players(games: Sequence[str], path: str) -> list[Player]:
             f"Write one of these, or the path of a run folder; {path} does not exist.",
         )
     _, engine, _ = load_run(Path(path))
-    known = {game.name: game for game, _ in engine.environments}
+    game_of = {game.name: game for game, _ in engine.environments}
     for name in games:
-        if name not in known:
-            raise UnknownNameError(f"game of the run {path}", name, known)
-    return [(name, known[name], _scorer(engine)) for name in games or known]
+        if name not in game_of:
+            raise UnknownNameError(f"game of the run {path}", name, game_of)
+    return [(name, game_of[name], _scorer(engine)) for name in games or game_of]
 
 
 def _scorer(engine: LocalEngine) -> ActionScorer:

@@ -138,10 +138,10 @@ class Lobby:
 
     def _style(self) -> str:
         """Return the wording that the trusted players are used to, usually sentences."""
-        named = (
+        styles = (
             parse_agent(text) for text in self.trusted if registry.known("players", _first(text))
         )
-        return next((text.style for text in named if text.style != SENTENCES), SENTENCES)
+        return next((text.style for text in styles if text.style != SENTENCES), SENTENCES)
 
     def oracle(self, game: Environment) -> Oracle | None:
         """Return the oracle of an environment in the run's configuration, if any."""
@@ -165,8 +165,8 @@ class Lobby:
         steps = self.steps()
         newest = self.step if self.step is not None else steps[0] if steps else None
         mixed = self.config is not None and self.answer not in PLAIN
-        usual = "mixture of members" if mixed else self._plain(self._answer_name)
-        choices = [] if newest is None else [("policy", f"{usual}, step {newest}")]
+        default_label = "mixture of members" if mixed else self._plain(self._answer_name)
+        choices = [] if newest is None else [("policy", f"{default_label}, step {newest}")]
         choices += [(str(step), f"policy, step {step}") for step in steps if step != newest]
         bots = [] if self.config is None else [*self.config.bots]
         names = dict.fromkeys([*bots, *self._bots[game.name], *sorted(self.trusted)])
@@ -353,7 +353,7 @@ class InteractiveSession:
     @property
     def drawn_members(self) -> dict[str, str]:
         """Member that a mixture drew for each other role; show it only after the end."""
-        return {self.game.roles[place]: who for place, who in self._members_by_seat().items()}
+        return {self.game.roles[place]: member for place, member in self._members_by_seat().items()}
 
     def _members_by_seat(self) -> dict[int, str]:
         if self.opponent is None or not isinstance(self.opponent.agent, Mixture):
@@ -400,7 +400,7 @@ class InteractiveSession:
         return actions
 
     def say(self, text: str) -> str:
-        """Take the person's reply and play on until the next decision or the end.
+        """Take the person's reply and play until the next decision or the end.
 
         Args:
             text: as it was typed.

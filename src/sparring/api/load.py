@@ -90,7 +90,7 @@ def load_run(
     changed = describe_edits(config, saved)
     if changed:
         log.warning(
-            "%s was edited after step %d was saved, and is used as it is now: %s.",
+            "%s was edited after step %d was saved; the edited values are used: %s.",
             path / CONFIG,
             saved.step,
             changed,
@@ -135,19 +135,19 @@ def export_answer(
     """
     config, engine, step = load_run(run, checkpoint)
     chosen = answer or POLICY
-    who = load_answer(run, config, engine, step, chosen)
-    if isinstance(who, MemberMixture):
+    agent = load_answer(run, config, engine, step, chosen)
+    if isinstance(agent, MemberMixture):
         export_mixture(
             engine,
             folder,
-            who,
+            agent,
             step=step,
             answer=chosen,
             dtype=dtype,
             adapter=adapter,
             policy=policy,
         )
-        return step, str(who), who.notes
+        return step, str(agent), agent.notes
     member = LEARNER if chosen == LAST else PUBLISHED
     export(
         engine,

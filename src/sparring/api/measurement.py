@@ -92,11 +92,11 @@ def adaptations_of(
             opponents = {name: item for name, item in pool.items() if item.trained == row.trained}
             if (row.role, row.trained) not in beside:
                 beside[row.role, row.trained] = (
-                    *_ceiling(rules, row.role, opponents),
-                    _without_plays(rules, policy, row.role, opponents, limit),
+                    *_find_ceiling(rules, row.role, opponents),
+                    _exact_returns(rules, policy, row.role, opponents, limit),
                 )
             ceiling, why, exact = beside[row.role, row.trained]
-            more = _exact(row, ceiling, why) | _asked(row, opponents, exact, ceiling)
+            metrics = _exact_part(row, ceiling, why) | _played_part(row, opponents, exact, ceiling)
             plain = {
                 "role": row.role,
                 "opponent": row.opponent or None,
@@ -105,7 +105,7 @@ def adaptations_of(
                 "gain": as_data(row.gain),
                 "forfeits": row.forfeits,
             }
-            rows.append({**about, **plain, **more})
+            rows.append({**about, **plain, **metrics})
     return rows
 
 
@@ -125,9 +125,9 @@ def pool_of(
     """
     trials = [game for game in games if isinstance(game, Trial)]
     if not trials:
-        named = ", ".join(game.name for game in games)
+        names = ", ".join(game.name for game in games)
         raise ConfigError(
-            f"--adaptation measures attempts, and {named} has none; measure an environment "
+            f"--adaptation measures attempts, and {names} has none; measure an environment "
             "'trial', e.g. --environment \"trial 'environment={name: kuhn_poker}'\"."
         )
     for game in trials:
@@ -147,7 +147,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
     A held-out opponent is listed once, and a bot met in training is not held out. Options left out
     count as their defaults.
     """
-    opponents, known = dict[str, PoolOpponent](), list[Any]()
+    opponents, plugins = dict[str, PoolOpponent](), list[Any]()
     held_out: list[tuple[AgentSpec, BoundPlugin, Callable[[], Any]]] = [
         (spec, bind("players", spec.name, spec.options), spec.make) for spec in others
     ]
@@ -156,7 +156,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
         for name, bot in config.bots.items():
             if shares.get(name, not shares):
                 for member, bound, weight in _members(name, bot, config.bots):
-                    known.append(_played(bound))
+                    plugins.append(_bot_identity(bound))
                     opponents[member] = PoolOpponent(
                         agent=bound(), weight=shares.get(name, 1.0) * weight, trained=True
                     )
@@ -166,8 +166,8 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
             held_out.append((AgentSpec(spelled, bot.options), bound, bound))
     new, factories = list[AgentSpec](), list[Callable[[], Any]]()
     for spec, bound, make in held_out:
-        if _played(bound) not in known:
-            known.append(_played(bound))
+        if _bot_identity(bound) not in plugins:
+            plugins.append(_bot_identity(bound))
             new.append(spec)
             factories.append(make)
     for label, make in zip(labels(new), factories, strict=True):
@@ -176,7 +176,7 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
     return opponents
 
 
-def _played(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
+def _bot_identity(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
     """Return the identity of a bot: plug-in and every option."""
     options = {
         key: bot.options.get(key, option.default) for key, option in bot.plugin.options.items()
@@ -184,7 +184,7 @@ def _played(bot: BoundPlugin) -> tuple[str, dict[str, Any]]:
     return bot.plugin.name, options
 
 
-def _ceiling(
+def _find_ceiling(
     game: Trial, role: str, pool: Mapping[str, PoolOpponent]
 ) -> tuple[Ceiling | None, str]:
     """Return (ceiling of a pool, ""), or (None, reason)."""
@@ -200,10 +200,10 @@ def _ceiling(
     )
 
 
-def _without_plays(
+def _exact_returns(
     game: Trial, policy: Any, role: str, pool: Mapping[str, PoolOpponent], limit: int
 ) -> AttemptReturns | str:
-    """Return exact returns of a policy, the reason why there are none, or "" if nobody asks."""
+    """Return exact returns of a policy, the reason why there are none, or "" without a request."""
     if not limit or not isinstance(policy, ActionScorer):
         return ""
     opponents = {name: opponent.agent for name, opponent in pool.items()}
@@ -213,24 +213,24 @@ def _without_plays(
         return f"sampled alone: {error}"
 
 
-def _exact(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
+def _exact_part(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
     """Return the exact columns of a row."""
     if ceiling is None:
         return {"why": why}
     if row.opponent:
         return {"best": ceiling.best_by[row.opponent], "fixed": ceiling.fixed_by[row.opponent]}
     columns: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
-    most = [ceiling.closed(value) for value in ceiling.most]
-    if None not in most:  # adaptation can gain something
-        closed = [
+    max_returns = [ceiling.closed(value) for value in ceiling.most]
+    if None not in max_returns:  # adaptation can gain something
+        closed_shares = [
             {end: None if value is None else ceiling.closed(value) for end, value in ends.items()}
             for ends in map(as_data, row.returns)
         ]
-        columns |= {"ceiling": most, "closed": closed}
+        columns |= {"ceiling": max_returns, "closed": closed_shares}
     return columns
 
 
-def _asked(
+def _played_part(
     row: AdaptationRow,
     pool: Mapping[str, PoolOpponent],
     exact: AttemptReturns | str,
@@ -354,31 +354,31 @@ def measure(
     Raises:
         SparringError: the run, a bot or a game does not exist, or does not fit the others.
     """
-    who = (
-        _agent(str(agent), names, checkpoint)
+    player = (
+        _target_of_agent(str(agent), names, checkpoint)
         if run is None
-        else _run(run, checkpoint, only, names, answer)
+        else _target_of_run(run, checkpoint, only, names, answer)
     )
-    policy, games, seen_states = who.policy, who.games, who.seen_states
-    exact = exact and who.scores
-    notes, about = list(who.notes), dict(who.about)
+    policy, games, seen_states = player.policy, player.games, player.seen_states
+    exact = exact and player.scores
+    notes, about = list(player.notes), dict(player.about)
     against = list(bots) or [parse_agent("random")]
-    oracles, more = oracles_for(games, oracle, who.oracles) if judged else ({}, [])
+    oracles, more_notes = oracles_for(games, oracle, player.oracles) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     if best_of > 1:
-        policy, exact = _choosing(policy, best_of, games, oracles, more), False
+        policy, exact = _choose_best_of(policy, best_of, games, oracles, more_notes), False
         about["best_of"] = best_of
     settings: dict[str, Any] = {
         "opponents": against,
         "games_per_seat": games_per_seat,
         "exact": exact,
-        "max_states": who.limit,
+        "max_states": player.limit,
         "seed": seed,
         "in_flight": in_flight,
     }
-    pool = pool_of(games, who.config, bots) if adaptation else {}  # raises before the matches
+    pool = pool_of(games, player.config, bots) if adaptation else {}  # raises before the matches
     result = evaluate_policy(policy, games, judges=judges, seen_states=seen_states, **settings)
-    result = {**about, **result, "notes": [*dict.fromkeys([*notes, *more, *result["notes"]])]}
+    result = {**about, **result, "notes": [*dict.fromkeys([*notes, *more_notes, *result["notes"]])]}
     if run is None and isinstance(policy, Mixture):
         result["answer"] = f"mixture of {policy}"
     if self_plays:
@@ -393,12 +393,12 @@ def measure(
             trials=games_per_seat,
             seen_states=seen_states,
             seed=seed,
-            limit=who.limit if exact else 0,
+            limit=player.limit if exact else 0,
             in_flight=in_flight,
         )
     if league and run is not None:
         result["league"] = league_of_run(
-            who.engine,
+            player.engine,
             opponents=against,
             games_per_seat=games_per_seat,
             seed=seed,
@@ -407,7 +407,7 @@ def measure(
     return result
 
 
-def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> MeasurementTarget:
+def _target_of_agent(text: str, names: Sequence[str], checkpoint: int | None) -> MeasurementTarget:
     if checkpoint is not None:
         raise ConfigError("--checkpoint belongs to a run; name its folder in place of --agent.")
     spec = parse_agent(text)
@@ -418,12 +418,12 @@ def _agent(text: str, names: Sequence[str], checkpoint: int | None) -> Measureme
         games=games,
         seen_states=SeenInitialStates(None),
         about={"agent": spec.name, "options": dict(spec.options)},
-        notes=_unknown(games, lambda known: unknown_to(spec.words, known)),
+        notes=_unknown_word_notes(games, lambda known: unknown_to(spec.words, known)),
         scores=isinstance(policy, ActionScorer),
     )
 
 
-def _run(
+def _target_of_run(
     run: Path, checkpoint: int | None, only: str | None, names: Sequence[str], answer: str | None
 ) -> MeasurementTarget:
     """Return the target of a run, on its own games or on others."""
@@ -433,7 +433,7 @@ def _run(
         if only is None
         else engine.agent(published(config, run, only))
     )
-    games: Sequence[Environment] = [known for known, _ in engine.environments]
+    games: Sequence[Environment] = [game for game, _ in engine.environments]
     about, notes, oracles = {"run": str(run), "step": step}, list[str](), dict[str, Oracle]()
     seen_states = SeenInitialStates(config, games)
     chosen = config.league.answer if answer is None else answer
@@ -446,7 +446,7 @@ def _run(
     if names:
         style = str(config.environments[0].options.get("style", "brief"))
         games = named_games(names, style=style)
-        notes += _unknown(games, run_player(run, step, None).unknown_words)
+        notes += _unknown_word_notes(games, run_player(run, step, None).unknown_words)
     else:
         oracles = configured_oracles(config.environments, games)
     return MeasurementTarget(
@@ -462,7 +462,7 @@ def _run(
     )
 
 
-def _choosing(
+def _choose_best_of(
     policy: Any,
     count: int,
     games: Sequence[Environment],
@@ -474,14 +474,14 @@ def _choosing(
             "--best-of asks one player several times, and the run's answer is a mixture; write "
             "--answer policy beside it."
         )
-    without = [game.name for game in games if game.name not in oracles]
-    if without:
+    unsolved = [game.name for game in games if game.name not in oracles]
+    if unsolved:
         why = " ".join(notes) or "leave --oracle none out."
-        raise ConfigError(f"--best-of needs an oracle that judges {without[0]!r}: {why}")
+        raise ConfigError(f"--best-of needs an oracle that judges {unsolved[0]!r}: {why}")
     return BestOfN(policy, count, lambda game: oracles[game.name].judge)
 
 
-def _unknown(
+def _unknown_word_notes(
     games: Sequence[Environment], unknown: Callable[[Environment], Sequence[str]]
 ) -> list[str]:
     return [

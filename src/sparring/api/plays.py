@@ -139,8 +139,8 @@ def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
             f"{quoted(player)} is not a player; write a bot's name, a run "
             "(sparring.load_run(PATH)) or an agent."
         )
-    for name, known in agents.items():
-        if known is agent:
+    for name, agent_name in agents.items():
+        if agent_name is agent:
             return name
     base = str(LEARNER) if isinstance(player, Run) else type(player).__name__
     name = next(

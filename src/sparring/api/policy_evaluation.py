@@ -111,7 +111,7 @@ def evaluate_policy(
     figures: dict[str, float] = {}
     matches: list[dict[str, Any]] = []
     notes: list[str] = []
-    known, verdicts = dict[str, References](), list[str]()
+    references_of, verdicts = dict[str, References](), list[str]()
     for game in games:
         if exact:
             try:
@@ -119,7 +119,7 @@ def evaluate_policy(
                 game_figures, note = _exact(game, info_states, policy)
                 figures.update(game_figures)
                 notes += [note] if note else []
-                known[game.name] = references(base_game(game), info_states)
+                references_of[game.name] = references(base_game(game), info_states)
             except GameError as error:
                 notes.append(str(error))
         judge = (judges or {}).get(game.name)
@@ -147,7 +147,7 @@ def evaluate_policy(
         "figures": figures,
         "matches": matches,
         "notes": notes,
-        **reference_report(games, figures, known, verdicts),
+        **reference_report(games, figures, references_of, verdicts),
     }
 
 
@@ -159,8 +159,8 @@ def _match_row(record: MatchRecord) -> dict[str, Any]:
         **{key: as_text(value) for key, value in intervals.items()},
         "intervals": as_data(intervals),
     }
-    lost = {"truncated": record.truncated, "failed": record.failed}
-    row.update({name: count for name, count in lost.items() if count})
+    unfinished = {"truncated": record.truncated, "failed": record.failed}
+    row.update({name: count for name, count in unfinished.items() if count})
     if record.regret is not None:
         row["oracle"] = record.regret.facts
     return row
@@ -202,9 +202,9 @@ def self_plays_of(
     rows, root = [], Stream.from_seed(seed).child("self_plays")
     for game in games:
         starts, stream = measured_starts(game, seen_states)[0], root.child(game.name)
-        played = self_plays(starts, policy, plays=plays, stream=stream, in_flight=in_flight)
-        intervals = {"returns": as_data(played.returns), "figures": as_data(played.figures)}
-        rows.append({**asdict(played), **intervals, "illegal": interval_as_data(played.illegal)})
+        result = self_plays(starts, policy, plays=plays, stream=stream, in_flight=in_flight)
+        intervals = {"returns": as_data(result.returns), "figures": as_data(result.figures)}
+        rows.append({**asdict(result), **intervals, "illegal": interval_as_data(result.illegal)})
     return rows
 
 
@@ -220,7 +220,7 @@ def league_of_run(
     players: dict[str, Agent] = {
         label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)
     }
-    players.update({str(who): engine.agent(who) for who in (*engine.members, PUBLISHED)})
+    players.update({str(player): engine.agent(player) for player in (*engine.members, PUBLISHED)})
     tables, seen_states = (
         [],
         SeenInitialStates(engine.config, [game for game, _ in engine.environments]),

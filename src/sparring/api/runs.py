@@ -34,10 +34,10 @@ from sparring.run.payoff_plays import check_league
 from sparring.run.provenance import note_start
 
 
-def check_integer(value: Any, what: str, least: int) -> None:
-    """Raise ConfigError unless a value is a whole number of at least ``least``."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
-        raise ConfigError(f"{what}={quoted(value)} is not a whole number of at least {least}.")
+def check_integer(value: Any, what: str, minimum: int) -> None:
+    """Raise ConfigError unless a value is a whole number of at least ``minimum``."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < minimum:
+        raise ConfigError(f"{what}={quoted(value)} is not a whole number of at least {minimum}.")
 
 
 def check_texts(value: Any, what: str, example: str) -> list[str]:
@@ -260,12 +260,12 @@ def plan_run(config: RunConfig) -> dict[str, Any]:
 
 
 def _keeping_all(config: RunConfig, folder: RunFolder) -> RunConfig:
-    """Return the configuration of a run that goes on.
+    """Return the configuration of a resumed run.
 
     A run older than ``store.keep`` keeps all stored steps unless the user sets the key.
     """
-    usual = StoreConfig.model_fields["keep"].default
-    if "keep" in (folder.config().get("store") or {}) or config.store.keep != usual:
+    default = StoreConfig.model_fields["keep"].default
+    if "keep" in (folder.config().get("store") or {}) or config.store.keep != default:
         return config
     return config.model_copy(update={"store": config.store.model_copy(update={"keep": 0})})
 
@@ -319,13 +319,13 @@ def train_run(
         playing(engine, path),
         learning(engine, path),
     ):
-        done = max(checkpoint.steps(path), default=0)
+        num_steps = max(checkpoint.steps(path), default=0)
         invariant = all(policy.invariant for policy in engine.policies.values())
         decoding = ", ".join(sorted({policy.decoding for policy in engine.policies.values()}))
         note_start(
             path,
             words,
-            after_step=done,
+            after_step=num_steps,
             invariant=invariant,
             decoding=decoding,
             weights=measured_weights(config),

@@ -92,7 +92,7 @@ class Bench:
             model.sampler.refresh()
         try:
             if row.kind == "exact":
-                return {"figures": _exact(game, agent)}
+                return {"figures": _exact_figures(game, agent)}
             opponent = self._opponent(row.opponent) if row.opponent is not None else None
             oracle = self._oracle(row.oracle) if row.oracle is not None else None
             starts = self._starts_of(piece.row)
@@ -107,7 +107,7 @@ class Bench:
         if self._agent is None:
             player = self._player
             self._agent = (
-                self._given(AgentSpec(player["agent"], player["options"]))
+                self._player_of_spec(AgentSpec(player["agent"], player["options"]))
                 if "agent" in player
                 else self._load(player)
             )
@@ -118,27 +118,27 @@ class Bench:
         config, engine, step = load_run(path, player["step"], threads=1)
         policy, answer = player.get("policy"), player.get("answer", POLICY)
         if answer in (POLICY, AVERAGE) or policy:
-            return self._sat(engine, PUBLISHED, temperature, [policy] if policy else None)
+            return self._agent_of(engine, PUBLISHED, temperature, [policy] if policy else None)
         if answer == LAST:
-            return self._sat(engine, LEARNER, temperature)
+            return self._agent_of(engine, LEARNER, temperature)
         mixture = load_answer(path, config, engine, step, answer)
         if not isinstance(mixture, MemberMixture):
-            return self._sat(engine, PUBLISHED, temperature)  # the league has no members yet
+            return self._agent_of(engine, PUBLISHED, temperature)  # the league has no members yet
         for note in mixture.notes:
             log.warning("%s", note)
-        agents = {who: self._sat(engine, who, temperature) for who in mixture.members}
+        agents = {member: self._agent_of(engine, member, temperature) for member in mixture.members}
         return mixture.played_by(agents.__getitem__)
 
-    def _sat(
+    def _agent_of(
         self,
         engine: LocalEngine,
-        who: PlayerRef,
+        player: PlayerRef,
         temperature: float | None,
         names: Sequence[str] | None = None,
     ) -> Agent:
         """Return a player of a run; several policies sit in the seats of their roles."""
         names = list(engine.config.by_policy) if names is None else names
-        agents = {name: _strict(engine.agent(who.of(name)), temperature) for name in names}
+        agents = {name: _make_strict(engine.agent(player.of(name)), temperature) for name in names}
         self._models += agents.values()
         if len(agents) == 1:
             return next(iter(agents.values()))
@@ -152,15 +152,15 @@ class Bench:
                 ) from None
 
         games = [self._game(place) for place in range(len(self.rows))]
-        return Team(str(who), at, games, engine.config.rollout.in_flight)
+        return Team(str(player), at, games, engine.config.rollout.in_flight)
 
-    def _given(self, spec: AgentSpec) -> Agent:
+    def _player_of_spec(self, spec: AgentSpec) -> Agent:
         """Return an agent without a run; its model samples as a run's policy does."""
         if spec.name == REMOTE:  # keep paid answers of a piece that broke off
             spec = AgentSpec(spec.name, {"cache": self._answers, **spec.options})
         agent = spec.make()
         if isinstance(agent, MemberMixture):
-            agents = {who: self._model_of(agent.agent(who)) for who in agent.members}
+            agents = {member: self._model_of(agent.agent(member)) for member in agent.members}
             return agent.played_by(agents.__getitem__)
         return self._model_of(agent)
 
@@ -168,7 +168,7 @@ class Bench:
         """Return an agent; a model raises for a conversation that is too long."""
         if not isinstance(agent, PolicyAgent):
             return agent
-        self._models.append(_strict(agent, None))
+        self._models.append(_make_strict(agent, None))
         return self._models[-1]
 
     def _game(self, place: int) -> Environment:
@@ -187,7 +187,7 @@ class Bench:
         """Return an opponent; equal options give one agent, with one budget, in all rows."""
         key = entry.model_dump_json()
         if key not in self._opponents:
-            self._opponents[key] = self._given(entry.spec)
+            self._opponents[key] = self._player_of_spec(entry.spec)
         return self._opponents[key]
 
     def _oracle(self, entry: OracleEntry) -> Oracle:
@@ -205,7 +205,7 @@ def make_bench(
     return Bench(settings, seen_states).answer
 
 
-def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
+def _make_strict(agent: Any, temperature: float | None) -> PolicyAgent:
     """Return a policy that samples at this temperature and raises for overlong conversations."""
     params = dataclasses.replace(agent.params, temperature=temperature or agent.params.temperature)
     strict = PolicyAgent(
@@ -220,7 +220,7 @@ def _strict(agent: Any, temperature: float | None) -> PolicyAgent:
     return strict
 
 
-def _exact(game: Environment, agent: Any) -> dict[str, float]:
+def _exact_figures(game: Environment, agent: Any) -> dict[str, float]:
     if not isinstance(agent, ActionScorer):
         raise GameError(
             f"Agent {agent.name!r} gives no probabilities of its actions, so exact figures cannot "
@@ -313,12 +313,12 @@ class SuiteEvaluation:
             raise ConfigError(f"--workers {workers} must be at least 1.")
         todo = list[SuitePiece]()
         for place, key in enumerate(self.keys):
-            known = self.results.pieces(key)
-            if not self._why_not(place) and not any(
-                "unmeasured" in answer_of_piece for answer_of_piece in known.values()
+            stored = self.results.pieces(key)
+            if not self._obstacle(place) and not any(
+                "unmeasured" in answer_of_piece for answer_of_piece in stored.values()
             ):
-                todo += [piece for piece in self.pieces[place] if piece.key not in known]
-        last_line, done, games = time.monotonic(), 0, sum(piece.games for piece in todo)
+                todo += [piece for piece in self.pieces[place] if piece.key not in stored]
+        last_line, num_done, games = time.monotonic(), 0, sum(piece.games for piece in todo)
         if watch and not todo:
             watch("all pieces have been measured before; nothing is played")
         for piece, answer in self._answers(todo, workers or os.cpu_count() or 1):
@@ -329,14 +329,14 @@ class SuiteEvaluation:
                 piece.key,
                 answer,
             )
-            done += piece.games
+            num_done += piece.games
             self.played += piece.games if "tally" in answer else 0
             if watch and (
                 time.monotonic() - last_line > SECONDS_BETWEEN_LINES or self._is_whole(piece.row)
             ):
                 last_line = time.monotonic()
                 state = "done" if self._is_whole(piece.row) else "goes on"
-                watch(f"{row.name} {state}; {done} of {games} games")
+                watch(f"{row.name} {state}; {num_done} of {games} games")
         report = self.report()
         self.results.finish(report)
         return report
@@ -344,8 +344,8 @@ class SuiteEvaluation:
     def report(self) -> dict[str, Any]:
         """Return the results so far as plain data: rows, totals and rows not in the totals."""
         rows = [self._row(place) for place in range(len(self.suite.rows))]
-        whole = [
-            (row, self._tally(place))
+        complete_rows = [
+            (row, self._add_tallies(place))
             for place, row in enumerate(self.suite.rows)
             if rows[place]["measured"] and row.kind != "exact"
         ]
@@ -358,14 +358,14 @@ class SuiteEvaluation:
             groups["trained_by_this_run"] = lambda row: bool(self.player.trained_on(row))
             groups["new_to_this_run"] = lambda row: not self.player.trained_on(row)
         totals = {
-            name: total_score([(row, counts) for row, counts in whole if member(row)])
+            name: total_score([(row, counts) for row, counts in complete_rows if member(row)])
             for name, member in groups.items()
         }
         missing = [row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"]
         about = {"suite": self.name, "player": self.player.about, "seed": self.seed}
         return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
 
-    def _why_not(self, place: int) -> str:
+    def _obstacle(self, place: int) -> str:
         """Return why a row cannot be measured, or ""."""
         row, game = self.suite.rows[place], self.games[place]
         if row.kind == "exact" and set(self.unknown[place]) & set(
@@ -373,14 +373,14 @@ class SuiteEvaluation:
         ):
             return (
                 "The model's vocabulary lacks actions of this game, so their probabilities cannot "
-                "be told apart."
+                "be compared."
             )
         return ""
 
     def _answers(
         self, todo: Sequence[SuitePiece], workers: int
     ) -> Iterator[tuple[SuitePiece, Answer]]:
-        """Yield pieces with their answers; only this process asks endpoints, for one budget."""
+        """Yield pieces with their answers; only this process calls endpoints, for one budget."""
         failed: set[int] = set()
         rows = [row.model_dump(mode="json") for row in self.suite.rows]
         settings = {
@@ -396,16 +396,16 @@ class SuiteEvaluation:
             with WorkerPool(make_bench, settings, workers) as pool:
                 hopeful = (list(piece) for piece in remote if piece.row not in failed)
                 for job, answer in pool.answers(hopeful):
-                    yield self._noted(SuitePiece(*job), answer, failed)
+                    yield self._note_unmeasured(SuitePiece(*job), answer, failed)
         else:
             local = remote + local
         if local:
             play = make_bench(settings, self._seen_states)
             for piece in local:
                 if piece.row not in failed:
-                    yield self._noted(piece, play(list(piece)), failed)
+                    yield self._note_unmeasured(piece, play(list(piece)), failed)
 
-    def _noted(
+    def _note_unmeasured(
         self, piece: SuitePiece, answer: Answer, failed: set[int]
     ) -> tuple[SuitePiece, Answer]:
         """Return (piece, answer); note a row that cannot be measured."""
@@ -418,16 +418,16 @@ class SuiteEvaluation:
         return opponent is not None and opponent.name == REMOTE
 
     def _is_whole(self, place: int) -> bool:
-        known = self.results.pieces(self.keys[place])
+        stored = self.results.pieces(self.keys[place])
         return all(
-            piece.key in known and "unmeasured" not in known[piece.key]
+            piece.key in stored and "unmeasured" not in stored[piece.key]
             for piece in self.pieces[place]
         )
 
-    def _tally(self, place: int, seat: int | None = None) -> Answer:
-        known = self.results.pieces(self.keys[place])
+    def _add_tallies(self, place: int, seat: int | None = None) -> Answer:
+        stored = self.results.pieces(self.keys[place])
         return add_tallies(
-            known[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
+            stored[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
         )
 
     def _row(self, place: int) -> dict[str, Any]:
@@ -451,14 +451,14 @@ class SuiteEvaluation:
             return {**columns, "measured": True, "figures": answer["figures"]}
         seats = range(game.num_seats) if row.kind == "match" else ()
         per_seat = [
-            {"role": game.roles[seat], **figures(self._tally(place, seat), row, game)}
+            {"role": game.roles[seat], **figures(self._add_tallies(place, seat), row, game)}
             for seat in seats
         ]
         return {
             **columns,
             "measured": True,
             "seats": per_seat,
-            "overall": figures(self._tally(place), row, game),
+            "overall": figures(self._add_tallies(place), row, game),
         }
 
     def _notes(self, place: int) -> list[str]:
@@ -483,5 +483,5 @@ class SuiteEvaluation:
         ]
         return [
             *notes,
-            *(f"Not measured: {reason}" for reason in [self._why_not(place), *why[:1]] if reason),
+            *(f"Not measured: {reason}" for reason in [self._obstacle(place), *why[:1]] if reason),
         ]

@@ -224,23 +224,23 @@ def run_player(
     run = RunFolder.open(path)
     config, saved = resolve(run.config()), run.checkpoint(step)
     published(config, path, policy)  # raises for an unknown policy
-    named = {"policy": policy} if policy is not None else {}
+    choice = {"policy": policy} if policy is not None else {}
     chosen = config.league.answer if answer is None else check_answer(answer, config)
     if policy is None and chosen != POLICY:
-        named = {"answer": chosen}
+        choice = {"answer": chosen}
         if chosen not in PLAIN and apart_by(config):
-            named["sides"] = APART  # apart from results of one mixture for both sides
+            choice["sides"] = APART  # apart from results of one mixture for both sides
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
     }
     weights = sha256_hex((saved.path / checkpoint.MANIFEST).read_bytes())
     return Player(
-        data={"run": str(path.absolute()), "step": saved.step, "temperature": temperature} | named,
+        data={"run": str(path.absolute()), "step": saved.step, "temperature": temperature} | choice,
         identity=[
             weights,
             sha256_hex(json.dumps(settings, sort_keys=True).encode()),
             temperature,
-            *named.values(),
+            *choice.values(),
         ],
         about={
             "run": str(path),
@@ -248,7 +248,7 @@ def run_player(
             "temperature": temperature or config.rollout.temperature,
             "weights": measured_weights(config, chosen, policy),
         }
-        | named,
+        | choice,
         config=config,
         remote=False,
     )

@@ -65,11 +65,11 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
         CheckpointError: there is no checkpoint of the state before the step.
         ConfigError: there is no such step, or the step has fewer units.
     """
-    config, engine, state = _before(path, step)
+    config, engine, state = _load_before(path, step)
     games = [game for game, _ in engine.environments]
     opened = StepInputs.of(engine, state, step - 1)
-    asking = request_plays(config, engine, Methods.of(config, games), opened)
-    units, request = 0, next(asking, None)
+    requests = request_plays(config, engine, Methods.of(config, games), opened)
+    units, request = 0, next(requests, None)
     while request is not None:
         if request.judging is not None:
             parts = split_into_units(engine.seated(request.specs), config.scale.unit_games)
@@ -77,7 +77,7 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
                 return engine, list(parts[unit - units]), request.judging
             units += len(parts)
         try:
-            request = asking.send(engine.play(request.specs, request.judging))
+            request = requests.send(engine.play(request.specs, request.judging))
         except StopIteration:
             break
     raise ConfigError(
@@ -96,29 +96,29 @@ def replay(
     """
     traces, logger = _Traces(), logging.getLogger(LOGGER)
     logger.addHandler(traces)
-    before, logger.propagate = logger.propagate, False
+    propagates, logger.propagate = logger.propagate, False
     try:
         for spec in specs:
             yield spec, None
             traces.traces = []
             episodes, counts = engine.play([spec], judging)
-            whole = episodes[0] if episodes else None
+            episode = episodes[0] if episodes else None
             yield (
                 spec,
                 ReplayedEpisode(
                     spec=spec,
-                    returns=None if whole is None else whole.returns,
-                    turns=0 if whole is None else len(whole.turns),
+                    returns=None if episode is None else episode.returns,
+                    turns=0 if episode is None else len(episode.turns),
                     retried=counts.retried,
                     raised=tuple(traces.traces),
                 ),
             )
     finally:
         logger.removeHandler(traces)
-        logger.propagate = before
+        logger.propagate = propagates
 
 
-def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
+def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
     """Return (configuration, engine, state) before a step's episodes began."""
     folder = RunFolder.open(path)
     config = resolve(folder.config())
@@ -130,13 +130,13 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
         )
     if not 1 <= step <= config.steps:
         raise ConfigError(f"{path} has no step {step}; write a number from 1 to {config.steps}.")
-    done = max(step - 1 - config.scale.lag, 0)  # number of steps that the weights have learned from
-    if not done:
+    num_learned = max(step - 1 - config.scale.lag, 0)  # steps that the weights learned from
+    if not num_learned:
         engine = LocalEngine(config)
         warm_up(config, engine)
         return config, engine, begin_league(config, engine, RunState())
     saved_steps = checkpoint.steps(path)
-    if done not in saved_steps:
+    if num_learned not in saved_steps:
         again = sorted(
             {
                 *range(1, config.scale.lag + 2),
@@ -148,11 +148,11 @@ def _before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunState]:
             }
         )
         raise CheckpointError(
-            f"Step {step} of {path} begins where step {done} ended, of which there is no "
+            f"Step {step} of {path} begins where step {num_learned} ended, of which there is no "
             f"checkpoint. Steps that can be played again: {', '.join(map(str, again))}. `sparring "
             f"train --run {path} --resume checkpoint.every=1` leaves a checkpoint of every step."
         )
-    config, engine, _ = load_run(path, done)
-    saved = folder.checkpoint(done)
+    config, engine, _ = load_run(path, num_learned)
+    saved = folder.checkpoint(num_learned)
     state = RunState.restored(saved.path, saved.step, saved.state, apart=frozenset({SAVED}))
     return config, engine, restart_learners(config, engine, state)

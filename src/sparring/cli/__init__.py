@@ -1,4 +1,4 @@
-"""The command line; each command has a module of its own."""
+"""The command line, with one module per command."""
 
 from __future__ import annotations
 

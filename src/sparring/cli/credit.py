@@ -138,9 +138,9 @@ def compare(
             *([("reward", reward)] if reward else []),
             *(("seed", seed), ("max-states", max_states), ("page", page)),
         ]
-        written = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
+        flags = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
         untimed = "" if timed else " --no-time"
-        files = write_page(result, page, f"sparring credit compare {written}{untimed}")
+        files = write_page(result, page, f"sparring credit compare {flags}{untimed}")
         print_stderr(f"Wrote {', '.join(map(str, files))}.")
 
 

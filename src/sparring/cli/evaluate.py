@@ -45,9 +45,9 @@ def show_games(result: dict[str, Any]) -> None:
     else:
         console.print(f"Measured is {title}.", markup=False, soft_wrap=True)
     console.print(tables.match_table(result["matches"]))
-    judged = tables.oracle_table(result["matches"])
-    if judged is not None:
-        console.print(judged)
+    oracle_lines = tables.oracle_table(result["matches"])
+    if oracle_lines is not None:
+        console.print(oracle_lines)
     if "self_plays" in result:
         console.print(tables.self_plays_table(result["self_plays"]))
         counted = tables.counted_table(result["self_plays"])
@@ -56,7 +56,7 @@ def show_games(result: dict[str, Any]) -> None:
     for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
         trial_rows = list(rows)
         console.print(tables.adaptation_table(game, trial_rows))
-        for reason in tables.reasons(trial_rows):
+        for reason in tables.missing_value_reasons(trial_rows):
             console.print(reason, style="yellow")
     for entry in result.get("league", []):
         ratings = Table(
@@ -104,9 +104,9 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
             )
             table.add_row(name, *_cells(row["overall"]), by_seat or "-")
     console.print(table)
-    judged = tables.suite_table(report["rows"])
-    if judged is not None:
-        console.print(judged)
+    suite_lines = tables.suite_table(report["rows"])
+    if suite_lines is not None:
+        console.print(suite_lines)
     if exact.row_count:
         console.print(exact)
     if not all(row["in_totals"] for row in report["rows"]):
@@ -335,12 +335,12 @@ def _refuse_without_suite(
     options = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
     for option, value in options.items():
         if value is not None:
-            more = (
+            refused = (
                 " or to games; add --suite mars or --environment kuhn_poker"
                 if option == "--agent"
                 else "; add --suite mars"
             )
-            raise ConfigError(f"{option} belongs to a suite{more}, say.")
+            raise ConfigError(f"{option} belongs to a suite{refused}, say.")
 
 
 def _refuse_together(

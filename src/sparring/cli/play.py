@@ -47,8 +47,8 @@ def play(
     answer: Annotated[
         str | None,
         typer.Option(
-            help="Which answer of the run sits opposite: policy, last, or a mixture of its "
-            "snapshots by a meta-solver such as nash; default as the run says."
+            help="Which answer of the run to play against: policy, last, or a mixture of its "
+            "snapshots by a meta-solver such as nash; default: that of the run."
         ),
     ] = None,
     web: Annotated[bool, typer.Option("--web", help="Play on a page in the browser.")] = False,
@@ -116,7 +116,7 @@ def _refuse_answer(run: Path | None, against: str | None, answer: str | None) ->
         raise ConfigError(f"--answer {answer}: only a run has an answer; name a run.")
     if answer and against:
         raise ConfigError(
-            f"--answer {answer} and --against {against} both say who sits opposite; leave one out."
+            f"--answer {answer} and --against {against} both name an opponent; leave one out."
         )
 
 

@@ -22,22 +22,22 @@ def replay_unit(
     """Play a unit of a run's step again in this process, where errors show."""
     engine, specs, judging = unit_of(run, step, unit)
     say(f"Unit {unit} of step {step}: {len(specs)} plays of {specs[0].game.name}.", file=sys.stdout)
-    given_up = _played(replay(engine, specs, judging))
+    given_up = _print_episodes(replay(engine, specs, judging))
     if given_up:
         say(f"{given_up} of {len(specs)} plays were given up (rollout.retries).")
         raise typer.Exit(1)
     say("All of them were played.")
 
 
-def _played(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
+def _print_episodes(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
     """Print the course of each episode and return the number of abandoned ones."""
     given_up = 0
     for spec, result in plays:
         if result is None:
             seats = ", ".join(map(str, spec.players))
-            cut = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
+            suffix = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
             # flushed, as the process may crash in this episode
-            say(f"play {spec.episode_id} (group {spec.group_id}): {seats}{cut}", file=sys.stdout)
+            say(f"play {spec.episode_id} (group {spec.group_id}): {seats}{suffix}", file=sys.stdout)
             continue
         for trace in result.raised:
             for line in trace.splitlines():

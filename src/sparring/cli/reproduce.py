@@ -23,7 +23,7 @@ def reproduce(
     quick: Annotated[
         bool,
         typer.Option(
-            "--quick", help="A version of one minute: shows that all works, measures nothing."
+            "--quick", help="A version of one minute: checks that every step runs, without results."
         ),
     ] = False,
     folder: Annotated[

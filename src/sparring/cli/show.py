@@ -42,7 +42,7 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
     folder = RunFolder.open(run)
     saved = folder.checkpoint(step)
     standings = standings_of(RunState(owners=saved.state).payoffs)
-    weighed = _weighed(folder.config(), saved.path, saved.state)
+    weighed = _solver_weights(folder.config(), saved.path, saved.state)
     if as_json:
         rows = [standing._asdict() for standing in standings]
         document = {
@@ -64,7 +64,7 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
             say(f"\nThere are none: {weighed['why']}.")
 
 
-def _weighed(
+def _solver_weights(
     config: Mapping[str, Any], checkpoint: Path, state: Mapping[str, Any]
 ) -> dict[str, Any] | None:
     """Return the meta-solver's weights of a checkpoint's members; None: there is no solver."""
@@ -74,15 +74,15 @@ def _weighed(
     league = meta.league_of(parse_json((checkpoint / ENGINE).read_bytes()), state)
     labels = meta.labels_of(meta.environments_of(config), solver)
     solution = meta.solve_league(league, solver.written, labels, meta.has_separate_sides(config))
-    named = {"solver": meta.text_of(solver.written), "source": solver.source}
-    return {**named, "why": solution["why"], "members": solution["members"]}
+    source_fields = {"solver": meta.text_of(solver.written), "source": solver.source}
+    return {**source_fields, "why": solution["why"], "members": solution["members"]}
 
 
 def _rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
     """Return rows of text with the weights, for all sides together or for each."""
-    apart = any("sides" in member for member in members)
-    head = ("member", *(SIDES if apart else ("weight",)))
-    weights = [member["sides"] if apart else [member["weight"]] for member in members]
+    has_sides = any("sides" in member for member in members)
+    head = ("member", *(SIDES if has_sides else ("weight",)))
+    weights = [member["sides"] if has_sides else [member["weight"]] for member in members]
     texts = [
         ["-" if member is None else f"{member:.3f}" for member in numbers] for numbers in weights
     ]
@@ -173,9 +173,9 @@ def _write_picture(
 ) -> None:
     if seat is not None and seat not in episode.roles:
         raise UnknownNameError("role", seat, episode.roles)
-    at = len(episode.turns) if turn is None else turn
+    position = len(episode.turns) if turn is None else turn
     looks = None if seat is None else episode.roles.index(seat)
-    image = picture(episode, at, looks, theme)
+    image = picture(episode, position, looks, theme)
     write_bytes_atomic(path, image.svg.encode())
     say(f"Wrote {path}: {image.description}")
 

@@ -78,7 +78,7 @@ def refuse_dashes(words: Sequence[str]) -> None:
     """Raise an error for a configuration key that is written as an option, such as ``--steps 10``.
 
     Raises:
-        ConfigError: there is one; the message shows how to write it.
+        ConfigError: a key of the configuration is written with dashes.
     """
     for place, word in enumerate(words):
         key, separator, value = word.removeprefix("--").partition("=")

@@ -132,11 +132,11 @@ class Verbs(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """Return the called verb, imported now, and the rest of the command line."""
         refuse_removed(args)
-        name, command, rest = super().resolve_command(ctx, args)
+        name, command, arguments = super().resolve_command(ctx, args)
         command = command if name is None else command_of(name)
         if name == "train":
-            import_module("sparring.cli.train").refuse_dashes(rest)
-        return name, command, rest
+            import_module("sparring.cli.train").refuse_dashes(arguments)
+        return name, command, arguments
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb under a watch of its plug-ins; see ``translate_errors`` for errors."""
@@ -148,10 +148,10 @@ def refuse_removed(words: Sequence[str]) -> None:
     """Raise an error for a verb or option of an earlier version.
 
     Raises:
-        ConfigError: there is one; the message says what to write instead.
+        ConfigError: the words name a removed verb or option.
     """
-    verb, *rest = words or [""]
-    further = (f"{verb} {word.partition('=')[0]}" for word in rest)
+    verb, *arguments = words or [""]
+    further = (f"{verb} {word.partition('=')[0]}" for word in arguments)
     for name in (verb, *further):
         if name in REMOVED:
             raise ConfigError(f"`sparring {name}` was removed in version 0.3; {REMOVED[name]}")

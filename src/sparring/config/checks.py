@@ -16,36 +16,34 @@ from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError
 from sparring.core.records import MAIN, OWN, ref
 
-MOST_REPLIES = 10**6  # requested at once
+MAX_PROMPTS = 10**6  # replies requested at once
 
 
 def check_candidates(config: RunSections) -> None:
-    """Raise an error for candidates without a judge, or for credit that compares candidates without
-    any.
-    """
-    several, credit = config.rollout.candidates, config.credit.bind("credit")
-    if several.count == 1:
+    """Raise an error for candidates without a judge, and for credit that lacks candidates."""
+    candidates, credit = config.rollout.candidates, config.credit.bind("credit")
+    if candidates.count == 1:
         if "candidates" in registry.required_services(credit):
             raise MissingError(
                 f"credit: {config.credit.name!r} compares the candidates of a prompt, and "
                 "there is only one; write rollout.candidates.count: 4 (2 or more)."
             )
         return
-    prompts = min(config.rollout.in_flight, config.rollout.games_per_step) * several.count
-    if prompts > MOST_REPLIES:
+    prompts = min(config.rollout.in_flight, config.rollout.games_per_step) * candidates.count
+    if prompts > MAX_PROMPTS:
         raise ConfigError(
-            f"rollout.candidates.count: {several.count} replies in each of "
-            f"{prompts // several.count} plays at once are {prompts} prompts, more than "
-            f"{MOST_REPLIES}; lower it, or rollout.in_flight."
+            f"rollout.candidates.count: {candidates.count} replies in each of "
+            f"{prompts // candidates.count} episodes at once are {prompts} prompts, more than "
+            f"{MAX_PROMPTS}; lower it, or rollout.in_flight."
         )
-    without = [
+    unjudged = [
         section.known_as
         for section in config.environments
         if section.weight and section.oracle is None
     ]
-    if several.by == "oracle" and without:
+    if candidates.by == "oracle" and unjudged:
         raise MissingError(
-            f"rollout.candidates.by: the oracle is to judge, and {without[0]!r} has none; "
+            f"rollout.candidates.by: the oracle is to judge, and {unjudged[0]!r} has none; "
             "write oracle: {name: minimax} below the environment, or another of `sparring "
             "list oracles`."
         )
@@ -53,18 +51,18 @@ def check_candidates(config: RunSections) -> None:
         reward.name: reward.bind("rewards").plugin.declarations.READS for reward in config.rewards
     }
     if "candidates" in registry.required_services(credit):
-        for option, named in named_components(credit).items():
-            if reads.get(named, "turn") != "turn":
+        for option, component in named_components(credit).items():
+            if reads.get(component, "turn") != "turn":
                 raise ConfigError(
-                    f"credit: {credit.plugin.name!r} compares candidates by {named!r} (its "
-                    f"option {option}), which reads more than one turn, so that a reply that "
-                    "was not played has none; name best_action or regret."
+                    f"credit: {credit.plugin.name!r} compares candidates by {component!r} "
+                    f"(its option {option}), which reads more than one turn and so cannot score a "
+                    "reply that was not played; name best_action or regret."
                 )
     if config.knowledge is not None:
         return
-    if several.by == "rewards" and "turn" not in reads.values():
+    if candidates.by == "rewards" and "turn" not in reads.values():
         raise MissingError(
-            f"rollout.candidates.count is {several.count}, and no reward of the run judges a "
+            f"rollout.candidates.count is {candidates.count}, and no reward of the run judges a "
             "turn by itself; add to rewards a line such as - {name: best_action}, or write "
             "rollout.candidates.by: oracle."
         )
@@ -72,12 +70,12 @@ def check_candidates(config: RunSections) -> None:
 
 def check_knowledge(config: RunSections) -> None:
     """Raise an error for knowledge without candidates, or with replay."""
-    named = config.knowledge.name if config.knowledge is not None else ""
+    name = config.knowledge.name if config.knowledge is not None else ""
     for policy in config.by_policy.values():
-        several = policy.rollout.candidates
-        if several.count == 1 or several.commit != "random":
+        candidates = policy.rollout.candidates
+        if candidates.count == 1 or candidates.commit != "random":
             raise MissingError(
-                f"knowledge: {named!r} judges the candidates of a prompt after the episodes; write "
+                f"knowledge: {name!r} judges the candidates of a prompt after the episodes; write "
                 "rollout.candidates: {count: 3, commit: random}."
             )
     if config.knowledge is not None:
@@ -87,38 +85,38 @@ def check_knowledge(config: RunSections) -> None:
             PluginConfig.model_validate(bound.options[option]).bind("knowledge.embeddings")
     if config.replay.name != "none":
         raise ConfigError(
-            f"knowledge: {named!r} judges episodes in the step that plays them, and replay "
+            f"knowledge: {name!r} judges episodes in the step that plays them, and replay "
             f"{config.replay.name!r} learns from older ones; leave replay out."
         )
 
 
-WAVES = "plays on where other plays of its step have ended"
+WAVES = "continues episodes after other episodes of the same step have ended"
 
 
 def check_fresh(config: RunSections) -> None:
     """Raise an error for methods that need pinned order.
 
     Raises:
-        ValueError: there is one; the message says what to write instead.
+        ValueError: the configuration has such a method.
     """
     rollout = config.rollout
     needs = (
         ("rollout.plan", rollout.plan.name, "none", WAVES),
         ("rollout.playouts", rollout.playouts, 0, WAVES),
-        ("rollout.refills", rollout.refills, 0, "replaces plays of its step by others of it"),
-        ("replay", config.replay.name, "none", "learns from plays older than scale.lag allows"),
+        ("rollout.refills", rollout.refills, 0, "replaces episodes by others of the same step"),
+        ("replay", config.replay.name, "none", "learns from episodes older than scale.lag allows"),
         (
             "league.learners",
             ", ".join(config.league.learners),
             "{}",
-            "says of each step which plays are whose",
+            "assigns the episodes of each step to learners",
         ),
     )
-    for key, value, usual, why in needs:
-        if value and value != usual:
+    for key, value, default, reason in needs:
+        if value and value != default:
             raise ValueError(
-                f"{key}={value} {why}, and with scale.order=fresh no step has plays of its own; "
-                f"write {key}: {usual}, or scale.order: pinned"
+                f"{key}={value} {reason}, and with scale.order=fresh no episode belongs to a step; "
+                f"write {key}: {default}, or scale.order: pinned"
             )
 
 
@@ -126,20 +124,20 @@ CUDA, VLLM = "cuda", "vllm"
 
 
 class GpuClaim(NamedTuple):
-    """GPUs of this machine that a group of processes takes."""
+    """GPUs of this machine that a group of processes uses."""
 
-    who: str
+    owner: str
     gpus: tuple[int, ...]
     key: str  # configuration key that sets them
 
 
-def on_gpus(config: RunSections) -> bool:
-    """Return whether the configuration puts a model of the run on a GPU."""
+def uses_gpus(config: RunSections) -> bool:
+    """Return whether any model of the run is on a GPU."""
     return any(policy.model.device.startswith(CUDA) for policy in config.by_policy.values())
 
 
 def learner_gpus(config: RunSections) -> tuple[int, ...]:
-    """Return the GPU of each learner, if the models are on GPUs."""
+    """Return the GPU of each learner, for models on GPUs."""
     return config.learner.gpus or tuple(range(config.learner.ranks))
 
 
@@ -154,24 +152,24 @@ def training_device(config: RunSections) -> str:
 
 
 def check_gpus(config: RunSections) -> None:
-    """Raise an error for unused GPUs, missing GPUs and GPUs that are given twice.
+    """Raise an error for unused GPUs, missing GPUs and GPUs claimed twice.
 
     Raises:
-        ConfigError: there is one; the message says what to write.
+        ConfigError: such a GPU exists.
     """
     _check_learners(config)
     _check_workers(config)
     if config.scale.share_gpus:
         return
-    claims = list(_taken(config))
-    for number, claim in enumerate(claims):
-        for other in claims[:number]:
-            both = sorted({*claim.gpus} & {*other.gpus})
-            if both:
+    claims = list(_gpu_claims(config))
+    for index, claim in enumerate(claims):
+        for other in claims[:index]:
+            shared = sorted({*claim.gpus} & {*other.gpus})
+            if shared:
                 raise ConfigError(
-                    f"GPU {both[0]} is given twice, to {other.who} ({other.key}) and to "
-                    f"{claim.who} ({claim.key}); give each their own, such as {claim.key}="
-                    f"{_others(claim, claims)}, or write scale.share_gpus: true, if all of it fits."
+                    f"GPU {shared[0]} is given twice, to {other.owner} ({other.key}) and to "
+                    f"{claim.owner} ({claim.key}); give each their own, such as {claim.key}="
+                    f"{_free_gpus(claim, claims)}, or write scale.share_gpus: true, if both fit."
                 )
 
 
@@ -186,10 +184,10 @@ def _check_learners(config: RunSections) -> None:
                 "on the CPU), or leave learner.gpus out."
             )
         if device.startswith(f"{CUDA}:") and (gpus or ranks > 1):
-            number = device.partition(":")[2]
-            begin = int(number) if number.isdecimal() else 0
+            suffix = device.partition(":")[2]
+            begin = int(suffix) if suffix.isdecimal() else 0
             raise ConfigError(
-                f"{key}={device} is one GPU, and learner.ranks={ranks} take one each, as "
+                f"{key}={device} is one GPU, and each of learner.ranks={ranks} takes one, as "
                 f"learner.gpus says; write {key}: cuda and learner.gpus: "
                 f"{list(gpus) or list(range(begin, begin + ranks))}."
             )
@@ -197,62 +195,62 @@ def _check_learners(config: RunSections) -> None:
 
 def _check_workers(config: RunSections) -> None:
     scale, vllm = config.scale, sampler_gpus(config)
-    uses = on_gpus(config) or vllm is not None
-    if (scale.gpus or scale.gpus_per_worker) and not uses:
+    has_gpu_work = uses_gpus(config) or vllm is not None
+    if (scale.gpus or scale.gpus_per_worker) and not has_gpu_work:
         key = "gpus_per_worker" if scale.gpus_per_worker else "gpus"
         raise ConfigError(
-            f"scale.{key} gives workers GPUs, and nothing of theirs is on one "
+            f"scale.{key} gives workers GPUs, and no model of theirs uses one "
             f"(model.device={config.model.device}); write model.device: cuda (tiny models run on "
             f"the CPU), or leave scale.{key} out."
         )
-    if scale.fleet == "ray" and uses and scale.gpus_per_worker is None:
-        what = "sampler.device" if vllm is not None else "model.device"
+    if scale.fleet == "ray" and has_gpu_work and scale.gpus_per_worker is None:
+        key = "sampler.device" if vllm is not None else "model.device"
         gpus = "" if scale.address else " and scale.gpus: [1, 2] (numbers of GPUs)"
         raise ConfigError(
-            f"{what}=cuda, and Ray gives its workers no GPU; write scale.gpus_per_worker: 1 (or a "
-            f"share such as 0.5){gpus}, or leave {what} at cpu."
+            f"{key}=cuda, and Ray gives its workers no GPU; write scale.gpus_per_worker: 1 (or a "
+            f"share such as 0.5){gpus}, or leave {key} at cpu."
         )
 
 
 def sampler_gpus(config: RunSections) -> tuple[int, ...] | None:
-    """Return the GPUs of vLLM replicas in the training process; None: they use none."""
+    """Return the GPUs of vLLM replicas in the training process; None: no replica uses a GPU."""
     gpus: list[int] = []
-    uses_gpus = False
+    has_replicas = False
     for policy in config.by_policy.values():
         if policy.sampler.name != VLLM:
             continue
         options: Mapping[str, Any] = policy.sampler.bind("samplers").options
         if options.get("device") == CUDA:
-            uses_gpus = True
+            has_replicas = True
             gpus += options.get("gpus") or [0]  # without numbers each takes the first GPU
-    return tuple(dict.fromkeys(gpus)) if uses_gpus else None
+    return tuple(dict.fromkeys(gpus)) if has_replicas else None
 
 
-def _taken(config: RunSections) -> Iterator[GpuClaim]:
+def _gpu_claims(config: RunSections) -> Iterator[GpuClaim]:
     scale = config.scale
-    if on_gpus(config):
-        yield GpuClaim("learners", _models(config), "learner.gpus")
+    if uses_gpus(config):
+        yield GpuClaim("learners", _model_gpus(config), "learner.gpus")
     vllm = sampler_gpus(config)
     if vllm is not None:
         yield GpuClaim("replicas of vLLM", vllm, "sampler.gpus")
     if scale.gpus:
         yield GpuClaim("workers", scale.gpus, "scale.gpus")
-    elif scale.fleet == "processes" and (on_gpus(config) or vllm is not None):
+    elif scale.fleet == "processes" and (uses_gpus(config) or vllm is not None):
         # each worker sees all GPUs and uses those of the training process
-        models = _models(config) if on_gpus(config) else ()
-        yield GpuClaim("workers", (*models, *(vllm or ())), "scale.gpus")
+        model_gpus = _model_gpus(config) if uses_gpus(config) else ()
+        yield GpuClaim("workers", (*model_gpus, *(vllm or ())), "scale.gpus")
 
 
-def _models(config: RunSections) -> tuple[int, ...]:
+def _model_gpus(config: RunSections) -> tuple[int, ...]:
     gpus: set[int] = set()
     for policy in config.by_policy.values():
-        device, _, number = policy.model.device.partition(":")
+        device, _, suffix = policy.model.device.partition(":")
         if device == CUDA:
-            gpus |= {int(number)} if number.isdecimal() else {*learner_gpus(config)}
+            gpus |= {int(suffix)} if suffix.isdecimal() else {*learner_gpus(config)}
     return tuple(sorted(gpus))
 
 
-def _others(claim: GpuClaim, claims: list[GpuClaim]) -> str:
+def _free_gpus(claim: GpuClaim, claims: list[GpuClaim]) -> str:
     """Return as many free GPU numbers as a claim has."""
     taken_gpus = {gpu for other in claims if other is not claim for gpu in other.gpus}
     free = (gpu for gpu in range(len(taken_gpus) + len(claim.gpus)) if gpu not in taken_gpus)
@@ -269,28 +267,30 @@ def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
     """Raise an error for a reward whose verdicts, playouts or references are missing."""
     if "playouts" in plugin.needs and not config.rollout.playouts:
         raise ConfigError(
-            f"rewards: {plugin.name!r} needs games played on from every turn; write "
+            f"rewards: {plugin.name!r} needs playouts from every turn; write "
             "rollout.playouts: 4 (any number)."
         )
-    missing = [game.known_as for game in config.environments if game.weight and game.oracle is None]
-    if "verdicts" in plugin.needs and missing:
+    unjudged = [
+        game.known_as for game in config.environments if game.weight and game.oracle is None
+    ]
+    if "verdicts" in plugin.needs and unjudged:
         raise ConfigError(
             f"rewards: {plugin.name!r} needs an oracle for every game trained on, "
-            f"and {missing[0]!r} has none; write oracle: {{name: minimax}} below the game, or "
+            f"and {unjudged[0]!r} has none; write oracle: {{name: minimax}} below the game, or "
             "another of `sparring list oracles`."
         )
     if "reference" not in plugin.needs:
         return
     solved = offering("environments", "solver", "def reference(")
-    other = [
+    unsolved = [
         game.known_as
         for game in config.environments
         if game.weight and game.name not in solved and not _has_reference(game.name)
     ]
-    if other:
+    if unsolved:
         raise ConfigError(
             f"rewards: {plugin.name!r} needs a reference solution of every game trained on, "
-            f"and {other[0]!r} has none; play {', '.join(solved)}, or use the reward "
+            f"and {unsolved[0]!r} has none; play {', '.join(solved)}, or use the reward "
             "best_action with an oracle."
         )
 
@@ -373,49 +373,49 @@ def check_league(config: RunSections) -> None:
 
 
 def check_bots(config: RunSections) -> None:
-    """Bind the players that a run meets or imitates; raise an error for players at a terminal."""
+    """Bind the opponents and demonstrators of a run; raise an error for players at a terminal."""
     for name, agent in config.bots.items():
-        _check_agent(config, f"bots.{name}", agent, config.bots)
+        _check_player(config, f"bots.{name}", agent, config.bots)
     for number, agent in enumerate(config.evaluation.opponents):
-        _check_agent(config, f"evaluation.opponents.{number}", agent, None)
+        _check_player(config, f"evaluation.opponents.{number}", agent, None)
     if config.warmup.player is not None:
-        _check_agent(config, "warmup.player", config.warmup.player, None)
+        _check_player(config, "warmup.player", config.warmup.player, None)
 
 
-def _check_agent(
+def _check_player(
     config: RunSections, where: str, agent: PluginConfig, bots: Mapping[str, PluginConfig] | None
 ) -> None:
     """Raise an error for a player at a terminal, or a mixture of unknown players.
 
-    ``bots`` are the run's bots; None: neither they nor the run's own players can be met.
+    ``bots`` are the run's bots; None: the mixture may name neither bots nor players of the run.
     """
     bound = agent.bind("players")
-    _check_silent(bound)
+    _check_not_terminal(bound)
     if agent.name != MIXTURE:
         return
     mixture = bound()
     for text in mixture.run_players:
-        who = ref(text)
+        player = ref(text)
         if bots is None:
             raise ConfigError(
-                f"{where}: {text!r} is a player of the run, which evaluation does not meet; name "
+                f"{where}: {text!r} is a player of the run, which evaluation cannot play; name "
                 "the mixture in bots, or leave the player out."
             )
-        if who.kind == "demonstrator":
+        if player.kind == "demonstrator":
             raise ConfigError(f"{where}: {text!r} is for the warm-up; write random.")
-        if who.kind in OWN and who.name and who.name not in config.by_policy:
-            raise UnknownNameError(f"policy in {where}", who.name, config.by_policy)
+        if player.kind in OWN and player.name and player.name not in config.by_policy:
+            raise UnknownNameError(f"policy in {where}", player.name, config.by_policy)
     for text in mixture.bots:
         member = bots[text].bind("players") if bots and text in bots else bound_agent(text)
         if member.plugin.name == MIXTURE:
             raise ConfigError(
-                f"{where}: {text!r} is a mixture again; write its players into this one."
+                f"{where}: {text!r} is itself a mixture; write its players into this one."
             )
-        _check_silent(member)
+        _check_not_terminal(member)
 
 
-def stands_for_others(agent: PluginConfig) -> bool:
-    """Return whether an agent draws one of several players for each episode and team.
+def is_mixture_player(agent: PluginConfig) -> bool:
+    """Return whether a player draws another player for each episode and team.
 
     Raises:
         SparringError: its options are wrong, or its folder cannot be read.
@@ -425,11 +425,11 @@ def stands_for_others(agent: PluginConfig) -> bool:
     return agent.name == MIXTURE or (is_mixture is not None and is_mixture(**bound.options))
 
 
-def _check_silent(agent: registry.BoundPlugin) -> None:
-    if "terminal" in agent.needs:
+def _check_not_terminal(player: registry.BoundPlugin) -> None:
+    if "terminal" in player.needs:
         raise ConfigError(
-            f"agent {agent.plugin.name!r} sits at a terminal, where a run asks nobody; meet it "
-            "with `sparring play`."
+            f"player {player.plugin.name!r} needs a person at a terminal, which a run does not "
+            "have; play against it with `sparring play`."
         )
 
 
@@ -437,9 +437,9 @@ def check_losses(config: RunSections) -> None:
     """Raise an error if no loss trains the policy, or a loss fits a critic that credit ignores."""
     losses = [loss.bind("losses").plugin for loss in config.losses]
     if not any(loss.declarations.TRAINS for loss in losses):
-        named = ", ".join(loss.name for loss in losses)
+        names = ", ".join(loss.name for loss in losses)
         raise ConfigError(
-            f"losses: nothing trains the policy, as {named} cannot alone; add a line such as "
+            f"losses: nothing trains the policy, as {names} cannot do so; add a line such as "
             "- {name: ppo_clip}."
         )
     if config.scale.lag and not any(loss.declarations.CORRECTS for loss in losses):
@@ -452,8 +452,8 @@ def check_losses(config: RunSections) -> None:
     credit = config.credit.bind("credit")
     if fitting and "critic" not in registry.required_services(credit):
         raise ConfigError(
-            f"losses: {fitting[0]!r} fits a critic, and credit {config.credit.name!r} reads "
-            "none; leave it out, or write credit: {name: gae}."
+            f"losses: {fitting[0]!r} fits a critic, and credit {config.credit.name!r} does "
+            "not read it; leave the loss out, or write credit: {name: gae}."
         )
     check_requires(
         credit, [loss.name for loss in losses], [reward.name for reward in config.rewards]
@@ -462,24 +462,24 @@ def check_losses(config: RunSections) -> None:
 
 def check_sharding(config: RunSections) -> None:
     """Raise an error for sharding with adapters or a reward model."""
-    how = f"learner.sharding={config.learner.sharding}"
+    setting = f"learner.sharding={config.learner.sharding}"
     instead = "leave learner.sharding at none"
     if config.learner.sharding == "none":
         return
     if config.model.lora is not None:
         raise ConfigError(
-            f"{how}: a model with adapters (model.lora) trains few weights, which cannot be "
+            f"{setting}: a model with adapters (model.lora) trains few weights, which cannot be "
             f"split; {instead}, or write model.lora: null."
         )
     if "process" in registry.required_services(config.credit.bind("credit")):
         raise ConfigError(
-            f"{how}: credit {config.credit.name!r} trains a reward model beside the policy, which "
-            f"is not split; {instead}, or take another estimator."
+            f"{setting}: credit {config.credit.name!r} trains a reward model beside the policy, "
+            f"which is not split; {instead}, or take another estimator."
         )
 
 
 def check_playouts(config: RunSections) -> None:
-    """Raise an error for an estimator that reads playouts without any, or with scaled pay.
+    """Raise an error for an estimator that lacks playouts, or reads scaled rewards.
 
     Values are returns in the game's units, so the rewards that credit reads must have them too.
     """
@@ -488,7 +488,7 @@ def check_playouts(config: RunSections) -> None:
         return
     if not config.rollout.playouts:
         raise MissingError(
-            f"credit: {config.credit.name!r} reads games played on from every turn; write "
+            f"credit: {config.credit.name!r} reads playouts from every turn; write "
             "rollout.playouts: 4 (any number)."
         )
     scaled = next(
@@ -497,8 +497,8 @@ def check_playouts(config: RunSections) -> None:
     if scaled is not None or config.outcome_weight != 1.0:
         where = f"the scale of {scaled!r}" if scaled is not None else "outcome_weight"
         raise ConfigError(
-            f"credit: {config.credit.name!r} compares returns in the game's units with what its "
-            f"turns were paid, and {where} changes that; leave it at 1."
+            f"credit: {config.credit.name!r} compares returns in the game's units with the "
+            f"rewards of turns, and {where} changes these; leave it at 1."
         )
 
 

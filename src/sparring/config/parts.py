@@ -77,13 +77,13 @@ def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]
     """Return ``base`` with ``changes`` merged into its mappings; other values are replaced."""
     result = dict(copy.deepcopy(dict(base)))
     for key, value in changes.items():
-        both = (
+        sections = (
             isinstance(value, Mapping)
             and isinstance(result.get(key), Mapping)
             and "name" not in value
             and "schedule" not in value
         )
-        result[key] = merge(result[key], value) if both else copy.deepcopy(value)
+        result[key] = merge(result[key], value) if sections else copy.deepcopy(value)
     return result
 
 
@@ -218,12 +218,12 @@ def check_requires(
             f"credit: {credit.plugin.name!r} reads a critic, which nothing fits; add to losses "
             f"the line - {{name: {fitting_losses[0]}}}."
         )
-    for option, named in named_components(credit).items():
-        if isinstance(named, str) and named not in (*OF_EVERY_GAME, *rewards):
+    for option, component in named_components(credit).items():
+        if isinstance(component, str) and component not in (*OF_EVERY_GAME, *rewards):
             raise MissingError(
-                f"credit: {credit.plugin.name!r} reads the reward component {quoted(named)} (its "
-                f"option {option}), and no reward of this run gives it; add to rewards the line - "
-                f"{{name: {named}}}, or name another component."
+                f"credit: {credit.plugin.name!r} reads the reward component {quoted(component)} "
+                f"(its option {option}), and no reward of this run gives it; add to rewards - "
+                f"{{name: {component}}}, or name another component."
             )
 
 
@@ -249,8 +249,8 @@ def config_error(
         message = "a recipe names its environments; begin it with the line extends: kuhn-tiny"
     value = first.get("input")
     # a section; the message names a part of it
-    whole = isinstance(value, (dict, BaseModel)) and first["type"] == "value_error"
-    if first["type"] != "missing" and not whole and quoted(value) not in message:
+    is_section_error = isinstance(value, (dict, BaseModel)) and first["type"] == "value_error"
+    if first["type"] != "missing" and not is_section_error and quoted(value) not in message:
         message += f", got {quoted(value)}"
         if first["type"] == "string_type" and isinstance(value, (int, float)):
             message += "; write it in quotes, as in label: '12e5'"

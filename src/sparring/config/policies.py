@@ -358,9 +358,9 @@ def _without_ranks(policy: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def _learners(data: Any) -> tuple[str, ...]:
     league = data.get("league") if isinstance(data, Mapping) else None
-    named = league.get("learners") if isinstance(league, Mapping) else None
+    names = league.get("learners") if isinstance(league, Mapping) else None
     return (
-        tuple(name for name in named if isinstance(name, str)) if isinstance(named, Mapping) else ()
+        tuple(name for name in names if isinstance(name, str)) if isinstance(names, Mapping) else ()
     )
 
 
@@ -376,8 +376,8 @@ def check_learners(
         learners: of the league; none: there is one learner, or roles assign the policies.
         roles: policy of each role, by configuration key.
     """
-    known = set(learners)
-    if not known:
+    names = set(learners)
+    if not names:
         return
     for key, policy_of_role in roles.items():
         if policy_of_role:
@@ -386,7 +386,7 @@ def check_learners(
                 "league.learners"
             )
     for name, policy in policies.items():
-        if policy.frozen == (name in known):
+        if policy.frozen == (name in names):
             state = (
                 "is frozen and learns nothing" if policy.frozen else "is trained and not among them"
             )
@@ -412,10 +412,10 @@ def check_policies(
     for key, policy_of_role in roles.items():
         for role, name in policy_of_role.items():
             if name not in policies:
-                known = ", ".join(policies) or "none; write them below `policies`"
+                names = ", ".join(policies) or "none; write them below `policies`"
                 raise ValueError(
                     f"{key} gives the role {quoted(role)} to {quoted(name)}, which is not a policy "
-                    f"of this run; there are {known}"
+                    f"of this run; there are {names}"
                 )
     if policies and all(config.frozen for config in policies.values()):
         raise ValueError(
@@ -430,5 +430,5 @@ def of_any(metric: str, policies: Iterable[str]) -> str:
         metric: name of the metric in the records.
         policies: names of the run's policies.
     """
-    first, _, rest = metric.partition("/")
-    return rest if rest and first in policies else metric
+    first, _, metric_name = metric.partition("/")
+    return metric_name if metric_name and first in policies else metric

@@ -229,8 +229,8 @@ def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
             if not last:
                 target.setdefault(index, {})
         else:
-            whole = quoted(".".join(path[:depth]))
-            raise ConfigError(f"{what}: {whole} is a plain value and has no part {quoted(part)}.")
+            prefix = quoted(".".join(path[:depth]))
+            raise ConfigError(f"{what}: {prefix} is a plain value and has no part {quoted(part)}.")
         if last:
             target[index] = value
         target = target[index]

@@ -173,11 +173,11 @@ class RolloutConfig(SamplingConfig):
         return self
 
 
-EXACT: Final = "exact"  # in place of a number of plays: expected results by the game tree
+EXACT: Final = "exact"  # in place of a number of episodes: expected results by the game tree
 
 
 def _plays(value: Any) -> Any:
-    """Return a number of plays, or the word ``exact``."""
+    """Return a number of episodes, or the word ``exact``."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if value == EXACT or (number and 0 <= value <= LARGEST_COUNT and value == int(value)):
         return value

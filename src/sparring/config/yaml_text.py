@@ -81,7 +81,7 @@ def parse_yaml(text: str, what: str) -> Any:
         ConfigError: the text is not YAML, or exceeds the limits above.
     """
     try:
-        return _parsed(text)
+        return _parse_copy(text)
     except _UnreadableError as error:
         raise ConfigError(f"{what} is not valid YAML: {error}.") from None
 
@@ -93,7 +93,7 @@ def parse_value(text: str, what: str, key: str) -> Any:
         ConfigError: the text is not a value, or exceeds the limits above.
     """
     try:
-        return _parsed(text)
+        return _parse_copy(text)
     except _UnreadableError as error:
         raise ConfigError(
             f"{what}: {quoted(text)} is not a value for {quoted(key)}: {error}."
@@ -104,14 +104,14 @@ class _UnreadableError(Exception):
     """The reason why a text cannot be read, as a clause."""
 
 
-def _parsed(text: str) -> Any:
+def _parse_copy(text: str) -> Any:
     if len(text) > MAX_KEPT:
         return _read(text)
-    return copy.deepcopy(_kept(text))
+    return copy.deepcopy(_parse_cached(text))
 
 
 @lru_cache(maxsize=64)
-def _kept(text: str) -> Any:
+def _parse_cached(text: str) -> Any:
     return _read(text)
 
 

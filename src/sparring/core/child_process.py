@@ -1,6 +1,6 @@
 """A child process on this machine with a pipe to it and a pipe from it; nothing listens.
 
-Two threads per process move messages, so that a stopped process blocks nobody.
+Two threads per process move messages, so that a stopped process blocks no other one.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Connection:
         except openai.APIStatusError as error:
             status = error.status_code
             problem = (
-                f"{where} answered with status {status}{self._words(error)} {self._advice(status)}"
+                f"{where} answered with status {status}{self._detail(error)} {self._advice(status)}"
             )
         except openai.APITimeoutError:
             problem = (
@@ -148,15 +148,15 @@ class Connection:
         except openai.APIConnectionError as error:
             problem = (
                 f"{where} could not be "
-                f"reached, {self._tries}: {self._clean(str(error.__cause__ or error))}. Check "
+                f"reached, {self._tries}: {self._clean_text(str(error.__cause__ or error))}. Check "
                 "base_url."
             )
         except openai.OpenAIError as error:
-            problem = f"{where} could not be asked: {self._clean(str(error))}."
+            problem = f"{where} could not be asked: {self._clean_text(str(error))}."
         except MalformedError as error:
             problem = (
                 f"{where} answered with status 200 but not with {what}: "
-                f"{self._clean(str(error))}. Check base_url."
+                f"{self._clean_text(str(error))}. Check base_url."
             )
         # outside the handlers, as their exceptions hold the request's headers
         if status is not None:
@@ -182,27 +182,27 @@ class Connection:
             "Run again later or write more retries." if status >= 500 else "",
         )
 
-    def _words(self, error: Any) -> str:
+    def _detail(self, error: Any) -> str:
         """Return the endpoint's message, unless it may repeat a part of the key."""
-        words = "" if error.status_code in (401, 403) else self._clean(error.response.text)
+        words = "" if error.status_code in (401, 403) else self._clean_text(error.response.text)
         return f": {words}." if words else "."
 
-    def _clean(self, text: str) -> str:
+    def _clean_text(self, text: str) -> str:
         """Return the start of a text on one line, with the key masked."""
-        return " ".join(self._masked(text[: 8 * _QUOTED]).split())[:_QUOTED].rstrip(".")
+        return " ".join(self._mask_key(text[: 8 * _QUOTED]).split())[:_QUOTED].rstrip(".")
 
-    def _masked(self, text: str) -> str:
+    def _mask_key(self, text: str) -> str:
         """Return a text with ``***`` in place of the key and every part of it."""
         if len(self._key) <= _PART:
             return text.replace(self._key, "***") if self._key else text
-        parts = {self._key[at : at + _PART].casefold() for at in range(len(self._key) - _PART + 1)}
+        parts = {self._key[i : i + _PART].casefold() for i in range(len(self._key) - _PART + 1)}
         hidden = [False] * len(text)
-        for at in range(len(text) - _PART + 1):
-            if text[at : at + _PART].casefold() in parts:
-                hidden[at : at + _PART] = [True] * _PART
+        for i in range(len(text) - _PART + 1):
+            if text[i : i + _PART].casefold() in parts:
+                hidden[i : i + _PART] = [True] * _PART
         letters = [
-            ("***" if not at or not hidden[at - 1] else "") if hidden[at] else text[at]
-            for at in range(len(text))
+            ("***" if not i or not hidden[i - 1] else "") if hidden[i] else text[i]
+            for i in range(len(text))
         ]
         return "".join(letters)
 

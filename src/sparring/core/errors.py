@@ -1,4 +1,4 @@
-"""The errors that a user can meet.
+"""The errors that users see.
 
 SparringError
 ├── ConfigError            a recipe, an override or an option is wrong
@@ -155,7 +155,7 @@ class CreditError(SparringError):
 
 
 class DivergedError(SparringError):
-    """A loss, gradient, weight or probability is not finite; nothing of it was saved."""
+    """A loss, gradient, weight or probability is not finite; the step was not saved."""
 
 
 class PluginError(SparringError):
@@ -170,9 +170,9 @@ class RolloutError(SparringError):
     """Episodes failed beyond the retry budget."""
 
 
-def nearest(name: str, known: Iterable[str]) -> list[str]:
+def nearest(name: str, names: Iterable[str]) -> list[str]:
     """Return up to three names like ``name``, best first; names that begin with it come first."""
-    by_lower = {item.lower(): item for item in known}
+    by_lower = {item.lower(): item for item in names}
     if not 0 < len(name) <= _LONGEST:
         return []
     longer = sorted((item for item in by_lower if item.startswith(name.lower())), key=len)

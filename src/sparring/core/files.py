@@ -33,16 +33,16 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
         error: of the operating system.
         path: the file that was written; None: the path in the error.
     """
-    named = path or error.filename or "a file or connection"
-    text = str(named)
+    name = path or error.filename or "a file or connection"
+    text = str(name)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
-            f"The disk is full: {named} could not be written. Free some space and go on with "
+            f"The disk is full: {name} could not be written. Free some space and go on with "
             "--resume."
         )
     cause = error.strerror or str(error) or type(error).__name__
     if path is not None and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
-        return RunError(f"{named} cannot be written: {cause}. Choose another folder with --run.")
+        return RunError(f"{name} cannot be written: {cause}. Choose another folder with --run.")
     deeper = (
         f" ({quoted(str(error.filename))})"
         if path is not None and error.filename not in (None, str(path))
@@ -97,14 +97,14 @@ def check_plain(folder: Path, *, links: bool = False) -> None:
     Raises:
         RunError: the folder holds a link that leads out of it, a pipe, a socket or a device.
     """
-    whole = os.path.realpath(folder)
+    real_path = os.path.realpath(folder)
     for place, folders, files in os.walk(folder):
         for path in (Path(place, name) for name in (*folders, *files)):
             try:
                 mode = (path.stat() if links else path.lstat()).st_mode
             except FileNotFoundError:
                 continue  # a running trainer removed it
-            if stat.S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(whole):
+            if stat.S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(real_path):
                 raise RunError(
                     f"{path} is a link that leads out of {folder}. Put what it leads to in its "
                     "place, if you trust the folder."

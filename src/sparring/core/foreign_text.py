@@ -55,8 +55,8 @@ KEYS = {"games": "environments"}  # old key of the configuration -> today's
 
 def current_slot(name: str) -> str:
     """Return today's spelling of a slot: ``games.solver`` is in ``environments``."""
-    first, dot, rest = name.partition(".")
-    return SLOTS.get(first, first) + dot + rest
+    first, dot, tail = name.partition(".")
+    return SLOTS.get(first, first) + dot + tail
 
 
 def slot_spellings(name: str) -> tuple[str, ...]:

@@ -51,12 +51,12 @@ class GracefulStop:
 @contextlib.contextmanager
 def paused_collector() -> Iterator[None]:
     """Pause the cyclic garbage collector while many records are made."""
-    enabled = gc.isenabled()
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        if enabled:
+        if was_enabled:
             gc.enable()
 
 
@@ -65,15 +65,15 @@ def settled_heap() -> Iterator[None]:
     """Freeze existing objects so that the garbage collector skips them.
 
     Libraries and models hold a million objects; a full collection takes a third of a second, about
-    every ten steps of a small run. The end unfreezes them, unless objects were frozen before.
+    every ten steps of a small run. On exit they are unfrozen, unless objects were frozen before.
     """
-    ours = gc.get_freeze_count() == 0
-    if ours:
+    is_first = gc.get_freeze_count() == 0
+    if is_first:
         gc.freeze()
     try:
         yield
     finally:
-        if ours:
+        if is_first:
             gc.unfreeze()
 
 
@@ -90,18 +90,18 @@ def visible_gpus(gpus: Sequence[int], key: str) -> dict[str, str]:
     Raises:
         ConfigError: this process does not see one of them.
     """
-    return {VARIABLE: ",".join(_name(gpu, key) for gpu in gpus)}
+    return {VARIABLE: ",".join(_gpu_name(gpu, key) for gpu in gpus)}
 
 
-def _name(gpu: int, key: str) -> str:
+def _gpu_name(gpu: int, key: str) -> str:
     """Return the name of a GPU that this process sees."""
-    seen = os.environ.get(VARIABLE)
-    if seen is None:
+    visible = os.environ.get(VARIABLE)
+    if visible is None:
         return str(gpu)
-    names = [name.strip() for name in seen.split(",") if name.strip()]
+    names = [name.strip() for name in visible.split(",") if name.strip()]
     if gpu >= len(names):
         raise ConfigError(
-            f"{key} names GPU {gpu}, and {VARIABLE}={seen} leaves {len(names)}, "
+            f"{key} names GPU {gpu}, and {VARIABLE}={visible} leaves {len(names)}, "
             "which are counted from 0. Write fewer GPUs, or unset that variable."
         )
     return names[gpu]

@@ -19,7 +19,7 @@ The text form is the name in metrics, records and pages:
     solver-NAME, person-NAME, endpoint-NAME, mixture-NAME
     any other name      a player of the caller, such as ``random`` or ``opponent``
 
-Only ``ref`` parses the text form, for seats written by hand and for records older than references.
+Only ``ref`` parses the text form, for seats in configurations and for records without references.
 """
 
 from __future__ import annotations
@@ -103,11 +103,11 @@ class PlayerRef:
 
     def __str__(self) -> str:
         """Return the text form."""
-        named = f"-{self.name}" if self.name else ""
+        suffix = f"-{self.name}" if self.name else ""
         if self.kind == "snapshot":
-            return f"past{named}-{self.step:06d}"
+            return f"past{suffix}-{self.step:06d}"
         if self.kind in SINGLE:
-            return f"{self.kind}{named}"
+            return f"{self.kind}{suffix}"
         return self.name if self.kind == "named" else f"{self.kind}-{self.name}"
 
     def of(self, policy: str) -> PlayerRef:
@@ -119,8 +119,8 @@ class PlayerRef:
 
     def to_json(self) -> dict[str, Any]:
         """Return the reference as values of JSON, without an empty name or step."""
-        named = {"name": self.name} if self.name else {}
-        return {"kind": self.kind, **named, **({} if self.step is None else {"step": self.step})}
+        entry = {"name": self.name} if self.name else {}
+        return {"kind": self.kind, **entry, **({} if self.step is None else {"step": self.step})}
 
     @classmethod
     def from_json(cls, value: Any) -> PlayerRef:
@@ -316,7 +316,7 @@ class Turn(NamedTuple):
     moment: int = 0
     # on the state before the turn; None: no oracle judged, or it abstained
     verdict: Verdict | None = None
-    # mean return to the seat of games played on from after the turn; None: no games
+    # mean return to the seat of playouts from after the turn; None: no playouts
     playout: float | None = None
     attempt: int = 0  # of a trial, from 0; a reflection belongs to the attempt before it
     candidate: int = 0  # number among the candidates of one prompt, from 0
@@ -325,7 +325,7 @@ class Turn(NamedTuple):
     # the other candidates, which were not played: with this turn they are a state group. Each is a
     # conversation of its own with its own reward
     candidates: tuple[Turn, ...] = ()
-    # mean return to the seat of games played on from before the turn; None: no games
+    # mean return to the seat of playouts from before the turn; None: no playouts
     playout_before: float | None = None
     # Observation.note: a note of the seat, as between two attempts, and not a decision
     note: bool = False
@@ -411,7 +411,7 @@ class SampledRun(NamedTuple):
 
 
 class SampleResult(NamedTuple):
-    """Sampled ids (with the stop id, if there is one) and their log-probabilities.
+    """Sampled ids (with the stop id, if any) and their log-probabilities.
 
     ``runs`` is empty if one version of the weights sampled all of them.
     """
@@ -470,11 +470,11 @@ class TurnTable:
     # whether the turn is a note after its attempt and not a decision; present if any is
     note: BoolArray | None = None
     # equal exactly for the candidates of one prompt, and whether the reply was played; both present
-    # in tables of all candidates. A candidate that was not played is a trajectory of its own, after
-    # the played ones of its seat
+    # in tables of all candidates. Each candidate that was not played is a separate trajectory,
+    # after the played ones of its seat
     state_group: IntArray | None = None
     committed: BoolArray | None = None
-    # from here on: present if the estimator NEEDS them; see the slot columns/
+    # the columns below are present if the estimator NEEDS them; see the slot columns/
     value: FloatArray | None = None
     value_after: FloatArray | None = None
     token_value: FloatArray | None = None  # [sum of n_tokens]

@@ -19,7 +19,7 @@ from sparring.core.errors import ConfigError
 T = TypeVar("T")
 
 _MASK = (1 << 64) - 1
-_SALT = 0x5851F42D4C957F2D  # keeps children apart from draws
+_SALT = 0x5851F42D4C957F2D  # separates children from draws
 _GAMMA = 0x9E3779B97F4A7C15  # the increment of SplitMix64 (Steele, Lea and Flood, 2014)
 
 

@@ -74,10 +74,10 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
         return Schedule(kind="constant", values=_numbers([value], where))
     if not is_schedule(value):
         example = "{schedule: linear, start: 0.1, end: 0.0}"
-        several = " One run has one value: for several, start a run for each."
+        hint = " One run has one value: for several, start a run for each."
         raise ConfigError(
             f"{where}: {quoted(value)} is neither a number nor a schedule; write 0.1 or {example}."
-            f"{several if isinstance(value, list) else ''}"
+            f"{hint if isinstance(value, list) else ''}"
         )
     kind, fields = value["schedule"], {str(key) for key in value} - {"schedule"}
     if kind == "constant" and fields == {"value"}:
@@ -95,13 +95,13 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
             f"got {quoted(sorted(fields))}."
         )
     if kind == "staircase":
-        values, at = _numbers(value["values"], where), _numbers(value["at"], where)
-        if len(values) != len(at) + 1 or list(at) != sorted(at):
-            got = f"got values={quoted(values)}, at={quoted(at)}"
+        values, progress = _numbers(value["values"], where), _numbers(value["at"], where)
+        if len(values) != len(progress) + 1 or list(progress) != sorted(progress):
+            got = f"got values={quoted(values)}, at={quoted(progress)}"
             raise ConfigError(
                 f"{where}: a staircase needs one more value than steps, and steps in order; {got}."
             )
-        return Schedule(kind=kind, values=values, at=at)
+        return Schedule(kind=kind, values=values, at=progress)
     until, rise = _numbers([value.get("until", 1.0), value.get("rise", 0.0)], where)
     if not 0.0 < until <= 1.0:
         raise ConfigError(f"{where}: until={until} must lie in (0, 1].")

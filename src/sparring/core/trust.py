@@ -186,8 +186,8 @@ def trust_file(path: Path) -> None:
 
 
 def _append_variable(variable: str, separator: str, value: str) -> None:
-    known = [item for item in os.environ.get(variable, "").split(separator) if item]
-    os.environ[variable] = separator.join(known if value in known else [*known, value])
+    entries = [item for item in os.environ.get(variable, "").split(separator) if item]
+    os.environ[variable] = separator.join(entries if value in entries else [*entries, value])
 
 
 def _is_file_name(name: str) -> bool:

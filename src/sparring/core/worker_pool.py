@@ -149,7 +149,7 @@ def _ignored_interrupts() -> Iterator[None]:
 
 
 def _feed(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job]) -> None:
-    """Send the next job, if there is one."""
+    """Send the next job, if any."""
     job = next(waiting, None)
     if job is not None:
         busy[pipe] = job

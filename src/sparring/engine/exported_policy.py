@@ -137,11 +137,11 @@ def _exported_policy(engine: LocalEngine, policy: Policy, *, adapter: bool) -> E
 
 def seat_command(engine: LocalEngine, policy: Policy, folder: str) -> str:
     """Return the command that evaluates the exported policy."""
-    named = {game.name: game for game, _ in engine.environments}
+    game_of = {game.name: game for game, _ in engine.environments}
     sections = [
         game
         for game in engine.config.environments
-        if game.weight and _seats_of(engine, policy, named[game.known_as])
+        if game.weight and _seats_of(engine, policy, game_of[game.known_as])
     ]
     name = (sections or engine.config.environments)[0].name
     return f"sparring evaluate --agent 'exported folder={folder}' --environment {name}"
@@ -212,11 +212,11 @@ def model_card(
         _front_matter(config, adapter=adapter),
         f"# {config.name}, step {step}, {weights}",
         f"Trained by play with Sparring, {step} steps: {_methods_text(config)}.",
-        *_figures(figures),
+        *_figure_lines(figures),
         "## Prompts\n\nA conversation begins as below, special tokens included, and the reply is "
         f"one legal action, then {_stop_tokens(policy)}. {_later_turns(config)} Other prompts "
         "were not trained on.",
-        *(f"{name}, its first turn:\n\n{_block(prompt)}" for name, prompt in prompts.items()),
+        *(f"{name}, its first turn:\n\n{_as_block(prompt)}" for name, prompt in prompts.items()),
         f"## Loading\n\n```python\n{code}```",
     ]
     parts.append(f"With Sparring: `{seat_command(engine, policy, folder)}`.")
@@ -275,7 +275,7 @@ def _front_matter(config: RunConfig, *, adapter: bool) -> str:
     return f"---\n{dump_yaml(fields)}---"
 
 
-def _figures(figures: Mapping[str, float]) -> list[str]:
+def _figure_lines(figures: Mapping[str, float]) -> list[str]:
     """Return the section of the figures; empty without figures."""
     if not figures:
         return []
@@ -301,8 +301,8 @@ def _stop_tokens(policy: Policy) -> str:
     )
 
 
-def _block(text: str) -> str:
-    """Return a text as an indented Markdown block, which nothing in the text can end."""
+def _as_block(text: str) -> str:
+    """Return a text as an indented Markdown block, which no text can end."""
     return "\n".join(f"    {line}" for line in text.splitlines())
 
 
@@ -398,20 +398,20 @@ def _parts(
 ) -> dict[str, _Part]:
     """Return the members by the names of their folders; ``side`` None means all sides."""
     parts: dict[str, _Part] = {}
-    for who, weight in weights.items():
+    for player, weight in weights.items():
         if engine.apart:
-            owner, name = choose_policy(engine, who.name or MAIN), str(who)
+            owner, name = choose_policy(engine, player.name or MAIN), str(player)
             if policy not in (None, owner.name):
                 raise ConfigError(
-                    f"--policy {policy}: {who} is a snapshot of {owner.name}; leave --policy out, "
-                    "so that each member is written with its own policy."
+                    f"--policy {policy}: {player} is a snapshot of {owner.name}; leave --policy "
+                    "out, so that each member is written with its own policy."
                 )
         elif side is None or policy is not None or len(engine.policies) == 1:
-            owner, name = choose_policy(engine, policy), str(who)
+            owner, name = choose_policy(engine, policy), str(player)
         else:
             owner = choose_policy(engine, _policy_in(engine, side))
-            name = str(who.of(owner.name))
-        parts[name] = _Part(owner, who, weight)
+            name = str(player.of(owner.name))
+        parts[name] = _Part(owner, player, weight)
     return parts
 
 

@@ -166,8 +166,8 @@ class Policy(PlayingPolicy):
             return
         credit = config.credit.bind("credit")
         self.columns = ordered(credit.needs)
-        named = named_components(credit).values()
-        self._components = [name for name in named if isinstance(name, str)]
+        components = named_components(credit).values()
+        self._components = [name for name in components if isinstance(name, str)]
         self._all_replies = "candidates" in required_services(credit)
         self._after_process = [
             name for name in self.columns if "process" in required_services(bind("columns", name))

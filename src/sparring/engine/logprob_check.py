@@ -56,7 +56,7 @@ def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[Logpr
     )
 
     interval = min(EVERY, players.config.rollout.games_per_step)
-    due = [episode for episode in episodes if episode.episode_id % interval == 0]
+    checked = [episode for episode in episodes if episode.episode_id % interval == 0]
     checks = []
     for name in players.learners:
         policy = players.policies[name]
@@ -65,7 +65,7 @@ def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[Logpr
             temperature=policy.params.temperature,
             micro_tokens=policy.config.learner.micro_tokens,
         )
-        for episode in players.trained_in(name, due):
+        for episode in players.trained_in(name, checked):
             if not _is_of(episode, policy.model.version):
                 continue
             data = pack([episode])

@@ -321,12 +321,12 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
 
 
 def _shard_parts(config: RunConfig) -> dict[str, int]:
-    split = whole = 0
+    split = num_whole = 0
     for name, section in config.by_policy.items():
         if not config.is_frozen(name):
             policy_split, policy_whole = _shard(section)
-            split, whole = split + policy_split, max(whole, policy_whole)
-    return {"split": split, "whole_for_a_time": whole, "program": PROGRAM}
+            split, num_whole = split + policy_split, max(num_whole, policy_whole)
+    return {"split": split, "whole_for_a_time": num_whole, "program": PROGRAM}
 
 
 def _shard(config: RunConfig) -> tuple[int, int]:
@@ -341,13 +341,13 @@ def _shard(config: RunConfig) -> tuple[int, int]:
     each = size * (1 + copies["average"] + copies["reference"])
     each += learning_bytes(size, master=config.learner.master_weights)
     part = -(-parameters * each // config.learner.ranks)
-    whole = parameters
+    num_gathered = parameters
     if shape is not None:  # this block, the next one, and the weights outside of blocks
         outside = shape.vocabulary * shape.hidden
-        whole = min(parameters, outside + 2 * (parameters - outside) // shape.layers)
+        num_gathered = min(parameters, outside + 2 * (parameters - outside) // shape.layers)
     each_pass = config.learner.gradient_sync == "pass"  # else a leaf may take several passes
-    gradients = whole if each_pass else parameters
-    passes = (whole + gradients) * size + (activations(config, shape, size) or 0)
+    gradients = num_gathered if each_pass else parameters
+    passes = (num_gathered + gradients) * size + (activations(config, shape, size) or 0)
     return part, max(passes, parameters * size - part)
 
 

@@ -68,9 +68,9 @@ class Roles:
             game.name: {**config.roles, **section.roles} for game, section in sections
         }
         all_roles = {role: None for game, _ in sections for role in game.roles}
-        _check(config.roles, all_roles)
+        _check_roles(config.roles, all_roles)
         for game, section in sections:
-            _check(section.roles, game.roles)
+            _check_roles(section.roles, game.roles)
         seated = {name for game, _ in sections for name in self.of(game)} | set(
             config.league.learners
         )
@@ -101,10 +101,10 @@ class Roles:
         return tuple(policies[role] for role in game.roles)
 
 
-def _check(roles: Iterable[str], known: Iterable[str]) -> None:
+def _check_roles(roles: Iterable[str], names: Iterable[str]) -> None:
     for role in roles:
-        if role not in known:
-            raise UnknownNameError("role in `roles`", role, known)
+        if role not in names:
+            raise UnknownNameError("role in `roles`", role, names)
 
 
 Base = tuple[str, str, str]  # name, dtype and device of a pretrained model
@@ -268,18 +268,18 @@ class PlayingPolicy:
         """The model to evaluate and export: the EMA weights, or else the current weights."""
         return self.model if self.average is None else self.average.model
 
-    def agent(self, who: PlayerRef) -> Agent | None:
+    def agent(self, player: PlayerRef) -> Agent | None:
         """Return the agent of one of the policy's players; None if the player does not exist.
 
         Args:
-            who: a learner, policy, demonstrator or snapshot.
+            player: a learner, policy, demonstrator or snapshot.
         """
-        if who.kind == "demonstrator":
+        if player.kind == "demonstrator":
             return demonstrator(
-                renderer=self.renderer, name=str(who), context=self.context, player=self.imitated
+                renderer=self.renderer, name=str(player), context=self.context, player=self.imitated
             )
-        model = self.model_of(who)
-        return None if model is None else self._policy_agent(who, model)
+        model = self.model_of(player)
+        return None if model is None else self._policy_agent(player, model)
 
     @cached_property
     def imitated(self) -> TextAgent | None:
@@ -287,24 +287,24 @@ class PlayingPolicy:
         player = self.config.warmup.player
         return imitated_player(None if player is None else player.bind("players"))
 
-    def publish(self, agent: Agent, who: PlayerRef) -> None:
+    def publish(self, agent: Agent, player: PlayerRef) -> None:
         """Update the sampler of one of the policy's players to the current weights."""
-        model = self.model_of(who)
+        model = self.model_of(player)
         sampler = agent.sampler if isinstance(agent, HasSampler) else None
         if model is not None and sampler is not None and sampler.version != model.version:
             sampler.publish(model.tensors(), model.version)
 
-    def model_of(self, who: PlayerRef) -> LanguageModel | None:
+    def model_of(self, player: PlayerRef) -> LanguageModel | None:
         """Return the model of one of the policy's players; None if there is none."""
-        if who.kind == "snapshot" and not self.frozen:
-            return self.past[who.step].model if who.step in self.past else None
-        return self.published if who.kind == "policy" else self.model
+        if player.kind == "snapshot" and not self.frozen:
+            return self.past[player.step].model if player.step in self.past else None
+        return self.published if player.kind == "policy" else self.model
 
-    def take(self, who: PlayerRef, tensors: dict[str, Tensor], version: int) -> None:
+    def take(self, player: PlayerRef, tensors: dict[str, Tensor], version: int) -> None:
         """Load the weights of one of the policy's players.
 
         Args:
-            who: a learner, policy or snapshot.
+            player: a learner, policy or snapshot.
             tensors: as ``save_weights`` wrote them.
             version: number of updates so far.
 
@@ -312,19 +312,19 @@ class PlayingPolicy:
             ModelError: the tensors are of another model.
         """
         model = self.model
-        if who.kind == "policy":
+        if player.kind == "policy":
             self.average = self.average or Snapshot.of(self.model, "average")
             model = self.average.model
-        elif who.step is not None:
-            if who.step not in self.past:
-                self.past[who.step] = Snapshot.of(self.model, "past")
-            model = self.past[who.step].model
+        elif player.step is not None:
+            if player.step not in self.past:
+                self.past[player.step] = Snapshot.of(self.model, "past")
+            model = self.past[player.step].model
         model.load_tensors(tensors)
         model.version = version
 
     @property
     def invariant(self) -> bool:
-        """Whether the bits of a reply are the same whatever else is sampled; see ``Sampler``."""
+        """Whether a reply has the same bits for any batch; see ``Sampler``."""
         return self._policy_agent(LEARNER, self.model).sampler.invariant
 
     @property
@@ -412,45 +412,45 @@ class Players:
         Raises:
             UnknownNameError: the snapshot or bot does not exist.
         """
-        who = ref(player)
-        if self.apart or len(self.policies) == 1 or who.kind not in OWN or who.name:
-            return self._single_agent(who)
+        member = ref(player)
+        if self.apart or len(self.policies) == 1 or member.kind not in OWN or member.name:
+            return self._single_agent(member)
 
         def at(game: Environment, seat: int) -> Agent:
-            return self._single_agent(who.of(self.roles.of(game)[seat]))
+            return self._single_agent(member.of(self.roles.of(game)[seat]))
 
-        if who.kind == "snapshot" and who not in self.members:
-            raise self._unknown(who)
+        if member.kind == "snapshot" and member not in self.members:
+            raise self._unknown_player(member)
         games = [game for game, _ in self.environments]
-        return Team(str(who), at, games, self.config.rollout.in_flight)
+        return Team(str(member), at, games, self.config.rollout.in_flight)
 
-    def _single_agent(self, who: PlayerRef) -> Agent:
+    def _single_agent(self, player: PlayerRef) -> Agent:
         """Return the agent of a single player; a reference without a name means ``main``."""
-        if str(who) not in self.agents:
-            self.agents[str(who)] = self._build_agent(who)
-        agent = self.agents[str(who)]
-        if who.kind in OWN:
-            self.policies[who.name or MAIN].publish(agent, who)
+        if str(player) not in self.agents:
+            self.agents[str(player)] = self._build_agent(player)
+        agent = self.agents[str(player)]
+        if player.kind in OWN:
+            self.policies[player.name or MAIN].publish(agent, player)
         return agent
 
-    def _build_agent(self, who: PlayerRef) -> Agent:
-        if who.kind in OWN:
-            name = who.name or (MAIN if MAIN in self.policies else "")
-            agent = None if name not in self.policies else self.policies[name].agent(who)
+    def _build_agent(self, player: PlayerRef) -> Agent:
+        if player.kind in OWN:
+            name = player.name or (MAIN if MAIN in self.policies else "")
+            agent = None if name not in self.policies else self.policies[name].agent(player)
             if agent is None:
-                raise self._unknown(who)
+                raise self._unknown_player(player)
             return agent
-        if who.kind not in ("bot", "named"):
-            raise self._unknown(who)
-        bot = self.config.bots.get(who.name)
-        bot_agent: Agent = (bot.bind("players") if bot else bound_agent(who.name))()
+        if player.kind not in ("bot", "named"):
+            raise self._unknown_player(player)
+        bot = self.config.bots.get(player.name)
+        bot_agent: Agent = (bot.bind("players") if bot else bound_agent(player.name))()
         return bot_agent
 
-    def _unknown(self, who: PlayerRef) -> UnknownNameError:
+    def _unknown_player(self, player: PlayerRef) -> UnknownNameError:
         learners = [str(LEARNER.of(name)) for name in self.policies]
         snapshots = [str(part) for member in self.members for part in self.parts(member)]
         return UnknownNameError(
-            "player of this run", str(who), {*self.agents, *learners, *snapshots}
+            "player of this run", str(player), {*self.agents, *learners, *snapshots}
         )
 
     def play(self, specs: Sequence[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:

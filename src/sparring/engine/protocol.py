@@ -80,8 +80,8 @@ class ReplyJudges:
         """
         section, candidates = config.rollout.candidates, None
         if section.count > 1:
-            known = {game.name: game for game in games}
-            grade = by_oracle if section.by == "oracle" else by_rewards(rewards, known, progress)
+            game_of = {game.name: game for game in games}
+            grade = by_oracle if section.by == "oracle" else by_rewards(rewards, game_of, progress)
             candidates = Candidates(section.count, grade, section.commit, section.explore)
         return cls(progress=progress, oracles=oracles, candidates=candidates)
 

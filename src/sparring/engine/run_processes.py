@@ -14,7 +14,7 @@ from sparring.config import RunConfig
 from sparring.config.sections import FRESH
 from sparring.engine.local import LocalEngine
 from sparring.engine.workers.fleet.base import Fleet, WorkerMessage
-from sparring.engine.workers.gpu_placement import check_gpus_exist, for_worker
+from sparring.engine.workers.gpu_placement import check_gpus_exist, worker_settings
 from sparring.engine.workers.worker import Worker, ready_message
 
 
@@ -89,7 +89,7 @@ def fleet_of(config: RunConfig) -> Fleet | None:
         return RayFleet(settings)
     from sparring.engine.workers.fleet.processes import ProcessFleet
 
-    placed = for_worker(settings, 1 if scale.gpus else 0)
+    placed = worker_settings(settings, 1 if scale.gpus else 0)
     return ProcessFleet(placed, scale.count, carry=scale.weights == "pipe", gpus=scale.gpus)
 
 

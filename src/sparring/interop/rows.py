@@ -123,7 +123,7 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
     count, size = len(rows.num_turns), int(rows.num_turns.sum())
     row_of = np.repeat(np.arange(count), rows.num_turns)
     within = np.arange(size) - np.repeat(np.cumsum(rows.num_turns) - rows.num_turns, rows.num_turns)
-    named = {
+    components = {
         name: _numbered(rows.columns.get(name, [default] * count))
         for name, default in _DEFAULTS.items()
     }
@@ -134,7 +134,7 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
     if "seat" in rows.columns:
         seat = _numbered(rows.columns["seat"])[0]
     elif "episode" in rows.columns:
-        seat = named["role"][0]
+        seat = components["role"][0]
     place = np.asarray(rows.columns.get("turn", np.zeros(count)), dtype=np.float64)
     order = np.lexsort((within, row_of, place[row_of], seat[row_of], episode[row_of]))
     row = row_of[order]
@@ -145,7 +145,7 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
     group = _numbered(rows.group)[0]
     _check_trajectories(
         trajectory,
-        {"group": group[row], **{name: named[name][0][row] for name in ("game", "role")}},
+        {"group": group[row], **{name: components[name][0][row] for name in ("game", "role")}},
     )
     per_turn = {
         name: [v for values in rows.columns[name] for v in _turns(values)]
@@ -160,23 +160,23 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
     state_key = (
         ids["state"][0]
         if "state" in ids
-        else _start_states(turn_index, group[row], named["role"][0][row])
+        else _start_states(turn_index, group[row], components["role"][0][row])
     )
     numbers: dict[str, Any] = {name: values[order] for name, values in rows.numbers.items()}
     numbers |= _plain_columns(per_turn, order)
-    done = np.append(np.diff(trajectory) != 0, np.ones(min(size, 1), dtype=bool))
+    is_last_turn = np.append(np.diff(trajectory) != 0, np.ones(min(size, 1), dtype=bool))
     return TurnTable(
         episode=episode[row],
         group=group[row],
         trajectory=trajectory,
-        game=named["game"][0][row],
-        role=named["role"][0][row],
+        game=components["game"][0][row],
+        role=components["role"][0][row],
         seat=seat[row],
-        agent=named["agent"][0][row],
+        agent=components["agent"][0][row],
         turn_index=turn_index,
         reward=rows.reward[order],
-        done=done,
-        cut=done & np.asarray(rows.columns["cut"], dtype=bool)[row]
+        done=is_last_turn,
+        cut=is_last_turn & np.asarray(rows.columns["cut"], dtype=bool)[row]
         if "cut" in rows.columns
         else None,
         state_key=state_key,
@@ -187,9 +187,9 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
         token_value=None
         if rows.token_value is None
         else rows.token_value[_token_order(rows.n_tokens, order)],
-        game_names=named["game"][1],
-        role_names=named["role"][1],
-        agent_names=named["agent"][1],
+        game_names=components["game"][1],
+        role_names=components["role"][1],
+        agent_names=components["agent"][1],
         action_names=ids["action"][1] if "action" in ids else (),
         view_names=ids["view"][1] if "view" in ids else (),
         **numbers,
@@ -225,17 +225,17 @@ def _turns(values: Any) -> list[Any]:
 
 
 def _components(rows: TrainerRows, order: IntArray) -> dict[str, FloatArray]:
-    named = {name: values[order] for name, values in rows.components.items()}
+    components = {name: values[order] for name, values in rows.components.items()}
     for name, values in rows.columns.items():
         if name.startswith(COMPONENT):
-            named[name.removeprefix(COMPONENT)] = np.array(
+            components[name.removeprefix(COMPONENT)] = np.array(
                 [float(v) for row in values for v in _turns(row)]
             )[order]
-    if named:
-        rest = rows.reward[order] - np.sum(list(named.values()), axis=0)
-        if np.abs(rest).max(initial=0.0) > 1e-6 * (1.0 + np.abs(rows.reward).max(initial=0.0)):
-            named["rest" if "game" in named else "game"] = rest
-    return named
+    if components:
+        remainder = rows.reward[order] - np.sum(list(components.values()), axis=0)
+        if np.abs(remainder).max(initial=0.0) > 1e-6 * (1.0 + np.abs(rows.reward).max(initial=0.0)):
+            components["rest" if "game" in components else "game"] = remainder
+    return components
 
 
 def _start_states(turn_index: IntArray, group: IntArray, role: IntArray) -> IntArray:
@@ -256,22 +256,22 @@ def _token_order(n_tokens: IntArray, order: IntArray) -> IntArray:
 def _check_columns(rows: TrainerRows) -> None:
     """Raise CreditError unless every column is known and has the right length."""
     for name, values in rows.columns.items():
-        what = f"column {PREFIX + name!r}"
+        column = f"column {PREFIX + name!r}"
         if name not in (*PER_ROW, *PER_TURN) and not name.startswith(COMPONENT):
             raise CreditError(
-                f"{what} is none that we "
-                f"know: {', '.join((*PER_ROW, *PER_TURN, COMPONENT + 'NAME'))}."
+                f"{column} is unknown; "
+                f"the known ones are {', '.join((*PER_ROW, *PER_TURN, COMPONENT + 'NAME'))}."
             )
         if len(values) != len(rows.num_turns):
             raise CreditError(
-                f"{what} has {len(values)} entries for a batch of {len(rows.num_turns)} rows; "
+                f"{column} has {len(values)} entries for a batch of {len(rows.num_turns)} rows; "
                 "give one per row."
             )
         if name not in PER_ROW:
             for row, (entry, count) in enumerate(zip(values, rows.num_turns.tolist(), strict=True)):
                 if len(_turns(entry)) != count:
                     raise CreditError(
-                        f"{what}, row {row}: {len(_turns(entry))} values for {count} turns; give "
+                        f"{column}, row {row}: {len(_turns(entry))} values for {count} turns; give "
                         f"a list of {count}."
                     )
 
@@ -281,12 +281,12 @@ def _check_trajectories(trajectory: IntArray, columns: Mapping[str, IntArray]) -
     for name, column in columns.items():
         mixed = np.flatnonzero((np.diff(trajectory) == 0) & (np.diff(column) != 0))
         if len(mixed):
-            what = (
+            problem = (
                 f"rows of one (episode, seat) have different {name}s, "
                 f"trajectory {trajectory[mixed[0]]}"
             )
             raise CreditError(
-                f"{what}; give each seat of each play its own {PREFIX}episode and {PREFIX}seat."
+                f"{problem}; give each seat of each play its own {PREFIX}episode and {PREFIX}seat."
             )
 
 

@@ -49,9 +49,9 @@ def spans(mask: BoolArray) -> Spans:
     """Return the turns of a mask [B, L]; a row without sampled tokens has one empty turn for its
     reward.
     """
-    before = np.zeros_like(mask)
-    before[:, 1:] = mask[:, :-1]
-    number = np.cumsum(mask & ~before, axis=1, dtype=np.int64)
+    previous = np.zeros_like(mask)
+    previous[:, 1:] = mask[:, :-1]
+    number = np.cumsum(mask & ~previous, axis=1, dtype=np.int64)
     num_turns = np.maximum(number.max(axis=1, initial=0), 1)
     offset = np.cumsum(num_turns) - num_turns
     return Spans(

@@ -134,13 +134,13 @@ class Terms:
         if "entropy" in flat:
             fields["features"] = {"entropy": flat["entropy"]}
         if "whole" in self.needs:
-            known = {name: tensor.detach() for name, tensor in flat.items()}
-            known |= {
+            tensors = {name: tensor.detach() for name, tensor in flat.items()}
+            tensors |= {
                 "uniform": self._uniform(flat["logprobs"]),
                 "trajectory": sequence,
                 "turn_index": turn - first[sequence],
             }
-            fields["whole"] = Minibatch(self.trainer, {**known, **(per_row or {})})
+            fields["whole"] = Minibatch(self.trainer, {**tensors, **(per_row or {})})
             fields["index"] = torch.arange(len(turn), device=mask.device)
         return LossBatch(sequence=sequence, turn=turn, num_sequences=len(mask), **fields)
 

@@ -149,14 +149,14 @@ class Estimator:
                 f"{self.__name__}: verl does not say how far a run is; write "
                 f"numbers: {sorted(bound.schedules)}."
             )
-        known = {
+        fields = {
             **(_BATCH.get() or {}),
             **(columns.pop("non_tensor_batch", None) or {}),
             **dict(columns.pop("batch", None) or {}),
             **columns,
         }
         mask = response_mask.detach().cpu().numpy().astype(bool)
-        rows = rows_of(spans(mask), numbers_of(token_level_rewards), list(index), known)
+        rows = rows_of(spans(mask), numbers_of(token_level_rewards), list(index), fields)
         result = estimate(bound, rows, self._state, VERL_HINTS)
         self._state, self.metrics = result.credit.state, dict(result.credit.metrics)
 

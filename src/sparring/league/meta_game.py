@@ -1,7 +1,7 @@
 """The meta-game of a league, by the payoff book, and the meta-solvers of a run.
 
 A meta-game has a population of members for each side (a role or a team), and each member is one
-choice of its side. The payoffs are those of the members against each other.
+choice of its side. The payoffs are the results of the members against each other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class MetaGame:
             members oldest first. At least two sides.
         symmetric: whether two sides have one population. Then payoffs[1] is payoffs[0].T, and
             solvers give both sides the same distribution.
-        counts: number of plays of each cell, infinite where a payoff is exact; None: all payoffs
+        counts: number of episodes of each cell, infinite where a payoff is exact; None: all payoffs
             are exact.
         wins: win rate of the first side's member, [m_0, m_1], a draw being half a win; None:
             derived from payoffs where these are in [-1, 1].
@@ -130,9 +130,9 @@ def _tables(payoffs: Sequence[Any]) -> tuple[FloatArray, ...]:
             "axis per side, each of at least one member."
         )
     for number, table in enumerate(tables):
-        bad = np.argwhere(~np.isfinite(table))
-        if len(bad):
-            cell = tuple(bad[0].tolist())
+        invalid_cells = np.argwhere(~np.isfinite(table))
+        if len(invalid_cells):
+            cell = tuple(invalid_cells[0].tolist())
             raise GameError(
                 f"meta-game: the payoff of side {number} in cell {cell} is {table[cell]}; play "
                 "these members against each other first."
@@ -180,7 +180,7 @@ def member_payoffs(
         payoffs[i, j] = (R[i, j] - R[j, i]) / 2
 
     so that the sides' payoffs sum to 0. In a zero-sum environment this is R. Two members without
-    plays, and a member with itself, have 0. Where there are three teams or more, j has all other
+    plays, and a member with itself, have 0. With three teams or more, j has all other
     teams.
 
     Args:
@@ -191,7 +191,7 @@ def member_payoffs(
             symmetric, and ``members`` are the second side's.
 
     Returns:
-        The meta-game. Exact results count as infinitely many plays; where all pairs of members have
+        The meta-game. Exact results count as infinitely many plays; if all pairs of members have
         these, ``counts`` is None.
     """
     everyone = list(dict.fromkeys((*others, *members)))
@@ -217,11 +217,11 @@ def member_payoffs(
     pairs = ~np.eye(len(everyone), dtype=bool)
     exact = bool(pairs.any() and np.isinf(counts[pairs]).all())
     if not others:
-        known = None if exact else counts
-        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=known, wins=wins)
+        plays = None if exact else counts
+        return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=plays, wins=wins)
     part = np.ix_([place[player] for player in others], [place[player] for player in members])
-    table, known = payoffs[part], None if exact else counts[part]
-    return MetaGame(payoffs=(table, -table), counts=known, wins=wins[part])
+    table, plays = payoffs[part], None if exact else counts[part]
+    return MetaGame(payoffs=(table, -table), counts=plays, wins=wins[part])
 
 
 def side_payoffs(
@@ -242,11 +242,11 @@ def side_payoffs(
 
         payoffs_0 = (R_0 - R_1) / 2 = -payoffs_1
 
-    Members without plays in these sides have 0. A member may meet itself.
+    Members without episodes in these sides have 0. A member may meet itself.
 
     Args:
         book: the payoff book.
-        members: snapshots, oldest first: in each side those of the side's role.
+        members: snapshots, oldest first: each side has the snapshots of its role.
         environment: its label.
         seats: the first seat of each side.
         opposed: whether the sides' payoffs are opposed.
@@ -269,8 +269,8 @@ def side_payoffs(
     if opposed:
         first = (first - second) / 2
         second = -first
-    known = None if np.isinf(counts).all() else counts
-    return MetaGame(payoffs=(first, second), counts=known, wins=wins)
+    plays = None if np.isinf(counts).all() else counts
+    return MetaGame(payoffs=(first, second), counts=plays, wins=wins)
 
 
 def answer_payoffs(
@@ -289,7 +289,7 @@ def answer_payoffs(
         opposed: as for ``side_payoffs``.
 
     Returns:
-        The meta-game. A pair's plays are those of all environments; a win rate is the mean.
+        The meta-game. A pair's episodes are summed over environments; a win rate is the mean.
     """
     total = sum(sides.weight for sides in environments.values())
     games = [
@@ -304,12 +304,12 @@ def answer_payoffs(
         np.full(game.shape, np.inf) if game.counts is None else game.counts for game, _ in games
     ]
     wins = np.sum([w * np.asarray(game.wins) for game, w in games], axis=0)
-    known = None if exact else np.sum(counts, axis=0)
-    return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=known, wins=wins)
+    plays = None if exact else np.sum(counts, axis=0)
+    return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=plays, wins=wins)
 
 
 def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
-    """Return a note on pairs of members without plays; "" where there are none.
+    """Return a note on pairs of members without episodes; "" without such pairs.
 
     The note is "" for solvers without payoffs (``READS_PAYOFFS = False``). Where the sides have
     their own populations, a pair is a member of the first side and one of the second.
@@ -337,13 +337,13 @@ def takes_opposed(solver: BoundPlugin) -> bool:
     return solver.plugin.declarations.TWO_SIDED
 
 
-def check_sides(solver: BoundPlugin, environments: Iterable[Any], where: str) -> None:
+def check_sides(solver: BoundPlugin, environments: Iterable[Any], key: str) -> None:
     """Refuse a solver of two sides (``TWO_SIDED = True`` in its module) for more teams.
 
     Args:
         solver: the meta-solver.
         environments: of training.
-        where: the configuration key of the solver.
+        key: the configuration key of the solver.
 
     Raises:
         ConfigError: one of them has more than two teams.
@@ -354,7 +354,7 @@ def check_sides(solver: BoundPlugin, environments: Iterable[Any], where: str) ->
         teams = len(sides_of(tuple(teams_of(environment))))
         if teams > 2:
             raise ConfigError(
-                f"{where}: the meta-solver {solver.plugin.name!r} is for two teams, and "
+                f"{key}: the meta-solver {solver.plugin.name!r} is for two teams, and "
                 f"{environment.name!r} has {teams}; write alpha_rank, projected_replicator or "
                 "uniform."
             )
@@ -368,7 +368,7 @@ def pair_shares(
     solver: BoundPlugin,
     focus: float,
 ) -> list[float]:
-    """Return the share of all plays for each pair of members.
+    """Return the share of all episodes for each pair of members.
 
     With sigma the meta-strategy by the book so far, and s_ij the standard deviation of the returns
     of members i and j,
@@ -412,13 +412,13 @@ def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
     solvers: dict[str, Any] = {}
     if config.league.answer not in PLAIN:
         solvers["league.answer"] = config.league.answer
-    for where, matchmaker in _matchmakers(config).items():
+    for key, matchmaker in _matchmakers(config).items():
         option = matchmaker.plugin.declarations.SOLVER
         if option is not None:
-            solvers[f"{where}.{option}"] = _value(matchmaker, option)
+            solvers[f"{key}.{option}"] = _value(matchmaker, option)
     return {
-        where: PluginConfig.model_validate(solver).bind("league.meta_solvers")
-        for where, solver in solvers.items()
+        key: PluginConfig.model_validate(solver).bind("league.meta_solvers")
+        for key, solver in solvers.items()
     }
 
 
@@ -429,10 +429,10 @@ def apart_by(config: RunConfig) -> tuple[str, ...]:
     a mixture for each side.
     """
     keys = []
-    for where, matchmaker in _matchmakers(config).items():
+    for key, matchmaker in _matchmakers(config).items():
         option = matchmaker.plugin.declarations.SIDES
         if option is not None and _value(matchmaker, option) == APART:
-            keys.append(f"{where}.{option}")
+            keys.append(f"{key}.{option}")
     return tuple(keys)
 
 
@@ -441,7 +441,7 @@ def _matchmakers(config: RunConfig) -> dict[str, BoundPlugin]:
     for name, learner in config.league.learners.items():
         if learner.matchmaker is not None:
             sections[f"league.learners.{name}.matchmaker"] = learner.matchmaker
-    return {where: section.bind("league.matchmakers") for where, section in sections.items()}
+    return {key: section.bind("league.matchmakers") for key, section in sections.items()}
 
 
 def _value(bound: BoundPlugin, option: str) -> Any:

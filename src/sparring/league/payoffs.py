@@ -1,4 +1,4 @@
-"""The payoff book of a run: the results of plays between each two players.
+"""The payoff book of a run: the results of episodes between each two players.
 
 A row is of one environment and one ordered pair of players: the results of ``player``, whose side
 begins at ``seat``, against a side of ``opponent``. Rules of counting:
@@ -6,23 +6,23 @@ begins at ``seat``, against a side of ``opponent``. Rules of counting:
 - A finished play counts once for every ordered pair of its teams. The team with the larger return
   wins (the mean over its seats); equal returns are a draw. Each player of a team has the team's
   result.
-- A forfeited play counts for the pairs of the offending team, which lost, for any payoff of the
+- A forfeited episode counts for the pairs of the offending team, which lost, for any payoff of the
   forfeit. The other pairs have no result.
-- A truncated play (``rollout.max_turns`` or ``model.context``) has no result.
-- Where all seats are one team nobody wins or loses: each pair of seats has its games and returns.
+- A truncated episode (``rollout.max_turns`` or ``model.context``) has no result.
+- If all seats are one team nobody wins or loses: each pair of seats has its games and returns.
 - Two members may have exact results (``run.payoff_plays``), which plays do not change and which do
   not fade.
 
-The learner's rows are those of all its weights so far. With ``league.payoff_decay`` older plays
-count less: the book's numbers are then sums of weights,
+The learner's rows count the episodes of all its weights so far. With ``league.payoff_decay`` older
+ones count less: the book's numbers are then sums of weights,
 
-    weight of a play of k steps ago = (1 - payoff_decay)^k
+    weight of an episode of k steps ago = (1 - payoff_decay)^k
 
 Plays of a group share a deal, and are not independent. A row whose groups have several plays also
 has sums over groups, for the intervals. Old books without these sums count plays as independent.
 
-Where a run has a policy per role, all of them are the learner, and their snapshots of one step are
-one member: the seat tells which of them played. Where several learn in one league
+If a run has a policy per role, all of them are the learner, and their snapshots of one step are
+one member: the seat tells which of them played. If several policies learn in one league
 (``league.learners``), each is a player.
 """
 
@@ -46,9 +46,9 @@ TIE = 1e-9  # tolerance of equal numbers, relative or absolute
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupSums:
-    """Sums over groups of plays that share a deal, for the error of a mean over all plays.
+    """Sums over groups of episodes that share a deal, for the error of a mean over all episodes.
 
-    With S the sum of a figure over the plays of a group, and n the number of these plays.
+    With S the sum of a figure over the episodes of a group, and n the number of these episodes.
 
     Args:
         count: groups.
@@ -72,7 +72,7 @@ class GroupSums:
         )
 
     def spread(self, mean: float) -> float:
-        """Return the sum over groups of (S - mean n)^2, with the mean of all plays."""
+        """Return the sum over groups of (S - mean n)^2, with the mean of all episodes."""
         return max(self.squares - 2 * mean * self.products + mean * mean * self.sizes, 0.0)
 
 
@@ -84,17 +84,17 @@ class Results:
     ``games`` is 1, and ``squares`` has no meaning. Exact results plus plays are the exact results.
 
     Args:
-        games: number of plays that count.
-        wins: number of plays that the player won.
+        games: number of episodes that count.
+        wins: number of episodes that the player won.
         draws: number of draws.
-        losses: number of plays that it lost.
+        losses: number of episodes that it lost.
         returns: sum of its returns, in the environment's units.
         squares: sum of the squares of its returns; None: unknown, in old checkpoints.
         exact: whether they were computed from the players' policies.
         return_groups: of its returns, by groups of plays that share a deal; None: each play is a
             group, or ``squares`` is unknown.
         win_groups: of its wins in the same groups, a draw being half a win, without plays in which
-            nobody wins; None: each play is a group.
+            nobody wins; None: each episode is a group.
     """
 
     games: float = 0
@@ -130,7 +130,7 @@ class Results:
         )
 
     def decayed(self, decay: float) -> Results:
-        """Return the results with the weights of one step later; exact ones stay as they are.
+        """Return the results with the weights of one step later; exact results do not change.
 
         Args:
             decay: share of the weight that is lost, in [0, 1).
@@ -150,14 +150,14 @@ class Results:
         )
 
     def sums_of_returns(self) -> GroupSums:
-        """Return the sums of returns by groups; by default each play is a group."""
+        """Return the sums of returns by groups; by default each episode is a group."""
         if self.return_groups is not None:
             return self.return_groups
         plain = {"sizes": self.games, "products": self.returns, "squares": self.squares or 0.0}
         return GroupSums(count=self.games, **plain)
 
     def sums_of_wins(self) -> GroupSums:
-        """Return the sums of wins by groups; by default each play is a group."""
+        """Return the sums of wins by groups; by default each episode is a group."""
         if self.win_groups is not None:
             return self.win_groups
         wins, squares = self.wins + self.draws / 2, self.wins + self.draws / 4
@@ -165,7 +165,7 @@ class Results:
 
     @property
     def decided(self) -> float:
-        """Number of plays that were won, drawn or lost."""
+        """Number of episodes that were won, drawn or lost."""
         return self.wins + self.draws + self.losses
 
     @property
@@ -182,7 +182,7 @@ class Results:
         return math.sqrt(max(spread, 0.0) / (self.games - 1))
 
     def return_interval(self, level: float = 0.95) -> tuple[float, float] | None:
-        """Return the ends of Student's interval of the mean return; None where there is none.
+        """Return the ends of Student's interval of the mean return, or None if it is undefined.
 
         Plays of a group share a deal, so that the groups are what is independent (Cochran, 1977).
         With G groups of n plays each, whose returns sum to S, and mean r,
@@ -208,7 +208,7 @@ class Results:
         return self.mean_return - half, self.mean_return + half
 
     def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Return the ends of Wilson's interval of the win rate; [0, 1] without decided plays.
+        """Return the ends of Wilson's interval of the win rate; [0, 1] without decided episodes.
 
         A draw is half a win; the interval is conservative with draws and with decay. Plays of a
         group share a deal, and count as fewer (``_independent_plays``). For exact results both ends
@@ -222,14 +222,14 @@ class Results:
     def _independent_plays(self, level: float) -> float:
         """Return the effective number of independent plays for the win rate.
 
-        With n plays in G groups, of win rate p, each play w in {0, 1/2, 1} and each group W,
+        With n episodes in G groups, of win rate p, each episode w in {0, 1/2, 1} and each group W,
 
             design effect = [G / (G - 1) sum over groups of (W - p n_g)^2]
                             / [n / (n - 1) sum over plays of (w - p)^2], at least 1
             plays = n / design effect * (t_{n - 1} / t_{G - 1})^2
 
-        (Korn and Graubard, 1998). Where all plays have one result, the correlation in groups is
-        unknown, and each group counts as one play. A single group counts 0.
+        (Korn and Graubard, 1998). If all episodes have one result, the correlation in groups is
+        unknown, and each group counts as one episode. A single group counts 0.
         """
         groups, plays, rate = self.win_groups, self.decided, self.win_rate()
         if groups is None or not plays:
@@ -238,14 +238,14 @@ class Results:
             return 0.0
         effect = plays / groups.count
         if 0 < rate < 1:
-            each = self.wins + self.draws / 4 - plays * rate * rate
+            spread = self.wins + self.draws / 4 - plays * rate * rate
             by_group = groups.spread(rate) * groups.count / (groups.count - 1)
-            effect = max(by_group / (each * plays / (plays - 1)), 1.0) if each > 0 else 1.0
+            effect = max(by_group / (spread * plays / (plays - 1)), 1.0) if spread > 0 else 1.0
         fewer = student_quantile(plays - 1, level) / student_quantile(groups.count - 1, level)
         return plays / effect * fewer**2
 
     def win_rate(self, prior: float = 0.0) -> float:
-        """Return the share of wins, a draw being half a win; 0.5 without decided plays.
+        """Return the share of wins, a draw being half a win; 0.5 without decided episodes.
 
         Args:
             prior: number of draws that are added, unless the results are exact.
@@ -271,11 +271,11 @@ class Results:
         """Return the results that ``to_json`` stored.
 
         Raises:
-            TypeError, ValueError: the value is something else.
+            TypeError, ValueError: the value has another form.
         """
-        known = 0.0 if numbers.get("exact") else None
+        default = 0.0 if numbers.get("exact") else None
         sums = {name: GroupSums(**numbers[name]) for name in GROUPED if name in numbers}
-        results = cls(**{"squares": known, **numbers, **sums})
+        results = cls(**{"squares": default, **numbers, **sums})
         counts = (results.wins, results.draws, results.losses)
         squares = 0.0 if results.squares is None else results.squares
         numbers_read = [results.games, results.returns, squares, *counts]
@@ -323,7 +323,7 @@ def weight(rate: float, weighting: str, power: float) -> float:
 
 
 def weights(rates: Sequence[float], weighting: str, power: float) -> list[float]:
-    """Return f of each rate; where all are 0, the same weight for each.
+    """Return f of each rate; if all are 0, the same weight for each.
 
     Args:
         rates: win rates against each opponent.
@@ -392,11 +392,11 @@ class Payoffs:
         """Return the book after one more step with these episodes.
 
         Args:
-            episodes: finished plays.
+            episodes: finished episodes.
             teams: the team of each seat, by the environment's label; by default every seat is a
                 team.
             decay: share of their weight that earlier results lose, in [0, 1).
-            apart: whether each policy of the run is a player, as where several learn in one league;
+            apart: whether each policy of the run is a player, as when several learn in one league;
                 else they are one player.
         """
         old = self.rows.items()
@@ -421,9 +421,9 @@ class Payoffs:
                 group[1] += returns
                 totals[5] += returns * returns
         for row, numbers in sums.items():
-            known = rows.get(row, Results())
-            if not known.exact:
-                rows[row] = _grouped(_results_of(numbers), known, list(groups[row].values()))
+            earlier = rows.get(row, Results())
+            if not earlier.exact:
+                rows[row] = _add_groups(_results_of(numbers), earlier, list(groups[row].values()))
         return Payoffs(rows)
 
     def with_exact(self, exact: Mapping[Row, Results]) -> Payoffs:
@@ -457,7 +457,7 @@ class Payoffs:
         """Return the book that ``to_json`` stored.
 
         Raises:
-            CheckpointError: the value is something else.
+            CheckpointError: the value has another form.
         """
         rows: dict[Row, Results] = {}
         try:
@@ -495,15 +495,15 @@ def _results_of(numbers: Sequence[float]) -> Results:
     )
 
 
-def _grouped(results: Results, before: Results, groups: Sequence[Sequence[float]]) -> Results:
-    """Return results with sums over groups, unless each play is a group.
+def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[float]]) -> Results:
+    """Return results with sums over groups, unless each episode is a group.
 
     Args:
-        results: with the plays of all groups.
-        before: without these plays.
+        results: with the episodes of all groups.
+        earlier: without these episodes.
         groups: of each new one the number of plays, the sum of returns, decided plays, and wins.
     """
-    if before.win_groups is None and all(group[0] == 1 for group in groups):
+    if earlier.win_groups is None and all(group[0] == 1 for group in groups):
         return results
     returns = GroupSums(
         count=len(groups),
@@ -517,11 +517,11 @@ def _grouped(results: Results, before: Results, groups: Sequence[Sequence[float]
         products=sum(decided * won for _, _, decided, won in groups),
         squares=sum(won * won for _, _, _, won in groups),
     )
-    known = results.squares is not None
+    has_squares = results.squares is not None
     return replace(
         results,
-        return_groups=before.sums_of_returns().plus(returns) if known else None,
-        win_groups=before.sums_of_wins().plus(wins),
+        return_groups=earlier.sums_of_returns().plus(returns) if has_squares else None,
+        win_groups=earlier.sums_of_wins().plus(wins),
     )
 
 
@@ -543,7 +543,7 @@ def _results(
     loser = None if episode.forfeited_by is None else _side(episode.forfeited_by, sides)
     for row, number, other in meetings:
         if loser is None:
-            yield row, _compared(means[number], means[other]), means[number]
+            yield row, _compare(means[number], means[other]), means[number]
         elif loser in (number, other):
             yield row, 1 if loser == other else -1, means[number]
 
@@ -552,9 +552,9 @@ def _results(
 def meetings_of(
     game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], apart: bool
 ) -> tuple[tuple[Row, int, int], ...]:
-    """Return the rows of a play's ordered pairs, with the numbers of their sides.
+    """Return the rows of an episode's ordered pairs, with the numbers of their sides.
 
-    Where all seats are one team, each seat counts as a side.
+    If all seats are one team, each seat counts as a side.
 
     Args:
         game: the environment's label.
@@ -562,13 +562,13 @@ def meetings_of(
         teams: the team of each seat.
         apart: as for ``Payoffs.after``.
     """
-    who = players if apart else tuple(player.of(MAIN) for player in players)
+    keyed_players = players if apart else tuple(player.of(MAIN) for player in players)
     sides = filled_together(teams)
     return tuple(
         (Row(game, sides[side][0], player, opponent), side, other)
         for side, other in permutations(range(len(sides)), 2)
-        for player in dict.fromkeys(who[seat] for seat in sides[side])
-        for opponent in dict.fromkeys(who[seat] for seat in sides[other])
+        for player in dict.fromkeys(keyed_players[seat] for seat in sides[side])
+        for opponent in dict.fromkeys(keyed_players[seat] for seat in sides[other])
     )
 
 
@@ -576,8 +576,8 @@ def _side(seat: int, sides: Sequence[Sequence[int]]) -> int:
     return next(number for number, side in enumerate(sides) if seat in side)
 
 
-def _compared(first: float, second: float) -> int:
-    """Return 1 where the first return is larger, -1 where it is smaller, else 0."""
+def _compare(first: float, second: float) -> int:
+    """Return 1 if the first return is larger, -1 if it is smaller, and 0 if they are equal."""
     if math.isclose(first, second, rel_tol=TIE, abs_tol=TIE):
         return 0
     return 1 if first > second else -1

@@ -103,7 +103,7 @@ def starts(
 
     Args:
         step: number of the step; with ``root`` and the books it determines every draw.
-        games: the games and their weights; those of weight 0 are held out.
+        games: the games and their weights; games of weight 0 are held out.
         rollout: the number of games, and the size of groups.
         matchmaker: fills the seats of each initial state.
         members: snapshots that may be opponents.
@@ -115,7 +115,7 @@ def starts(
         payoffs: the payoff book; empty if None.
         bots: names of the run's bots.
         seats: returns the policy of each seat, and whether it is trained; None: ``main``, trained.
-        mixtures: the bots that are mixtures, of which each play draws a player.
+        mixtures: the bots that are mixtures, of which each episode draws a player.
         learners: of the league, each with a matchmaker; (): one learner, or one per role.
         tags: tag of each of them, by its name.
         live: the only one of them that learns now; empty: all do.
@@ -147,18 +147,18 @@ def starts(
         for game, weight in games
         if weight
     }
-    specs, alone = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
+    specs, single = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
     for group, arm in enumerate(book.arms[number] for number in chosen.tolist()):
         group_stream, game = stream.child(group), by_name[arm.game]
         number = (step * (rollout.refills + 1) + refill) * groups + group
         shared, seating = first.get(arm.name, (number, None))
         if seating is None:
-            who = learner_of_state(learners, step, group, groups, live) if learners else alone
+            learner = learner_of_state(learners, step, group, groups, live) if learners else single
             request = requests[arm.game](
-                number=number, stream=group_stream.child("seats"), learner=who.player
+                number=number, stream=group_stream.child("seats"), learner=learner.player
             )
-            seating = who.matchmaker(request, progress=progress)
-        deal, several = group_stream.child("deal"), _several(seating, mixtures)
+            seating = learner.matchmaker(request, progress=progress)
+        deal, drawn_seats = group_stream.child("deal"), _mixtures(seating, mixtures)
         if arm.start is not None:
             first[arm.name] = shared, seating
             deal = root.child("starts").child(arm.game).child(arm.start)
@@ -171,7 +171,7 @@ def starts(
                     group_id=shared,
                     deal=deal,
                     stream=play,
-                    seats=_drawn(seating, several, game, play, common["members"]),
+                    seats=_draw_players(seating, drawn_seats, game, play, common["members"]),
                     trained=seating.trained,
                     max_turns=limit,
                     arm=arm.name,
@@ -180,7 +180,7 @@ def starts(
     return specs
 
 
-def _several(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mapping[int, Mixture]:
+def _mixtures(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mapping[int, Mixture]:
     mixtures_by_seat: dict[int, Mixture] = {}
     for seat, player in enumerate(seating.seats):
         if isinstance(player, Mixture):
@@ -192,19 +192,19 @@ def _several(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mappin
     return mixtures_by_seat
 
 
-def _drawn(
+def _draw_players(
     seating: Seating,
-    several: Mapping[int, Mixture],
+    mixture_of_seat: Mapping[int, Mixture],
     game: Environment,
     stream: Stream,
     members: Sequence[PlayerRef],
 ) -> Sequence[Any]:
-    if not several:
+    if not mixture_of_seat:
         return seating.seats
     first = first_seats(teams_of(game))
     return tuple(
-        several[seat].at(game, seat).draw(stream, first[seat], members)
-        if seat in several
+        mixture_of_seat[seat].at(game, seat).draw(stream, first[seat], members)
+        if seat in mixture_of_seat
         else player
         for seat, player in enumerate(seating.players)
     )

@@ -86,12 +86,12 @@ class Means:
     @classmethod
     def from_bytes(cls, data: bytes) -> Means:
         """Return the means that ``to_bytes`` wrote."""
-        head, _, rest = data.partition(b"\n")
+        head, _, payload = data.partition(b"\n")
         means = cls()
         means._sums, means._weights, means._maxima, sizes = json.loads(head)
         begin = 0
         for size in sizes:
-            means.log_ratios.append(np.frombuffer(rest, np.float64, size, begin))
+            means.log_ratios.append(np.frombuffer(payload, np.float64, size, begin))
             begin += 8 * size
         return means
 
@@ -185,8 +185,8 @@ class GradientTree:
     ) -> None:
         self.parameters, self.count, self.others = tuple(parameters), count, others
         rank, ranks = (0, 1) if others is None else (others.rank, others.ranks)
-        each = count // ranks
-        self.own_leaves = range(rank * each, (rank + 1) * each)
+        num_leaves = count // ranks
+        self.own_leaves = range(rank * num_leaves, (rank + 1) * num_leaves)
         self._sums: list[tuple[int, Tensor]] = []  # (leaves, sum) of whole subtrees, larger first
 
     def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
@@ -202,7 +202,7 @@ class GradientTree:
     def passing(self, *, last: bool) -> None:
         """Prepare the next pass; ``last`` says whether it is the last of a leaf on any rank."""
 
-    def mine(self, data: Pack, chosen: IntArray) -> IntArray:
+    def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
         """Return this rank's share of the chosen sequences for an update without leaves."""
         return chosen
 
@@ -210,7 +210,7 @@ class GradientTree:
         """Move the gradients of the next leaf from the parameters into the sums."""
         if self.count == 1:
             return
-        size, total = 1, self._taken()
+        size, total = 1, self._take_gradients()
         while self._sums and self._sums[-1][0] == size:
             total = self._sums.pop()[1] + total
             size *= 2
@@ -230,7 +230,7 @@ class GradientTree:
             gradient = part.view_as(parameter).to(parameter.dtype)
             parameter.grad = gradient if times else None
 
-    def _taken(self) -> Tensor:
+    def _take_gradients(self) -> Tensor:
         """Return all gradients as one float32 vector, then a 1 per parameter with a gradient.
 
         The gradients of the parameters are None afterwards.
@@ -279,11 +279,11 @@ def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) ->
             "estimator (credit)."
         )
     for number, loss in enumerate(losses):
-        where = f"losses.{number} ({loss.bound.plugin.name!r})"
+        key = f"losses.{number} ({loss.bound.plugin.name!r})"
         if not math.isfinite(loss.weight(progress)):
-            return f"the weight of {where} is {loss.weight(progress)}."
+            return f"the weight of {key} is {loss.weight(progress)}."
         if not loss.bound(batch, progress=progress).values.isfinite().all():
-            return f"{where} gives values that are not finite from finite inputs."
+            return f"{key} gives values that are not finite from finite inputs."
     return "its terms are finite and their weighted sum is not; lower the weights of losses."
 
 
@@ -304,7 +304,7 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
     optimizer.step()
     with torch.no_grad():
         size = float(
-            _whole(torch.nn.utils.get_total_norm(model.parameters()))
+            _full_norm(torch.nn.utils.get_total_norm(model.parameters()))
         )  # the norm is the cheapest check of all weights
     if not math.isfinite(size):
         raise DivergedError(
@@ -332,12 +332,12 @@ def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
     return float(norm)
 
 
-def _whole(norm: Tensor) -> Tensor:
+def _full_norm(norm: Tensor) -> Tensor:
     full: Tensor = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
     return full
 
 
-def finite(tensors: Mapping[str, Tensor], what: str) -> dict[str, Tensor]:
+def finite(tensors: Mapping[str, Tensor], subject: str) -> dict[str, Tensor]:
     """Return tensors unchanged before they are saved.
 
     Raises:
@@ -346,7 +346,7 @@ def finite(tensors: Mapping[str, Tensor], what: str) -> dict[str, Tensor]:
     for name, tensor in tensors.items():
         if not tensor.isfinite().all():
             raise DivergedError(
-                f"{what} {name} is not finite and is not saved; lower learner.learning_rate."
+                f"{subject} {name} is not finite and is not saved; lower learner.learning_rate."
             )
     return dict(tensors)
 

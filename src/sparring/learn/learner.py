@@ -1,7 +1,7 @@
 """The learner: updates of the weights from turn-level advantages.
 
 Every distinct sequence of a batch runs through the network once, and all episodes with that
-sequence share the outputs. The result is that of one row per episode, at a fraction of the cost in
+sequence share the outputs. The result equals one row per episode, at a fraction of the cost in
 self-play.
 
 Metrics, means over the updates of a step:
@@ -77,7 +77,7 @@ def total_loss(
         turn_share: of the minibatch's turns that the slice is.
     """
     terms = [(loss, loss.bound(batch, progress=progress)) for loss in losses]
-    named = {
+    metrics = {
         f"{loss.bound.plugin.name}/{key}": float(value)
         for loss, term in terms
         for key, value in term.metrics.items()
@@ -105,7 +105,7 @@ def total_loss(
             )
         )
         total = total + loss.weight(progress) * reduced
-    return total, named
+    return total, metrics
 
 
 class LossReader(Reader):
@@ -119,7 +119,7 @@ class LossReader(Reader):
     def _view(
         self, data: Pack, chosen: IntArray, targets: Targets, *, cut: bool
     ) -> tuple[IntArray, WholeMinibatch] | None:
-        """Return the result of ``_whole``, if losses need it before the gradients.
+        """Return the result of ``_whole_minibatch``, if losses need it before the gradients.
 
         None if no loss needs it, or if one forward pass holds the minibatch and computes it anyway.
 
@@ -133,21 +133,21 @@ class LossReader(Reader):
             return None
         if not cut:
             rows = np.unique(data.distinct[chosen])
-            passes = chunks(data, rows, self.micro_tokens, padded=self._padded)
+            passes = chunks(data, rows, self.micro_tokens, padded=self._max_padding)
             if len([*islice(passes, 2)]) == 1:
                 return None
-        return self._whole(data, chosen, targets)
+        return self._whole_minibatch(data, chosen, targets)
 
     @torch.no_grad()
-    def _whole(
+    def _whole_minibatch(
         self, data: Pack, chosen: IntArray, targets: Targets
     ) -> tuple[IntArray, WholeMinibatch]:
         columns: dict[str, list[Tensor]] = {}
         tokens = []
         for part in self._parts(data, chosen):
-            logprobs, extra = self._forward(self.model, part)
+            logprobs, outputs = self._forward(self.model, part)
             compared = _comparable_columns(
-                logprobs[part.spread], self._reference_logprobs(part), part, extra
+                logprobs[part.spread], self._reference_logprobs(part), part, outputs
             )
             for name, column in compared.items():
                 columns.setdefault(name, []).append(column)
@@ -170,18 +170,18 @@ class LossReader(Reader):
         view: tuple[IntArray, WholeMinibatch] | None,
     ) -> LossBatch:
         """Run the network on a slice and return the inputs of the losses."""
-        logprobs, extra = self._forward(self.model, part)
+        logprobs, outputs = self._forward(self.model, part)
         of_tokens = logprobs[part.spread]
         reference = self._reference_logprobs(part) if view is None else None
         if view is None and "whole" in self.needs:
-            compared = _comparable_columns(of_tokens.detach(), reference, part, extra)
+            compared = _comparable_columns(of_tokens.detach(), reference, part, outputs)
             view = minibatch_record(part.tokens, compared, data.turn_of, targets)
-        sampler, before, credit = (
+        sampler, old_logprobs, credit = (
             torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
             for column in (data.logprobs, targets.old, targets.advantages)
         )
-        features = {name: extra[name][part.spread] for name in self.features}
-        legal = {name: extra[name][part.spread] for name in part.legal.names}
+        features = {name: outputs[name][part.spread] for name in self.features}
+        legal = {name: outputs[name][part.spread] for name in part.legal.names}
         fields: dict[str, Any] = {
             "features": features,
             "entropy": features.get("entropy"),
@@ -202,13 +202,13 @@ class LossReader(Reader):
                 torch.from_numpy(index).to(logprobs.device) for index in (position, first)
             )
             row = part.row[part.spread[first_token]]
-            fields["values"] = self.model.values(extra["hidden"][part.tree.node[row, ask]])
+            fields["values"] = self.model.values(outputs["hidden"][part.tree.node[row, ask]])
             fields["value_targets"] = (
                 torch.from_numpy(targets.value_targets[fitted]).to(logprobs.device).float()
             )
         return LossBatch(
             logprobs=of_tokens,
-            old_logprobs=before,
+            old_logprobs=old_logprobs,
             sampler_logprobs=sampler,
             advantages=credit,
             sequence=part.sequence,
@@ -244,19 +244,19 @@ class LossReader(Reader):
     ) -> tuple[Tensor, dict[str, float], LossBatch]:
         batch = self._loss_batch(data, part, targets, view)
         share, turn_share = shares
-        loss, named = total_loss(
+        loss, metrics = total_loss(
             self.losses, self.config, batch, progress, share=share, turn_share=turn_share
         )
-        return loss, named, batch
+        return loss, metrics, batch
 
 
 def _comparable_columns(
-    logprobs: Tensor, reference: Tensor | None, part: Slice, extra: Mapping[str, Tensor]
+    logprobs: Tensor, reference: Tensor | None, part: Slice, outputs: Mapping[str, Tensor]
 ) -> dict[str, Tensor]:
     """Return the columns [M] of a slice's tokens that losses may compare across a minibatch."""
     columns = {"logprobs": logprobs}
-    if "entropy" in extra:
-        columns["entropy"] = extra["entropy"].detach()[part.spread]
+    if "entropy" in outputs:
+        columns["entropy"] = outputs["entropy"].detach()[part.spread]
     return columns if reference is None else {**columns, "reference_logprobs": reference}
 
 
@@ -288,7 +288,7 @@ class GradientCheck:
                     "losses: none of them depends on the model, so nothing can be learnt; add "
                     "policy_gradient or ppo_clip."
                 )
-            names = [name for name, _ in self._trained(values=False)]
+            names = [name for name, _ in self._parameters(values=False)]
             raise ModelError(_no_gradient_text(names, len(names)))
         torch.autograd.backward(loss)
 
@@ -296,7 +296,7 @@ class GradientCheck:
         """Check the gradients, if this is the first time.
 
         Args:
-            imitating: whether the loss never reads the value head, as that of imitation.
+            imitating: whether the loss never reads the value head, as in imitation.
 
         Raises:
             ModelError: a trained parameter has no gradient; the value head needs one only if a loss
@@ -305,7 +305,7 @@ class GradientCheck:
         if imitating in self._done:
             return
         self._done.add(imitating)
-        parameters = self._trained(values=self.reads_values and not imitating)
+        parameters = self._parameters(values=self.reads_values and not imitating)
         dead = [name for name, parameter in parameters if parameter.grad is None]
         if dead:
             raise ModelError(_no_gradient_text(dead, len(parameters)))
@@ -315,18 +315,18 @@ class GradientCheck:
                 "loss value_loss."
             )
 
-    def _trained(self, *, values: bool) -> list[tuple[str, torch.nn.Parameter]]:
+    def _parameters(self, *, values: bool) -> list[tuple[str, torch.nn.Parameter]]:
         modules = [
             (prefix, module)
             for prefix, module in self.model.modules()
             if values or prefix != "value_head"
         ]
-        named = [
+        parameters = [
             (f"{prefix}.{name}", p)
             for prefix, module in modules
             for name, p in module.named_parameters()
         ]
-        return [(name, parameter) for name, parameter in named if parameter.requires_grad]
+        return [(name, parameter) for name, parameter in parameters if parameter.requires_grad]
 
 
 def _no_gradient_text(dead: list[str], total: int) -> str:
@@ -373,7 +373,7 @@ def minibatches(
         stream: shuffles.
         turns: the turn table, if episodes of one initial state must stay together, for losses that
             compare them.
-        split: "episodes" keeps all sequences of an episode, those of all seats, in one minibatch;
+        split: "episodes" keeps all sequences of an episode, of all seats, in one minibatch;
             "sequences" shuffles single sequences.
     """
     order = data.spoken
@@ -445,12 +445,12 @@ class ReverseTurns:
         self.indices: list[int] = sorted(set(self._index.tolist()), reverse=True)
 
     def advantages(self, advantages: FloatArray, index: int) -> FloatArray:
-        """Return the weighted and rescaled advantages of the turns with this index, [M], else 0."""
+        """Return the weighted, rescaled advantages of turns with this index, [M]; 0 elsewhere."""
         in_turn = self._index == index
         weight = np.exp(np.clip(self._carried[self._trajectory], -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
-        return np.where(in_turn, self._rescaled(advantages * weight, in_turn), 0.0)
+        return np.where(in_turn, self._rescale(advantages * weight, in_turn), 0.0)
 
-    def _rescaled(self, values: FloatArray, in_turn: BoolArray) -> FloatArray:
+    def _rescale(self, values: FloatArray, in_turn: BoolArray) -> FloatArray:
         """Rescale values [M] so that the reduction over all tokens is the one over a turn's own."""
         if self._reduction == "constant":
             return values
@@ -539,7 +539,7 @@ class Learner(LossReader):
         """Split every minibatch across ranks, and sum the gradients over them.
 
         Args:
-            others: the ranks of this policy, with the same weights; None: there is one learner.
+            others: the ranks of this policy, with the same weights; None: a single learner.
         """
         self.tree = GradientTree(self.tree.parameters, self.tree.count, others)
 
@@ -626,8 +626,8 @@ class Learner(LossReader):
         """Make one optimiser update per turn index, the last first; see ``ReverseTurns``."""
         assert targets.turns is not None, "the reverse order needs the turn table"
         sequence = np.repeat(np.arange(len(data.tokens)), data.tokens)
-        how, plays = self.config.reduction, data.episode
-        order = ReverseTurns(targets.turns, data.turn_of, sequence, how, plays)
+        reduction, episodes = self.config.reduction, data.episode
+        order = ReverseTurns(targets.turns, data.turn_of, sequence, reduction, episodes)
         for number, index in enumerate(order.indices):
             advantages = order.advantages(targets.advantages, index)
             self._step(
@@ -650,7 +650,7 @@ class Learner(LossReader):
         total = 0.0
         self.optimizer.zero_grad(set_to_none=True)
         chosen = data.fitting(self.model.context, "update of the warm-up")
-        for part, counts in self._passes(data, self.tree.mine(data, chosen), chosen):
+        for part, counts in self._passes(data, self.tree.select_rows(data, chosen), chosen):
             logprobs, _ = self._forward(self.model, part)
             loss = -logprobs[part.spread].sum() * counts / len(data.turn_of)
             self.gradients.backward(loss, logprobs)
@@ -688,13 +688,13 @@ class Learner(LossReader):
                 )
                 turn_share = num_values(data, self.value_at, part.tokens) / total_values
                 shares = share, turn_share
-                loss, named, batch = self.model.computing(
+                loss, figures, batch = self.model.computing(
                     partial(self._loss, data, part, targets, view, progress, shares)
                 )
                 self.gradients.backward(loss * (share * counts), batch.logprobs)
                 value = finite_loss(loss, batch, self.losses, progress)
                 if counts:
-                    leaf_metrics.add({"loss": value, **named}, share)
+                    leaf_metrics.add({"loss": value, **figures}, share)
                     leaf_metrics.ratios(batch.logprobs, batch.sampler_logprobs, share, first=first)
             self.tree.add()
         self.tree.finish()

@@ -53,9 +53,9 @@ def lanes() -> int:
     return next(sizes, 1)
 
 
-def append_zeros(x: Tensor, more: int) -> Tensor:
+def append_zeros(x: Tensor, num_zeros: int) -> Tensor:
     """Return a copy with ``more`` zeros appended."""
-    return torch.cat([x, x.new_zeros(more)])
+    return torch.cat([x, x.new_zeros(num_zeros)])
 
 
 def _step(
@@ -71,9 +71,9 @@ def _step(
     step_copies = [
         step.to(weight.device, copy=True) for step, weight in zip(steps, weights, strict=True)
     ]
-    none: list[Tensor] = []
+    unused: list[Tensor] = []
     kernel_options: Any = {"fused": True, "amsgrad": False, "maximize": False, **defaults}
-    adamw(weights, gradients, means, squares, none, step_copies, **kernel_options)
+    adamw(weights, gradients, means, squares, unused, step_copies, **kernel_options)
 
 
 class OptimizerRows(NamedTuple):
@@ -103,16 +103,16 @@ def update(rows: Iterable[OptimizerRows], **options: Any) -> None:
         rows: this rank's elements of all weights.
         options: of AdamW.
     """
-    pieces = [(piece, more, row.step) for row in rows for piece, more in row.pieces()]
+    pieces = [(piece, fill, row.step) for row in rows for piece, fill in row.pieces()]
     if not pieces:
         return
     inputs = [
-        [append_zeros(row, more) if more else row for row in piece] for piece, more, _ in pieces
+        [append_zeros(row, fill) if fill else row for row in piece] for piece, fill, _ in pieces
     ]
     weights, gradients, means, squares = map(list, zip(*inputs, strict=True))
     _step(weights, gradients, means, squares, [step for *_, step in pieces], **options)
-    for (piece, more, _), copies in zip(pieces, inputs, strict=True):
-        if more:
+    for (piece, fill, _), copies in zip(pieces, inputs, strict=True):
+        if fill:
             for row, new in zip(piece, copies, strict=True):
                 row.copy_(new[: len(row)])
 
@@ -150,8 +150,8 @@ class SplitAdamW(torch.optim.AdamW):
                 state[key] = torch.zeros_like(parameter, requires_grad=False)
         split = (parameter, parameter.grad, state["exp_avg"], state["exp_avg_sq"])
         weight, gradient, mean, square = (tensor.to_local().detach().view(-1) for tensor in split)
-        rows, each = parameter.shape[0], -(-parameter.shape[0] // parameter.device_mesh.size())
-        begin = min(self._rank * each, rows) * (parameter.numel() // max(rows, 1))
+        rows, size = parameter.shape[0], -(-parameter.shape[0] // parameter.device_mesh.size())
+        begin = min(self._rank * size, rows) * (parameter.numel() // max(rows, 1))
         return OptimizerRows(
             (weight, gradient, mean, square), begin, parameter.numel(), state["step"]
         )

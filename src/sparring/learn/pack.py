@@ -167,12 +167,12 @@ class Pack:
         """The sequences with sampled tokens; a too long conversation may have none."""
         return np.flatnonzero(self.tokens > 0)
 
-    def fitting(self, context: int, when: str) -> IntArray:
+    def fitting(self, context: int, occasion: str) -> IntArray:
         """Return the sequences with sampled tokens that fit into a context.
 
         Args:
             context: the longest sequence of the model, in tokens.
-            when: origin of the sequences for the error message, e.g. "step".
+            occasion: origin of the sequences for the error message, e.g. "step".
 
         Raises:
             ModelError: no sequence fits.
@@ -180,7 +180,7 @@ class Pack:
         lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
         fitting: IntArray = self.spoken[lengths[self.distinct[self.spoken]] <= context]
         if not len(fitting):
-            raise nothing_fits(context, when)
+            raise nothing_fits(context, occasion)
         return fitting
 
     def only(self, trained: BoolArray) -> Pack:
@@ -196,9 +196,9 @@ class Pack:
         for number, (begin, end) in enumerate(zip(ends - self.tokens, ends, strict=True)):
             key = int(self.distinct[number]), trained[begin:end].tobytes()
             distinct[number] = index.setdefault(key, len(index))
-        whole = np.zeros(len(self.sequences), dtype=np.int64)  # new number of a sequence
+        new_numbers = np.zeros(len(self.sequences), dtype=np.int64)  # new number of a sequence
         for (old, _), new in index.items():
-            whole[old] = new
+            new_numbers[old] = new
         stay = [(old, np.flatnonzero(np.frombuffer(mask, dtype=bool))) for old, mask in index]
         return Pack(
             sequences=tuple(self.sequences[old] for old, _ in stay),
@@ -210,7 +210,7 @@ class Pack:
             episode=self.episode,
             turn_of=self.turn_of[trained],
             logprobs=self.logprobs[trained],
-            ask=np.column_stack([whole[self.ask[:, 0]], self.ask[:, 1]]),
+            ask=np.column_stack([new_numbers[self.ask[:, 0]], self.ask[:, 1]]),
             position_of=self.position_of[trained],
         )
 
@@ -220,10 +220,10 @@ class Pack:
         return int(sum(len(self.sequences[index]) for index in self.distinct))
 
 
-def nothing_fits(context: int, when: str) -> ModelError:
+def nothing_fits(context: int, occasion: str) -> ModelError:
     """Return the error for conversations that all exceed the context; see ``Pack.fitting``."""
     return ModelError(
-        f"No conversation of this {when} fits into the context of {context} tokens with a "
+        f"No conversation of this {occasion} fits into the context of {context} tokens with a "
         "whole reply after it. Raise model.context, lower rollout.max_new_tokens, or give "
         "the games a shorter wording."
     )
@@ -394,8 +394,8 @@ class Slice:
 
     def to(self, device: torch.device) -> Slice:
         """Return this slice with its tensors on a device."""
-        named = ("prefixes", "row", "place", "target", "spread", "sequence")
-        moved = {name: getattr(self, name).to(device) for name in named}
+        fields = ("prefixes", "row", "place", "target", "spread", "sequence")
+        moved = {name: getattr(self, name).to(device) for name in fields}
         return replace(self, tree=self.tree.to(device), legal=self.legal.to(device), **moved)
 
 
@@ -445,8 +445,8 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
     offset = np.concatenate([[0], np.cumsum(counts)])
     place = np.full(len(data.sequences), -1)
     place[rows] = np.arange(len(rows))
-    which = place[data.distinct[sequences]]
-    lengths = counts[which]
+    sequence_places = place[data.distinct[sequences]]
+    lengths = counts[sequence_places]
     tree = prefix_tree([data.sequences[row] for row in rows])
     row, position = (
         torch.from_numpy(np.repeat(np.arange(len(rows)), counts)),
@@ -462,7 +462,7 @@ def _slice(data: Pack, rows: IntArray, sequences: IntArray, begin: IntArray) -> 
         target=tree.ids[tree.node[row, position]],
         support=_supports(data, rows, counts),
         legal=magnet([distribution for row in rows for distribution in data.legal[row]]),
-        spread=torch.from_numpy(_ranges(offset[which], lengths)),
+        spread=torch.from_numpy(_ranges(offset[sequence_places], lengths)),
         tokens=_ranges(begin[sequences], lengths),
         sequence=torch.from_numpy(np.repeat(np.arange(len(sequences)), lengths)),
         sequences=sequences,
@@ -523,7 +523,7 @@ def minibatch_record(
     turns = targets.turns
     assert turns is not None, 'a loss that NEEDS "whole" needs the turn table'
     order = np.argsort(tokens, kind="stable")
-    tokens, like = tokens[order], columns["logprobs"]
+    tokens, target = tokens[order], columns["logprobs"]
     returns, starts = trajectory_returns(turns)
     present, trajectory = np.unique(turns.trajectory[turn_of[tokens]], return_inverse=True)
     group = start_groups(turns)[0][starts]
@@ -531,9 +531,9 @@ def minibatch_record(
     def on_device(column: FloatArray | IntArray) -> Tensor:
         """Return a column as a tensor of the network's device and precision."""
         tensor = torch.from_numpy(np.ascontiguousarray(column))
-        return tensor.to(like.device, like.dtype if tensor.is_floating_point() else torch.int64)
+        return tensor.to(target.device, target.dtype if tensor.is_floating_point() else torch.int64)
 
-    rows = torch.from_numpy(order).to(like.device)
+    rows = torch.from_numpy(order).to(target.device)
     return tokens, WholeMinibatch(
         old_logprobs=on_device(targets.old[tokens]),
         advantages=on_device(targets.advantages[tokens]),
@@ -567,22 +567,22 @@ def fitted_at(needs: Collection[str]) -> ValuePosition:
     return "after" if "value_after" in needs else "before"
 
 
-def read_at(data: Pack, place: ValuePosition, which: IntArray) -> tuple[IntArray, IntArray]:
+def read_at(data: Pack, place: ValuePosition, turns: IntArray) -> tuple[IntArray, IntArray]:
     """Return the distinct sequences and the positions, [K] each, that the critic reads.
 
     Args:
         data: the pack.
         place: "before" is the last token of the prompt, "after" the last token of the reply,
             "token" the token before each sampled token.
-        which: turns [K], rows of the turn table; for "token" sampled tokens [K], indices into the
+        turns: turns [K], rows of the turn table; for "token" sampled tokens [K], indices into the
             pack.
     """
     if place == "token":
-        return data.ask[data.turn_of[which], 0], data.position_of[which] - 1
-    sequence, position = data.ask[which, 0], data.ask[which, 1]
+        return data.ask[data.turn_of[turns], 0], data.position_of[turns] - 1
+    sequence, position = data.ask[turns, 0], data.ask[turns, 1]
     if place == "before":
         return sequence, position
-    begin, end = (np.searchsorted(data.turn_of, which, side=side) for side in ("left", "right"))
+    begin, end = (np.searchsorted(data.turn_of, turns, side=side) for side in ("left", "right"))
     has_reply = end > begin  # else the reply is empty, and the prompt's last token stays
     position = position.copy()
     position[has_reply] = data.position_of[end[has_reply] - 1]
@@ -618,7 +618,7 @@ class Reader:
         self.features, self.reference = tuple(features), reference
 
     @property
-    def _padded(self) -> int:
+    def _max_padding(self) -> int:
         return PADDED if self.model.forward.shares_prefixes else 1
 
     @torch.no_grad()
@@ -629,7 +629,7 @@ class Reader:
         )
         values = np.zeros(len(sequence))
         for rows in chunks(
-            data, np.arange(len(data.sequences)), self.micro_tokens, padded=self._padded
+            data, np.arange(len(data.sequences)), self.micro_tokens, padded=self._max_padding
         ):
             tree = prefix_tree([data.sequences[row] for row in rows])
             place = {row: index for index, row in enumerate(rows.tolist())}
@@ -648,7 +648,7 @@ class Reader:
 
     def _parts(self, data: Pack, chosen: IntArray) -> Iterator[Slice]:
         """Yield the chosen sequences in forward passes, on the model's device."""
-        for part in slices(data, chosen, self.micro_tokens, padded=self._padded):
+        for part in slices(data, chosen, self.micro_tokens, padded=self._max_padding):
             yield part.to(self.model.device)
 
     def turn_logprobs(self, data: Pack, *, of_reference: bool = False) -> FloatArray:
@@ -677,8 +677,8 @@ class Reader:
         """Return the entropy of each sampled token's truncated distribution, [M], in nats."""
         entropies = np.empty(len(data.turn_of))
         for part in self._parts(data, data.spoken):
-            extra = self._forward(self.model, part, ("entropy",))[1]
-            entropies[part.tokens] = extra["entropy"][part.spread].double().cpu().numpy()
+            outputs = self._forward(self.model, part, ("entropy",))[1]
+            entropies[part.tokens] = outputs["entropy"][part.spread].double().cpu().numpy()
         return entropies
 
     def _forward(
@@ -697,17 +697,17 @@ class Reader:
             model.logits(hidden.index_select(0, part.prefixes)).float() / self.temperature,
             part.place,
         )
-        every = logits.log_softmax(-1)
-        legal = part.legal.divergences(every, place)
+        all_logprobs = logits.log_softmax(-1)
+        legal = part.legal.divergences(all_logprobs, place)
         if part.support:
             logits, place = (
                 restrict(logits[place], part.support),
                 torch.arange(len(place), device=place.device),
             )
-            every = logits.log_softmax(-1)
-        logprobs = at_samples(every, place, part.target)
-        extra = {
+            all_logprobs = logits.log_softmax(-1)
+        logprobs = at_samples(all_logprobs, place, part.target)
+        outputs = {
             name: at_samples(load("features", name).function(logits), place, part.target)
             for name in features
         }
-        return logprobs, {**extra, **legal, "hidden": hidden}
+        return logprobs, {**outputs, **legal, "hidden": hidden}

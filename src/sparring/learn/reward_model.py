@@ -10,7 +10,7 @@ DPO:
 
 pi_old is the policy before the step's update. Then log pi_phi of every turn becomes a column of the
 turn table, from which the estimator makes step rewards beta (log pi_phi - log pi_old). The better
-trajectory has the higher return, rewards included. Values that differ by rounding alone are ties,
+trajectory has the higher return, rewards included. Values that differ only by rounding are ties,
 and ties make no pair.
 
 Metrics of runs with a reward model, before it has learnt from the step's episodes:

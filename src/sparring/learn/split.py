@@ -76,12 +76,12 @@ def take_moments(learner: Learner, path: Path, rank: int, ranks: int) -> None:
 
 
 @torch.no_grad()
-def _take(tensor: Any, whole: Any, rank: int, ranks: int) -> None:
-    rows = whole.get_shape()[0]
-    each = -(-rows // ranks)
-    begin, end = min(rank * each, rows), min((rank + 1) * each, rows)
+def _take(tensor: Any, full_tensor: Any, rank: int, ranks: int) -> None:
+    rows = full_tensor.get_shape()[0]
+    rows_per_rank = -(-rows // ranks)
+    begin, end = min(rank * rows_per_rank, rows), min((rank + 1) * rows_per_rank, rows)
     if begin < end:
-        local(tensor).copy_(whole[begin:end])
+        local(tensor).copy_(full_tensor[begin:end])
 
 
 def local(tensor: Any) -> Tensor:
@@ -118,7 +118,7 @@ def save_streamed(
     tensors: Mapping[str, Callable[[], Tensor]],
     shapes: Mapping[str, tuple[torch.dtype, tuple[int, ...]]],
     path: Path | None,
-    what: str,
+    subject: str,
 ) -> None:
     """Gather tensors one by one in the file's order, and write them.
 
@@ -126,7 +126,7 @@ def save_streamed(
         tensors: gather function of each tensor.
         shapes: type and shape of each tensor.
         path: of the file; None: another rank writes it.
-        what: the tensors, as the beginning of an error message.
+        subject: the tensors, as the beginning of an error message.
 
     Raises:
         DivergedError: a tensor is not finite.
@@ -140,7 +140,7 @@ def save_streamed(
     with path.open("wb") as file:
         file.write(_header(order, shapes))
         for name in order:
-            tensor = finite({name: tensors[name]()}, what)[name].detach().cpu().contiguous()
+            tensor = finite({name: tensors[name]()}, subject)[name].detach().cpu().contiguous()
             file.write(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
@@ -198,10 +198,10 @@ class SplitModel(nn.Module):
         self._computes = False
         parts = [*_blocks(model), *([] if self.value_head is None else [self.value_head]), self]
         for part in parts:
-            whole: Any = fully_shard(part, mesh=mesh)
-            whole.set_gradient_divide_factor(1.0)  # losses are shares of the minibatch: sum
-            whole.set_force_sum_reduction_for_comms(True)
-            whole.set_custom_reduce_scatter(TreeReduceScatter())
+            sharded: Any = fully_shard(part, mesh=mesh)
+            sharded.set_gradient_divide_factor(1.0)  # losses are shares of the minibatch: sum
+            sharded.set_force_sum_reduction_for_comms(True)
+            sharded.set_custom_reduce_scatter(TreeReduceScatter())
         model.around = self.around
         model.renew()
 
@@ -275,7 +275,7 @@ class SplitGradientTree(GradientTree):
             self._beside = all_leaves[begin : begin + ranks]
             yield self._beside[self._learners.rank]
 
-    def mine(self, data: Pack, chosen: IntArray) -> IntArray:
+    def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
         """Return all chosen sequences on rank 0, and none elsewhere, for equal gradient bits."""
         self._beside = [chosen]
         return chosen if self._learners.rank == 0 else chosen[:0]
@@ -308,7 +308,7 @@ class SplitGradientTree(GradientTree):
                 rows = local(parameter.grad)
                 rows.copy_(part.view_as(rows))
 
-    def _taken(self) -> Tensor:
+    def _take_gradients(self) -> Tensor:
         """Return the parts of the gradients as one float32 vector, as ``GradientTree`` does."""
         gradients = [
             torch.zeros(part.numel(), device=part.device)

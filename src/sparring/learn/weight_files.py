@@ -126,8 +126,8 @@ def check_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
     for name, shape in shapes.items():
         index = name.partition(".")[0]
-        known = index.isdecimal() and int(index) < len(parameters)
-        if not known or shape not in (tuple(parameters[int(index)].shape), ()):
+        is_parameter = index.isdecimal() and int(index) < len(parameters)
+        if not is_parameter or shape not in (tuple(parameters[int(index)].shape), ()):
             raise CheckpointError(
                 f"The optimiser's state {name!r} belongs to no parameter of this model."
             )
@@ -248,7 +248,7 @@ def update_reference(snapshots: Iterable[Snapshot], policy: LanguageModel) -> No
 
 
 def snapshots_to_save(snapshots: Iterable[Snapshot], config: RunConfig) -> list[Snapshot]:
-    """Return the snapshots that the configuration alone cannot restore.
+    """Return the snapshots that the configuration cannot restore.
 
     Those are the EMA weights, and the reference of a run with a warm-up.
 
@@ -292,11 +292,11 @@ def load_member(name: str, like: LanguageModel, path: Path, updates: int) -> Sna
         ModelError: the file is of another model.
     """
     snapshot = Snapshot.of(like, "past")
-    where = f"The league's member {name} cannot be loaded from {path}"
+    complaint = f"The league's member {name} cannot be loaded from {path}"
     try:
         snapshot.restore(path, updates)
     except ModelError as error:
-        raise ModelError(f"{where}: {error}") from error
+        raise ModelError(f"{complaint}: {error}") from error
     except UNREADABLE as error:
-        raise CheckpointError(f"{where}: {error}") from error
+        raise CheckpointError(f"{complaint}: {error}") from error
     return snapshot

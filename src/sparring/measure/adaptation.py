@@ -52,7 +52,7 @@ class AdaptationRow:
     Args:
         role: of the agent.
         opponent: its name; "" for a pool.
-        trained: whether the agent met the opponent, or those of the pool, in training.
+        trained: whether the agent met the opponent, or all of the pool, in training.
         returns: mean return in each attempt, in the game's units, over the trials that reached it.
         gain: mean of the last attempt's return minus the first's, over trials that had both.
         forfeits: share of trials that an illegal reply of the agent ended.
@@ -145,7 +145,7 @@ def rules_of(game: Environment) -> Trial:
             "the environment 'trial'."
         )
     if game.num_seats < 2:
-        raise ConfigError(f"{game.name} has one seat, and nobody to adapt to.")
+        raise ConfigError(f"{game.name} has one seat and no opponent; adaptation needs one.")
     return game
 
 
@@ -184,17 +184,17 @@ def _row(
         opponent=opponent,
         trained=trained,
         returns=tuple(
-            _weighted([(returns[:, at], weight) for returns, weight in parts], level)
-            for at in range(count)
+            _weighted_mean([(returns[:, attempt], weight) for returns, weight in parts], level)
+            for attempt in range(count)
         ),
-        gain=_weighted(
+        gain=_weighted_mean(
             [(returns[:, -1] - returns[:, 0], weight) for returns, weight in parts], level
         ),
         forfeits=forfeits,
     )
 
 
-def _weighted(parts: Sequence[tuple[FloatArray, float]], level: float) -> Interval:
+def _weighted_mean(parts: Sequence[tuple[FloatArray, float]], level: float) -> Interval:
     """Return the mean of the parts' means by their weights, with an interval.
 
     Mathematics:
@@ -202,17 +202,17 @@ def _weighted(parts: Sequence[tuple[FloatArray, float]], level: float) -> Interv
 
     One part has Student's t interval, several the normal one, infinite without two values of each.
     """
-    known = [(values[~np.isnan(values)], weight) for values, weight in parts]
-    if len(known) == 1:
-        return mean_interval(known[0][0], level=level)
-    count = sum(len(values) for values, _ in known)
-    if min(len(values) for values, _ in known) == 0:
+    finite_parts = [(values[~np.isnan(values)], weight) for values, weight in parts]
+    if len(finite_parts) == 1:
+        return mean_interval(finite_parts[0][0], level=level)
+    count = sum(len(values) for values, _ in finite_parts)
+    if min(len(values) for values, _ in finite_parts) == 0:
         return Interval(mean=math.nan, low=-math.inf, high=math.inf, count=count, level=level)
-    mean = math.fsum(weight * float(values.mean()) for values, weight in known)
-    if min(len(values) for values, _ in known) < FEWEST:
+    mean = math.fsum(weight * float(values.mean()) for values, weight in finite_parts)
+    if min(len(values) for values, _ in finite_parts) < FEWEST:
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=count, level=level)
     spread = math.fsum(
-        weight**2 * float(values.var(ddof=1)) / len(values) for values, weight in known
+        weight**2 * float(values.var(ddof=1)) / len(values) for values, weight in finite_parts
     )
     half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(spread)
     return Interval(mean=mean, low=mean - half, high=mean + half, count=count, level=level)

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from sparring.config.parts import parse_named
 from sparring.config.plugins import registry
-from sparring.config.plugins.declarations import ModuleDeclarations
+from sparring.config.plugins.plugin import ModuleDeclarations
 from sparring.core.errors import ConfigError
 from sparring.play.players.base import Agent
 
@@ -80,12 +80,12 @@ def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
     """
     names = []
     for spec in specs:
-        alike = [other for other in specs if other.name == spec.name]
-        keys = sorted({key for other in alike for key in other.options})
+        namesakes = [other for other in specs if other.name == spec.name]
+        keys = sorted({key for other in namesakes for key in other.options})
         differing = [
             key
             for key in keys
-            if any(other.options.get(key, ...) != spec.options.get(key, ...) for other in alike)
+            if any(other.options.get(key, ...) != spec.options.get(key, ...) for other in namesakes)
         ]
         settings = [
             f"{key}={re.sub(r'[^A-Za-z0-9_.:-]+', '_', str(spec.options[key]))}"

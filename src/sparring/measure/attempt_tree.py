@@ -184,7 +184,7 @@ class _AttemptWalk:
         self._silent = {"": np.ones(len(opponents))}  # where the opponent is not due
 
     def visit(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
-        """Add a play and everything that can follow it.
+        """Add an episode and everything that can follow it.
 
         Args:
             play: the current position; it is not changed.
@@ -199,24 +199,24 @@ class _AttemptWalk:
             )
         if is_searchable_play(play) and play.seat < 0 and not play.done:
             for outcome, share in play.node.chance_outcomes():
-                after = play.clone()
-                after.apply_index(outcome)
-                self.visit(after, share * reach, branch)
+                successor = play.clone()
+                successor.apply_index(outcome)
+                self.visit(successor, share * reach, branch)
         elif not play.due():
             self._end(play, reach, branch)
         else:
             self._moves(play, reach, branch)
 
     def _end(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
-        got = play.returns[self.seat]
-        text = result_text(play, self.seat, got, self.environment.brief, self.reveal)
+        payoff = play.returns[self.seat]
+        text = result_text(play, self.seat, payoff, self.environment.brief, self.reveal)
         won = any(play.returns[winner] > 0 for winner in self.winners)
         end = branch.ends_by_text.setdefault(
             (text, won),
             AttemptEnd(play=play, reach=np.zeros(len(reach)), earned=np.zeros(len(reach))),
         )
         end.reach += reach
-        end.earned += got * reach
+        end.earned += payoff * reach
 
     def _moves(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         due = play.due()
@@ -224,13 +224,13 @@ class _AttemptWalk:
         opponent_replies = (
             self._replies(play, 1 - self.seat) if 1 - self.seat in due else self._silent
         )
-        for (action, after), (reply, shares) in product(branches.items(), opponent_replies.items()):
+        for (action, child), (reply, shares) in product(branches.items(), opponent_replies.items()):
             weight = reach * shares
             if weight.any():
                 replies = {self.seat: action, 1 - self.seat: reply}
                 then = play.clone()
                 then.step({seat: replies[seat] for seat in due})
-                self.visit(then, weight, after)
+                self.visit(then, weight, child)
 
     def _decision(
         self, play: CloneablePlay, reach: FloatArray, branch: Branch
@@ -306,7 +306,7 @@ def attempt_returns(
     with environment_call(rules.inner):
         walk.run(len(opponents))
     rows = [renormalise(row) for row in scorer.action_logprobs(walk.queries)]
-    return walk.results([policy for policy, _ in rows], np.array([lost for _, lost in rows]))
+    return walk.results([policy for policy, _ in rows], np.array([illegal for _, illegal in rows]))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -445,8 +445,8 @@ class _ReturnWalk:
             starts = self.starts.sum_by_attempt(reached, count)
             earned = self.ends.sum_by_attempt(reached, count) / starts
             decisions = self.decisions.sum_by_attempt(reached, count)
-            lost = self.decisions.sum_by_attempt(reached, count, illegal) / decisions
-        return AttemptReturns(returns=earned, illegal=lost, decisions=len(self.queries))
+            illegal_shares = self.decisions.sum_by_attempt(reached, count, illegal) / decisions
+        return AttemptReturns(returns=earned, illegal=illegal_shares, decisions=len(self.queries))
 
 
 MOST_BELIEFS = 20_000
@@ -536,11 +536,11 @@ def adaptation_ceiling(
     if role not in environment.roles:
         raise UnknownNameError(f"role of {environment.name}", role, environment.roles)
     if attempts < 1:
-        raise GameError(f"attempts={attempts} leaves nothing to play; write attempts=3.")
+        raise GameError(f"attempts={attempts} leaves no attempt to play; write attempts=3.")
     tree = attempt_tree(environment, environment.roles.index(role), opponents, reveal=reveal)
     prior = np.array([*pool.values()])
     solver = {objective: _Solver(tree, objective) for objective in ("last", "sum")}
-    most = [solver["last"].returns(prior, number)[-1].sum() for number in range(1, attempts + 1)]
+    highest = [solver["last"].returns(prior, number)[-1].sum() for number in range(1, attempts + 1)]
     last, total = (solver[goal].returns(prior, attempts) for goal in ("last", "sum"))
     fixed = solver["last"].returns(prior, 1)[0] / prior
     best = [
@@ -554,7 +554,7 @@ def adaptation_ceiling(
         shares=pool,
         best_by=dict(zip(pool, map(float, best), strict=True)),
         fixed_by=dict(zip(pool, fixed.tolist(), strict=True)),
-        most=tuple(map(float, most)),
+        most=tuple(map(float, highest)),
         last=tuple(last.sum(axis=1).tolist()),
         last_by=_by_opponent(pool, last / prior),
         total=tuple(total.sum(axis=1).tolist()),
@@ -626,7 +626,7 @@ class _Solver:
             returns[0] += belief * end.earned
             returns[1:] += self.returns(belief * end.reach, attempts - 1)
         for decision in branch.decisions.values():
-            options = [self._best(after, belief, attempts) for after in decision.after.values()]
+            options = [self._best(child, belief, attempts) for child in decision.after.values()]
             returns += self._pick(options)
         return returns
 

@@ -20,8 +20,8 @@ Estimators that read playout values (``vine_ppo``) get those of games that the t
 game's, and are still compared with the game's return.
 
 An estimator whose head predicts contributions (``CRITIC``) reads those of a fitted head as
-``value_after``: with perfect recall they are the differences of Q along a play and, at a seat's
-last turn, the mean return of the plays that end there.
+``value_after``: with perfect recall they are the differences of Q along an episode and, at a seat's
+last turn, the mean return of the episodes that end there.
 
 Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) also get one from
 a judge that knows the exact values (``LabEpisodes.judgements``); all others see the game's rewards.
@@ -255,29 +255,29 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
         noise = [m.variance / f.along**2 for m, f in ((raw, fine), (raw_left, fine_left))]
         lengths = np.sqrt(plain.squares * plain.exact)
         cosines = np.where(lengths > 0, plain.along / np.where(lengths > 0, lengths, 1.0), 0.0)
-        more = paired.pair_error / paired.exact
-        more_angle = more / max(float(fine.along) ** 2 + max(float(fine.across), 0.0), TINY)
+        extra_error = paired.pair_error / paired.exact
+        extra_angle = extra_error / max(float(fine.along) ** 2 + max(float(fine.across), 0.0), TINY)
     sine = _root(
-        jackknife_interval(float(squares[0][0]), squares[1][0], more_error=more_angle), top=1.0
+        jackknife_interval(float(squares[0][0]), squares[1][0], more_error=extra_angle), top=1.0
     )
     along = jackknife_interval(float(fine.along), fine_left.along)
-    ahead, perhaps_behind = along.mean > 0, not along.low > 0
+    is_aligned, perhaps_behind = along.mean > 0, not along.low > 0
     return GradientFigures(
-        bias=_root(jackknife_interval(float(fine.bias), fine_left.bias, more_error=more)),
+        bias=_root(jackknife_interval(float(fine.bias), fine_left.bias, more_error=extra_error)),
         bias_scaled=Interval(
-            mean=sine.mean if ahead else 1.0,
+            mean=sine.mean if is_aligned else 1.0,
             low=sine.low if along.high > 0 else 1.0,
             high=1.0 if perhaps_behind else sine.high,
             count=sine.count,
         ),
-        cosine=_clipped(
-            jackknife_interval(float(squares[0][1]), squares[1][1], more_error=more_angle / 2),
+        cosine=_clip(
+            jackknife_interval(float(squares[0][1]), squares[1][1], more_error=extra_angle / 2),
             -1.0,
             1.0,
         ),
-        variance=_clipped(jackknife_interval(float(raw.variance), raw_left.variance), 0.0, np.inf),
-        variance_scaled=_clipped(
-            jackknife_interval(float(noise[0]) if ahead else np.inf, noise[1]), 0.0, np.inf
+        variance=_clip(jackknife_interval(float(raw.variance), raw_left.variance), 0.0, np.inf),
+        variance_scaled=_clip(
+            jackknife_interval(float(noise[0]) if is_aligned else np.inf, noise[1]), 0.0, np.inf
         ),
         bias_unpaired=_root(
             jackknife_interval(
@@ -317,7 +317,7 @@ def paired_products(
 
 
 def _root(squared: Interval, top: float = np.inf) -> Interval:
-    """Return the interval of a square as that of its root; estimates below 0 are 0."""
+    """Return the interval of the root of a square; estimates below 0 are 0."""
     low, mean, high = (
         float(np.sqrt(np.clip(end, 0.0, top**2)))
         for end in (squared.low, squared.mean, squared.high)
@@ -325,7 +325,7 @@ def _root(squared: Interval, top: float = np.inf) -> Interval:
     return Interval(mean=mean, low=low, high=high, count=squared.count, level=squared.level)
 
 
-def _clipped(interval: Interval, low: float, high: float) -> Interval:
+def _clip(interval: Interval, low: float, high: float) -> Interval:
     ends = (float(np.clip(end, low, high)) for end in (interval.mean, interval.low, interval.high))
     return Interval(
         **dict(zip(("mean", "low", "high"), ends, strict=True)),
@@ -345,9 +345,9 @@ def with_playout_values(
 ) -> LabEpisodes:
     """Return the episodes with the columns ``playout`` and ``playout_before``.
 
-    The values are those of histories, as the playouts know the whole deal. Their expectations given
-    a seat's knowledge, before and after its turn, are V and Q of its information state, so the
-    exact gradient is the truth for them too.
+    The values belong to histories, because the playouts know the whole deal. Their expectations
+    given a seat's knowledge, before and after its turn, are V and Q of its information state, so
+    they have the same exact gradient.
 
     Args:
         played: the table that gets the columns.
@@ -358,7 +358,7 @@ def with_playout_values(
         stream: of these games.
     """
     agent = TableAgent(policy)
-    after, before = [], []
+    values_after, values_before = [], []
     for begin in range(0, len(episodes), played.batch_size):
         batch = episodes[begin : begin + played.batch_size]
         pending = with_playouts(
@@ -366,12 +366,12 @@ def with_playout_values(
         )
         valued, _ = run_requests(pending, lambda specs: rollout(specs, {agent.name: agent}))
         for _, turn in ordered_turns(valued):
-            after.append(turn.playout)
-            before.append(turn.playout_before)
+            values_after.append(turn.playout)
+            values_before.append(turn.playout_before)
     turns = replace(
         played.turns,
-        playout=np.array(after, dtype=np.float64),
-        playout_before=np.array(before, dtype=np.float64),
+        playout=np.array(values_after, dtype=np.float64),
+        playout_before=np.array(values_before, dtype=np.float64),
     )
     return replace(played, turns=turns)
 
@@ -583,19 +583,19 @@ class CreditLab:
         starts = trajectory_starts(turns.trajectory)
         trajectory = np.cumsum(np.diff(turns.trajectory, prepend=-1) != 0) - 1
         returns = trajectory_sums(turns.reward, turns.trajectory)
-        rest = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
-        known = [
+        returns_to_go = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
+        rows = [
             returns[trajectory],
-            rest,
+            returns_to_go,
             self.played.advantage,
-            np.ones(len(rest)),
+            np.ones(len(returns_to_go)),
             self.values.state[self.played.state],
         ]
         if self.plan.group_size > 1:
             groups, count = group_ids(turns.group[starts], turns.seat[starts])
-            known.append(leave_one_out_mean(returns, groups, count)[trajectory])
-        expectations = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])[: len(known)]
-        return np.array([self.layout.gradients(advantages) for advantages in known]), expectations
+            rows.append(leave_one_out_mean(returns, groups, count)[trajectory])
+        expectations = np.array([1.0, 1.0, 1.0, 0.0, 0.0, 0.0])[: len(rows)]
+        return np.array([self.layout.gradients(advantages) for advantages in rows]), expectations
 
     def report(self, estimators: Sequence[str]) -> LabReport:
         """Measure estimators by the names that ``estimator_names`` returns."""
@@ -628,8 +628,8 @@ class CreditLab:
         """
         advantages = self.advantages(name, estimator)[self.first :]
         gradients = self.layout.gradients(advantages)
-        known = np.abs(self.played.advantage) > SIGN_TOLERANCE
-        judged = known & (advantages != 0)
+        has_sign = np.abs(self.played.advantage) > SIGN_TOLERANCE
+        judged = has_sign & (advantages != 0)
         square = float(advantages @ advantages)
         return LabRow(
             estimator=name,
@@ -660,11 +660,11 @@ class CreditLab:
             state = credit.state
             columns.append(per_turn(credit, table))
         advantages = np.concatenate(columns)
-        wrong = np.flatnonzero(~np.isfinite(advantages))
-        if len(wrong):
+        invalid = np.flatnonzero(~np.isfinite(advantages))
+        if len(invalid):
             raise CreditError(
-                f"credit {name!r} gave the advantage {advantages[wrong[0]]} in turn {wrong[0]} of "
-                "the lab's episodes."
+                f"credit {name!r} gave the advantage {advantages[invalid[0]]} in turn {invalid[0]} "
+                "of the lab's episodes."
             )
         return advantages
 
@@ -697,7 +697,7 @@ class CreditLab:
         )
 
     def _figures(self, gradients: FloatArray, seat: int | None) -> GradientFigures:
-        """Return the figures of batch gradients [S], in all parameters or in those of one seat."""
+        """Return the figures of batch gradients [S], in all parameters or only one seat's."""
         layout, exact, controls = self.layout, self.exact, self.controls
         if seat is not None:
             of_seat = self.policy.seats == seat

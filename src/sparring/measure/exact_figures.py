@@ -1,6 +1,6 @@
 """Exact figures of a policy, or of a mixture that teams draw from.
 
-A game of the combinator ``choose`` is measured in its base game, where every action may be a best
+A game of the combinator ``choose`` is measured in its base game, if every action may be a best
 response. Let h be what a seat knows. A chooser's policy in the base game is
 
     P(a | h) = sum over c of  P(c | h) * P(number of a in c | h, c)
@@ -115,12 +115,12 @@ class ChooserScorer:
         return [rows[query.seat, query.key] for query in queries]
 
     def _lines(
-        self, query: Query, known: dict[tuple[int, str], list[tuple[_CandidateLine, FloatArray]]]
+        self, query: Query, lines_of: dict[tuple[int, str], list[tuple[_CandidateLine, FloatArray]]]
     ) -> list[_CandidateLine]:
         offers = self.game.proposer.offers(query.legal_actions)
         starts: list[_Start] = [(1.0, (), (), "")]
         if query.actions:
-            parent = known.get((query.seat, query.seen[-2].key))
+            parent = lines_of.get((query.seat, query.seen[-2].key))
             if parent is None:
                 raise GameError(
                     f"{self.game.name}: the decision of seat {query.seat} before {query.key!r} is "
@@ -136,12 +136,12 @@ class ChooserScorer:
         return [
             _CandidateLine(
                 share * chance,
-                (*seen, self.game.add_candidates(query.seen[-1], candidates, before)),
+                (*seen, self.game.add_candidates(query.seen[-1], candidates, candidates_key)),
                 replies,
-                before,
+                candidates_key,
                 candidates,
             )
-            for share, seen, replies, before in starts
+            for share, seen, replies, candidates_key in starts
             for chance, candidates in offers
         ]
 
@@ -164,8 +164,8 @@ def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _St
         return 0.0, (), (), ""
     place = line.candidates.index(action)
     replies = (*line.replies, numbers(len(line.candidates))[place])
-    before = f"{line.before}{candidates_key(line.candidates)}"
-    return line.share * float(chances[place]), line.seen, replies, before
+    key = f"{line.before}{candidates_key(line.candidates)}"
+    return line.share * float(chances[place]), line.seen, replies, key
 
 
 def _mix_choices(
@@ -177,9 +177,9 @@ def _mix_choices(
         return [], np.full(width, -np.log(width))
     mean, illegal, choices = np.zeros(width), 0.0, []
     for line, logprobs in answers:
-        chances, lost = renormalise(logprobs)
+        chances, illegal_shares = renormalise(logprobs)
         choices.append((line, chances))
-        illegal += line.share / total * lost
+        illegal += line.share / total * illegal_shares
         for action, chance in zip(line.candidates, chances, strict=True):
             mean[query.legal_actions.index(action)] += line.share / total * chance
     with np.errstate(divide="ignore"):
@@ -206,7 +206,7 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
     The seats of a team share the draw of a mixture, whose weights may differ between two sides. If
     a team has several seats, no single policy equals the mixture: there is no NashConv, and the
     gain of a team is computed from the members. If each seat is a team, or all seats are one, each
-    seat draws alone, and the figures are those of the equivalent single policy.
+    seat draws alone, and the figures belong to the equivalent single policy.
 
     Args:
         game: the policy's game.
@@ -224,7 +224,7 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
 
 
 def _of_mixture(game: Environment, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
-    """Return the figures of a mixture; each team draws one member per play."""
+    """Return the figures of a mixture; each team draws one member per episode."""
     check_states(base_game(game), info_states)
     teams, name = tuple(teams_of(game)), game.name
     members = list(mixture.shares())
@@ -305,13 +305,13 @@ def _values_over_draws(
             "members are too many for exact figures; measure a member alone (--answer policy), or "
             "matches."
         )
-    values, wrong, visits = np.zeros(seats), 0.0, 0.0
+    values, illegal_visits, visits = np.zeros(seats), 0.0, 0.0
     for draw in itertools.product(*members_of):
         share = math.prod(float(weights[place, member]) for place, member in enumerate(draw))
         rows = [profiles[draw[place]][index] for index, place in enumerate(acts)]
         played = policy_values(tree, info_states.seats, rows)
-        lost = np.array([illegal[draw[place], index] for index, place in enumerate(acts)])
+        illegal_shares = np.array([illegal[draw[place], index] for index, place in enumerate(acts)])
         values += share * played.returns
-        wrong += share * float(played.reach @ lost)
+        illegal_visits += share * float(played.reach @ illegal_shares)
         visits += share * float(played.reach.sum())
-    return values, wrong / visits
+    return values, illegal_visits / visits

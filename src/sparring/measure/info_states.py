@@ -258,7 +258,7 @@ class _GameWalk:
         for choice, (action, action_id) in enumerate(
             zip(actions, self.legal_ids[number], strict=True)
         ):
-            after = _Memory(
+            longer = _Memory(
                 observations=observations,
                 seen=seen,
                 actions=(*memory.actions, action),
@@ -267,15 +267,15 @@ class _GameWalk:
             yield (
                 history.child(action_id),
                 (node, number, choice, 1.0),
-                (*memories[:seat], after, *memories[seat + 1 :]),
+                (*memories[:seat], longer, *memories[seat + 1 :]),
             )
 
     def _register(self, query: Query, state: Decision) -> int:
-        known = self.index.get((query.seat, query.key))
-        if known is not None:
-            if self.queries[known] != query:
-                raise _recall_error(self.queries[known], query)
-            return known
+        place = self.index.get((query.seat, query.key))
+        if place is not None:
+            if self.queries[place] != query:
+                raise _recall_error(self.queries[place], query)
+            return place
         number = len(self.queries)
         if number >= self.limit:
             reached = (
@@ -352,7 +352,7 @@ def enumerate_info_states(game: Environment, *, limit: int = DEFAULT_LIMIT) -> I
 def estimate_histories(game: GameRules, *, probes: int = _PROBES) -> float:
     """Return an unbiased estimate of the number of terminal histories from fixed random plays.
 
-    A play that meets branching factors b_1 .. b_n estimates b_1 * ... * b_n (Knuth, 1975,
+    An episode that meets branching factors b_1 .. b_n estimates b_1 * ... * b_n (Knuth, 1975,
     "Estimating the efficiency of backtrack programs"). The estimate is the mean over ``probes``
     plays, each stopped at ``_PROBE_CAP``.
     """

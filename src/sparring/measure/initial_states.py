@@ -37,15 +37,15 @@ class Starts:
         label: "unseen": none was seen in training; "seen": all were; "all": training draws from all
             initial states, or nearly all, so no others exist.
         game: the game, with the bank to draw from.
-        known: initial states seen in training.
-        inside: whether the played ones must be known (True) or unknown (False); None: no condition.
+        seen: initial states seen in training.
+        is_seen: whether the played states must be seen (True) or unseen (False); None: any.
         deals: the fixed deals of training, used in turn instead of draws.
     """
 
     label: Label
     game: Environment
-    known: frozenset[Hashable] = frozenset()
-    inside: bool | None = None
+    seen: frozenset[Hashable] = frozenset()
+    is_seen: bool | None = None
     deals: tuple[Stream, ...] = ()
 
     def deal(self, stream: Stream, number: int) -> Stream:
@@ -57,11 +57,11 @@ class Starts:
         draws = stream.child("deal")
         if self.deals:
             return self.deals[number % len(self.deals)]
-        if self.inside is None:
+        if self.is_seen is None:
             return draws
         for attempt in range(TRIES):
             deal = draws.child(attempt) if attempt else draws
-            if (_start(self.game, deal) in self.known) == self.inside:
+            if (_start(self.game, deal) in self.seen) == self.is_seen:
                 return deal
         raise GameError(
             f"{self.game.name}: none of {TRIES} deals is {self.label}; give the game a larger bank."
@@ -94,8 +94,8 @@ class SeenInitialStates:
     def of(self, game: Environment) -> frozenset[Hashable] | None:
         """Return the initial states of a game's kind that training can meet; None: unlimited."""
         if is_banked(game):
-            alike = [other for other in self.trained if _kind(other) == _kind(game)]
-            return frozenset().union(*(self._bank(other) for other in alike))
+            same_kind = [other for other in self.trained if _kind(other) == _kind(game)]
+            return frozenset().union(*(self._bank(other) for other in same_kind))
         twin = self.twin(game)
         fixed = self.config is not None and self.config.rollout.starts > 0
         if twin is None or not fixed or not hasattr(twin, "start_of"):
@@ -141,22 +141,22 @@ def measured_starts(game: Environment, training: SeenInitialStates) -> tuple[Sta
 
     If training can meet every initial state, or no others exist, the result is one entry "all".
     """
-    known = training.of(game)
-    if known is None:
+    seen_states = training.of(game)
+    if seen_states is None:
         return (all_starts(game),)
-    if not known:
+    if not seen_states:
         return (Starts(label="unseen", game=game),)
-    unseen_share = _unseen_share(game, known)
+    unseen_share = _unseen_share(game, seen_states)
     other = game if unseen_share >= LEAST else another_bank(game)
-    if other is None or (other is not game and _unseen_share(other, known) < LEAST):
+    if other is None or (other is not game and _unseen_share(other, seen_states) < LEAST):
         return (all_starts(game),)
-    unseen = Starts(label="unseen", game=other, known=known, inside=False)
-    seen = _seen_starts(game, training, known, unseen_share)
+    unseen = Starts(label="unseen", game=other, seen=seen_states, is_seen=False)
+    seen = _seen_starts(game, training, seen_states, unseen_share)
     return (unseen,) if seen is None else (unseen, seen)
 
 
 def _seen_starts(
-    game: Environment, training: SeenInitialStates, known: frozenset[Hashable], unseen: float
+    game: Environment, training: SeenInitialStates, seen: frozenset[Hashable], unseen: float
 ) -> Starts | None:
     """Return the initial states seen in training; None if the game has too few of them."""
     twin = training.twin(game)
@@ -169,13 +169,13 @@ def _seen_starts(
     if twin is not None:
         return Starts(label="seen", game=game, deals=training.deals(twin))
     return (
-        Starts(label="seen", game=game, known=known, inside=True) if 1.0 - unseen >= LEAST else None
+        Starts(label="seen", game=game, seen=seen, is_seen=True) if 1.0 - unseen >= LEAST else None
     )
 
 
-def _unseen_share(game: Environment, known: frozenset[Hashable]) -> float:
+def _unseen_share(game: Environment, seen: frozenset[Hashable]) -> float:
     root = Stream.from_seed(0).child("probes")
-    return sum(_start(game, root.child(number)) not in known for number in range(PROBES)) / PROBES
+    return sum(_start(game, root.child(number)) not in seen for number in range(PROBES)) / PROBES
 
 
 def _start(game: Environment, deal: Stream) -> Hashable:
@@ -207,6 +207,6 @@ def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def rules_of(name: str, options: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
     """Return what games of the same rules share: name, and options without wording and bank."""
-    known = known_options(name, options)
-    ignored = (*WORDING, *BANK_OPTIONS) if "bank" in known else WORDING
-    return name, {key: value for key, value in known.items() if key not in ignored}
+    options_by_name = known_options(name, options)
+    ignored = (*WORDING, *BANK_OPTIONS) if "bank" in options_by_name else WORDING
+    return name, {key: value for key, value in options_by_name.items() if key not in ignored}

@@ -230,12 +230,12 @@ def lab_episodes(
     logprob = np.log(policy.flat[slot])
     action_value, state_value = np.concatenate(values.action)[slot], values.state[state]
     error = _critic_error(critic, len(values.state), turns, stream)[state]
-    known, before = float(critic != "zero"), rewards_before(turns)
-    value = known * (state_value - before) + error
+    knows_states, earlier_rewards = float(critic != "zero"), rewards_before(turns)
+    value = knows_states * (state_value - earlier_rewards) + error
     ended = last_move_returns(policy.states.tree, policy.states.seats, policy.rows)[slot]
     total = np.where(turns.done, ended, action_value)
     first = np.diff(turns.trajectory, prepend=-1) != 0
-    contribution = known * (total - np.where(first, 0.0, np.append(0.0, total[:-1]))) + error
+    contribution = knows_states * (total - np.where(first, 0.0, np.append(0.0, total[:-1]))) + error
     following = np.where(turns.done, 0.0, np.append(value[1:], 0.0)) if len(value) else value
     turns = replace(
         turns,
@@ -269,7 +269,7 @@ def _judgements(
 ) -> dict[str, FloatArray]:
     """Return the columns of a judge that knows the exact values, [N] each.
 
-    ``best_action``: 1 if no action has a larger Q under the playing policy, else 0.
+    ``best_action``: 1 if no action has a larger Q under the playing policy, otherwise 0.
     ``playout_value``: the exact Q, which playouts from the turn estimate.
     """
     best = np.array([action_values.max() for action_values in values.action])[state]
@@ -299,7 +299,7 @@ def rewards_before(turns: TurnTable) -> FloatArray:
 
 
 def _critic_error(kind: Critic, count: int, turns: TurnTable, stream: Stream) -> FloatArray:
-    """Return the noisy critic's error in each of ``count`` information states, else 0."""
+    """Return the noisy critic's error in each of ``count`` information states, or 0."""
     if kind != "noisy":
         return np.zeros(count)
     returns = trajectory_sums(turns.reward, turns.trajectory)

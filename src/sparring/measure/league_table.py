@@ -1,6 +1,6 @@
 """The league table: seat-balanced matches of all pairs of players, rated by all games at once.
 
-Ratings are those of the Bradley-Terry model with Davidson's ties. With strengths s_i and draw
+Ratings follow the Bradley-Terry model with Davidson's ties. With strengths s_i and draw
 propensity d, a pair's outcomes have weights
 
     i wins: exp(s_i / 2 - s_j / 2)    draw: exp(d)    j wins: exp(s_j / 2 - s_i / 2)
@@ -258,7 +258,7 @@ def _row(
     rating: tuple[float, float, float],
 ) -> LeagueRow:
     """Return the row of player ``i``; ``rating`` is (points, half the interval's width, level)."""
-    won, tied, lost = int(wins[i].sum()), int(draws[i].sum()), int(wins[:, i].sum())
+    num_won, num_tied, num_lost = int(wins[i].sum()), int(draws[i].sum()), int(wins[:, i].sum())
     points, margin, level = rating
     return LeagueRow(
         player=name,
@@ -266,14 +266,14 @@ def _row(
             mean=float(points),
             low=float(points - margin),
             high=float(points + margin),
-            count=won + tied + lost,
+            count=num_won + num_tied + num_lost,
             level=level,
         ),
-        wins=won,
-        draws=tied,
-        losses=lost,
+        wins=num_won,
+        draws=num_tied,
+        losses=num_lost,
         mean_return=float(payoffs[i].sum() / (len(payoffs) - 1)),
-        one_sided=tied == 0 and min(won, lost) == 0,
+        one_sided=num_tied == 0 and min(num_won, num_lost) == 0,
     )
 
 

@@ -29,8 +29,8 @@ AGENT, OPPONENT = "agent", "opponent"  # names of the two in the episodes of a m
 class MatchRecord:
     """Results of some games from the view of one seat's agent.
 
-    In a win the return is above those of all seats of other teams; in a draw it equals the best of
-    theirs; the rest are losses. Cooperative games are draws and games of one seat are wins; there
+    In a win the return is above the returns of all other teams; in a draw it equals the best of
+    them; other games are losses. Cooperative games are draws and games of one seat are wins; there
     ``success`` has the result.
     """
 
@@ -45,7 +45,7 @@ class MatchRecord:
     # Wilson interval of P(the return is the most that the game pays), in games of one seat
     success: Interval | None = None
     regret: Regret | None = None  # value lost by the agent's turns, if an oracle judged them
-    # games in which a conversation outgrew a model's context; no other field counts them
+    # games with a conversation longer than a model's context; no other field counts them
     truncated: int = 0
     failed: int = 0  # games that could not begin or go on
 
@@ -85,8 +85,8 @@ def play_matches(
     """Play ``games_per_seat`` games with the agent in each seat and the opponent in all others.
 
     Every game has its own deal and draws, derived from ``stream`` by seat and number, so the games
-    are independent and a longer match begins with the games of a shorter one. A game in which a
-    conversation outgrew a model's context has no result and is only counted.
+    are independent and a longer match begins with the games of a shorter one. A game with a
+    conversation longer than a model's context has no result and is only counted.
 
     Args:
         game: the game.
@@ -97,7 +97,7 @@ def play_matches(
         level: confidence level of the intervals.
         on_finished: called with the number of games that have ended.
         judge: measures the agent's regret from every seat.
-        starts: initial states, with the game that draws them; None: those of ``game``.
+        starts: initial states, with the game that draws them; None: all of ``game``.
         in_flight: concurrent games; see ``rollout_teams``.
 
     Raises:
@@ -268,7 +268,7 @@ def intervals_of(record: MatchRecord) -> dict[str, Interval]:
 
 
 def outcome(returns: Sequence[float], seat: int, teams: Sequence[int] | None = None) -> int:
-    """Return 1 if a seat has more than every rival, 0 if it equals the best of them, else -1.
+    """Return 1 if a seat has more than every rival, 0 if it equals the best of them, or -1.
 
     Args:
         returns: of each seat.
@@ -295,10 +295,10 @@ class SelfPlayReport:
     Args:
         game: the game's name.
         starts: label of the initial states; see ``Starts.label``.
-        plays: number of plays.
+        plays: number of episodes.
         distinct: number of different courses of play.
-        commonest: number of plays of the commonest course.
-        turns: mean number of replies per play, all seats.
+        commonest: number of episodes of the commonest course.
+        turns: mean number of replies per episode, all seats.
         illegal: share of replies that are illegal; games are clusters.
         returns: mean return of each role, in the game's units.
         figures: means of the environment's own figures, by name; seats without one are skipped.
@@ -326,19 +326,19 @@ def self_plays(
 ) -> SelfPlayReport:
     """Play an agent against itself, in all seats.
 
-    Every play has its own deal and draws, so a longer series begins with the same plays.
+    Every episode has its own deal and draws, so a longer series begins with the same episodes.
 
     Args:
         starts: initial states, with the game.
         agent: plays every seat.
-        plays: number of plays; at least 2, for an interval.
+        plays: number of episodes; at least 2, for an interval.
         stream: the source of all draws.
         level: confidence level of the interval.
         in_flight: concurrent plays; see ``rollout_teams``.
 
     Raises:
-        ConfigError: fewer than 2 plays.
-        RolloutError: a play could not begin or go on.
+        ConfigError: fewer than 2 episodes.
+        RolloutError: an episode could not begin or go on.
     """
     if plays < 2:
         raise ConfigError(
@@ -391,7 +391,7 @@ def _mean_over_seats(values: Sequence[float]) -> float | None:
 
 
 def course(episode: Episode) -> Hashable:
-    """Return the actions of a play with their seats and order.
+    """Return the actions of an episode with their seats and order.
 
     All illegal replies count as the same action. Chance is visible only through the seats' actions.
     """

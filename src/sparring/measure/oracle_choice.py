@@ -71,7 +71,7 @@ def oracles_for(
 
     Args:
         games: the games.
-        spec: the requested oracle; None takes each game's own, else the first exact one.
+        spec: the requested oracle; None takes each game's own, or the first exact one.
         configured: the run's oracles by the game's name.
 
     Raises:
@@ -90,8 +90,8 @@ def _requested_oracle(
     oracle = spec.make()
     reasons = {game.name: base.hindrance(oracle, game) for game in games}
     if all(reasons.values()):
-        why = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise ConfigError(f"--oracle {spec.name} can judge none of the games: {why.rstrip('.')}.")
+        text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
+        raise ConfigError(f"--oracle {spec.name} can judge none of the games: {text.rstrip('.')}.")
     notes = [
         f"{name}: no regret, as {spec.name} cannot judge it: {reason}"
         for name, reason in reasons.items()
@@ -101,7 +101,7 @@ def _requested_oracle(
 
 
 def choose_oracle(game: Environment, configured: Oracle | None = None) -> tuple[Oracle | None, str]:
-    """Return (oracle, reason): the reason says why there is none, else "".
+    """Return (oracle, reason): the reason says why the oracle is None, or is "".
 
     Args:
         game: the game.

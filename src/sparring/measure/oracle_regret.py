@@ -144,7 +144,7 @@ def judged_turns(
 
     Raises:
         OracleError: the oracle does not cover the game, or refuses a state.
-        RolloutError: an episode is not a play of this game.
+        RolloutError: an episode is not of this game.
     """
     of_agent = [replace(e, trained=tuple(name == agent for name in e.agents)) for e in episodes]
     counts = [len(turns_of(episode, agent)) for episode in of_agent]
@@ -157,12 +157,12 @@ def judged_turns(
         of_agent[:num_games], {game.name: game}, {game.name: judge.oracle}
     ):
         turns = turns_of(episode, agent)
-        lost = [value for value in map(regret, turns) if value is not None]
-        best = [right for right in map(is_best, turns) if right is not None]
+        regrets = [value for value in map(regret, turns) if value is not None]
+        best = [is_right for is_right in map(is_best, turns) if is_right is not None]
         submitted += len(turns)
         bound = max([bound, *(turn.verdict.bound for turn in turns if turn.verdict is not None)])
-        if lost:
-            games.append((float(sum(lost)), sum(best), len(lost)))
+        if regrets:
+            games.append((float(sum(regrets)), sum(best), len(regrets)))
     return JudgedTurns(turns=sum(counts), submitted=submitted, games=tuple(games), bound=bound)
 
 

@@ -32,7 +32,7 @@ from sparring.play.players.random import random
 
 MOST_STATES = 2_000  # information states up to which references take less than a second
 MOST_SOLVED = 8_000  # information states of a two-seat game whose equilibrium is computed
-_known: dict[tuple[str, int], References | None] = {}  # by the rules and the limit, in this process
+_cache: dict[tuple[str, int], References | None] = {}  # by the rules and the limit, in this process
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -55,24 +55,24 @@ def references(game: Environment, info_states: InfoStates) -> References:
         info_states: of ``enumerate_info_states(game)``.
     """
     key = (rules_key(game), 0)
-    known = _known.get(key)
-    if known is None:
-        known = _known[key] = _references(game, info_states)
-    return known
+    result = _cache.get(key)
+    if result is None:
+        result = _cache[key] = _references(game, info_states)
+    return result
 
 
 def references_of(game: Environment, *, max_states: int = MOST_STATES) -> References | None:
     """Return ``references`` of a game, cached per process; None if it has more states."""
-    solved = _known.get((rules_key(game), 0))
+    solved = _cache.get((rules_key(game), 0))
     if solved is not None:
         return solved
     key = (rules_key(game), max_states)
-    if key not in _known:
+    if key not in _cache:
         try:
-            _known[key] = references(game, enumerate_info_states(game, limit=max_states))
+            _cache[key] = references(game, enumerate_info_states(game, limit=max_states))
         except GameError:  # too large, or without information states
-            _known[key] = None
-    return _known[key]
+            _cache[key] = None
+    return _cache[key]
 
 
 def _references(game: Environment, info_states: InfoStates) -> References:
@@ -98,10 +98,10 @@ def _references(game: Environment, info_states: InfoStates) -> References:
     return References(uniform=uniform, best="equilibrium", values=values)
 
 
-def reference_values(game: Environment, known: References) -> dict[str, tuple[float, float | None]]:
+def reference_values(game: Environment, refs: References) -> dict[str, tuple[float, float | None]]:
     """Return (uniform play's value, best play's or None if unknown) of each exact figure."""
-    name, values = game.name, known.values or (None,) * game.num_seats
-    uniform = figures_of(game, known.uniform)
+    name, values = game.name, refs.values or (None,) * game.num_seats
+    uniform = figures_of(game, refs.uniform)
     pairs: dict[str, tuple[float, float | None]] = {
         figure: (0.0 if figure.startswith("illegal_mass") else value, 0.0)
         for figure, value in uniform.items()
@@ -109,20 +109,20 @@ def reference_values(game: Environment, known: References) -> dict[str, tuple[fl
     # in an equilibrium these are above 0 if team-mates have private information
     as_one = [figure for figure in pairs if figure.startswith("as_one_exploitability/")]
     pairs |= {figure: (uniform[figure], None) for figure in as_one}
-    for role, mean, best in zip(game.roles, known.uniform.values, values, strict=True):
+    for role, mean, best in zip(game.roles, refs.uniform.values, values, strict=True):
         pairs[f"value/{name}/{role}"] = (mean, best)
     return pairs
 
 
-def sentence(figure: str, value: float, known: References) -> str:
+def sentence(figure: str, value: float, game_references: References) -> str:
     """Return a sentence that compares a NashConv with uniform play and best play.
 
     Args:
         figure: how the sentence names the figure, such as "NashConv".
         value: the policy's.
-        known: of the same game.
+        game_references: of the same game.
     """
-    uniform = known.uniform.nash_conv
+    uniform = game_references.uniform.nash_conv
     side = f"{figure} {value:.3f}: uniform play has {uniform:.3f}, an equilibrium 0"
     if uniform <= 0:
         return f"{side}."
@@ -137,7 +137,7 @@ MANY_ILLEGAL = 0.05  # share of illegal replies above which NashConv alone misle
 def reference_report(
     games: Sequence[Environment],
     figures: Mapping[str, float],
-    known: Mapping[str, References],
+    of_game: Mapping[str, References],
     verdicts: Sequence[str],
 ) -> dict[str, Any]:
     """Return the references of each figure, and sentences that compare the policy with them.
@@ -145,17 +145,17 @@ def reference_report(
     Args:
         games: the measured games.
         figures: exact ones of the policy, by name.
-        known: by the name of each game that could be enumerated.
+        of_game: by the name of each game that could be enumerated.
         verdicts: sentences about matches, which come last.
     """
     pairs: dict[str, tuple[float, float | None]] = {}
     sentences = []
     for game in games:
-        if game.name in known:
-            pairs.update(reference_values(game, known[game.name]))
+        if game.name in of_game:
+            pairs.update(reference_values(game, of_game[game.name]))
             if f"nash_conv/{game.name}" not in figures:
                 continue  # a mixture that teams of several seats draw from has none
-            text = sentence("NashConv", figures[f"nash_conv/{game.name}"], known[game.name])
+            text = sentence("NashConv", figures[f"nash_conv/{game.name}"], of_game[game.name])
             text += about_illegal(figures[f"illegal_mass_reached/{game.name}"])
             sentences.append(f"{game.name}: {text}")
     references = {
@@ -181,11 +181,11 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
             last = next((line for line in reversed(lines) if line.get(name) is not None), None)
             if last is None or entry.name not in registry.built_in("environments"):
                 continue
-            known = references_of(configured_game(entry))
+            game_references = references_of(configured_game(entry))
         except ValueError:
             continue
-        if known is not None:
-            text = sentence(f"NashConv at step {last['step']}", last[name], known)
+        if game_references is not None:
+            text = sentence(f"NashConv at step {last['step']}", last[name], game_references)
             text += about_illegal(last.get(f"illegal_mass_reached/{entry.known_as}") or 0.0)
             verdicts.append(f"{entry.known_as}: {text}")
     return verdicts
@@ -232,5 +232,5 @@ def compare_with_uniform(
 
 def _share(report: MatchReport, seats: int) -> float:
     """Return the share of games won or drawn; with one seat, of successes."""
-    alone = report.seats[0].success
-    return alone.mean if seats == 1 and alone is not None else report.overall.win_or_draw.mean
+    success = report.seats[0].success
+    return success.mean if seats == 1 and success is not None else report.overall.win_or_draw.mean

@@ -86,39 +86,37 @@ def option_values(suite: str, place: int, row: Any) -> tuple[str, list[Any]] | N
     """
     if not isinstance(row, Mapping) or EACH not in row:
         return None
-    each, where = row[EACH], f"Suite {suite!r}: rows.{place}.{EACH}"
-    if not isinstance(each, Mapping) or len(each) != 1:
+    option_range, key = row[EACH], f"Suite {suite!r}: rows.{place}.{EACH}"
+    if not isinstance(option_range, Mapping) or len(option_range) != 1:
         raise ConfigError(
-            f"{where}: must name one option with its values, got {quoted(each)}; {EXAMPLE}."
+            f"{key}: must name one option with its values, got {quoted(option_range)}; {EXAMPLE}."
         )
-    ((option, written),) = each.items()
-    values = _values(written)
+    ((option, range_text),) = option_range.items()
+    values = _values(range_text)
     if values is None or len(set(map(str, values))) < len(values):
         raise ConfigError(
-            f"{where}.{quoted(str(option))}: must be a list of different values, or whole numbers "
-            f"FIRST..LAST, at most {MOST}, got {quoted(written)}; {EXAMPLE}."
+            f"{key}.{quoted(str(option))}: must be a list of different values, or whole numbers "
+            f"FIRST..LAST, at most {MOST}, got {quoted(range_text)}; {EXAMPLE}."
         )
     if not isinstance(row.get("name"), str) or f"{{{option}}}" not in row["name"]:
         raise ConfigError(
-            f"{where}: the row's name, {quoted(row.get('name'))}, has no {{{option}}}, so that its "
-            f"rows cannot be told apart; {EXAMPLE}."
+            f"{key}: the row's name, {quoted(row.get('name'))}, has no {{{option}}}, so that its "
+            f"rows have equal names; {EXAMPLE}."
         )
     if isinstance(row.get("options"), Mapping) and option in row["options"]:
-        raise ConfigError(
-            f"{where}: the option {option!r} stands below options as well; write it once."
-        )
+        raise ConfigError(f"{key}: the option {option!r} is under options as well; write it once.")
     return str(option), values
 
 
-def _values(written: Any) -> list[Any] | None:
+def _values(range_value: Any) -> list[Any] | None:
     """Return the values of an option, or None if they are invalid or too many."""
-    if isinstance(written, str) and (bounds := RANGE.fullmatch(written)):
+    if isinstance(range_value, str) and (bounds := RANGE.fullmatch(range_value)):
         first, last = map(int, bounds.groups())
         return list(range(first, last + 1)) if first <= last < first + MOST else None
-    plain = isinstance(written, list) and all(
-        isinstance(value, (str, int, float)) for value in written
+    plain = isinstance(range_value, list) and all(
+        isinstance(value, (str, int, float)) for value in range_value
     )
-    return list(written) if plain and 0 < len(written) <= MOST else None
+    return list(range_value) if plain and 0 < len(range_value) <= MOST else None
 
 
 MAX_STATES = 20_000  # information states up to which an exact row enumerates
@@ -144,10 +142,10 @@ class _Entry(Strict):
         twice = sorted(beside.keys() & data.get("options", {}).keys())
         if twice:
             raise ValueError(
-                f"the option {twice[0]} stands beside the name and below options; write it once"
+                f"the option {twice[0]} is both beside the name and under options; write it once"
             )
-        named = {key: data[key] for key in ("name",) if key in data}
-        return {**named, "options": {**data.get("options", {}), **beside}}
+        name_entry = {key: data[key] for key in ("name",) if key in data}
+        return {**name_entry, "options": {**data.get("options", {}), **beside}}
 
 
 class OpponentEntry(_Entry):
@@ -177,7 +175,7 @@ class SuiteRow(Strict):
     game: str = Field(description="a hand-written game or any sequential OpenSpiel game")
     options: dict[str, Any] = Field(
         default_factory=dict,
-        description="the game's options; without style, that of the player is taken",
+        description="the game's options; without style, the style of the player is taken",
     )
     illegal: dict[str, Any] = Field(
         default_factory=dict, description="what an illegal reply costs; default: the game, zero-sum"
@@ -304,16 +302,16 @@ def check_suite(name: str, data: Any) -> Suite:
             f"Suite {name!r} must be a mapping with the key rows, got {type(data).__name__}."
         )
     listed = data["rows"] if isinstance(data.get("rows"), list) else []
-    each = [option_values(name, place, row) for place, row in enumerate(listed)]
+    option_ranges = [option_values(name, place, row) for place, row in enumerate(listed)]
     plain_rows = [
         {key: value for key, value in row.items() if key != EACH} if option else row
-        for row, option in zip(listed, each, strict=True)
+        for row, option in zip(listed, option_ranges, strict=True)
     ]
     try:
         suite = Suite.model_validate({**data, "rows": plain_rows} if plain_rows else dict(data))
         rows = [
             expanded
-            for row, option in zip(suite.rows, each, strict=True)
+            for row, option in zip(suite.rows, option_ranges, strict=True)
             for expanded in _rows(row, option)
         ]
         suite = Suite(summary=suite.summary, rows=rows)
@@ -327,10 +325,10 @@ def check_suite(name: str, data: Any) -> Suite:
     return suite
 
 
-def _rows(row: SuiteRow, each: tuple[str, list[Any]] | None) -> list[SuiteRow]:
-    if each is None:
+def _rows(row: SuiteRow, option_range: tuple[str, list[Any]] | None) -> list[SuiteRow]:
+    if option_range is None:
         return [row]
-    option, values = each
+    option, values = option_range
     return [
         row.model_copy(
             update={
@@ -375,14 +373,14 @@ def _keys(path: tuple[int | str, ...]) -> list[str]:
 
 
 def with_opponents(
-    suite: Suite, extra: Mapping[str, AgentSpec], games: int | None, style_of: Mapping[str, str]
+    suite: Suite, opponents: Mapping[str, AgentSpec], games: int | None, style_of: Mapping[str, str]
 ) -> Suite:
     """Return the suite with wording styles, numbers of games and extra opponents.
 
     Args:
         suite: as written.
-        extra: label -> agent; every game of a match is also played against each of these, outside
-            the totals.
+        opponents: label -> agent; every match is also played against each of these, outside the
+            totals.
         games: games per seat of every row, or None for each row's own.
         style_of: wording style by row name; a style in the row's options wins.
     """
@@ -397,7 +395,7 @@ def with_opponents(
         game = (row.game, str(sorted(row.options.items())))
         if row.kind == "match" and game not in seen:
             seen.add(game)
-            for label, spec in extra.items():
+            for label, spec in opponents.items():
                 entry = OpponentEntry(name=spec.name, options=dict(spec.options))
                 name = _unused_name(
                     f"{row.name.rsplit('-', 1)[0]}-{label}",
@@ -421,19 +419,19 @@ def with_oracle(suite: Suite, spec: OracleSpec) -> tuple[Suite, dict[str, str]]:
         ConfigError: the oracle can judge none of these rows, or no row lacks an oracle.
     """
     oracle, entry = spec.make(), OracleEntry(name=spec.name, options=dict(spec.options))
-    without = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
-    if not without:
+    unjudged = [row for row in suite.rows if row.kind != "exact" and row.oracle is None]
+    if not unjudged:
         raise ConfigError(
             f"--oracle {spec.name} has nothing to judge: all played rows already have an oracle; "
             "leave --oracle out."
         )
-    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in without}
+    reasons = {row.name: oracle_choice.hindrance(oracle, row.make_game()) for row in unjudged}
     if all(reasons.values()):
-        why = "; ".join(
-            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in without}.values()
+        text = "; ".join(
+            {row.game: f"{row.game}: {reasons[row.name].rstrip('.')}" for row in unjudged}.values()
         )
         raise ConfigError(
-            f"--oracle {spec.name} can judge none of the rows that have no oracle: {why}."
+            f"--oracle {spec.name} can judge none of the rows that have no oracle: {text}."
         )
     rows = [
         row.model_copy(update={"oracle": entry}) if reasons.get(row.name) == "" else row
@@ -455,7 +453,7 @@ Tally = dict[str, Any]
 
 
 def tally(episodes: Sequence[Episode], teams: Sequence[int]) -> Tally:
-    """Return the counts of some games; the return is that of the agent's first seat.
+    """Return the counts of some games; the return belongs to the agent's first seat.
 
     Args:
         episodes: of one game.
@@ -540,13 +538,13 @@ def figures(
         result["win"] = as_data(wilson_interval(wins, games, level=level))
         result["win_or_draw"] = as_data(wilson_interval(wins + draws, games, level=level))
     result["score"] = (
-        as_data(_clipped(score(mean, row.normalise))) if row.normalise is not None else None
+        as_data(_clip(score(mean, row.normalise))) if row.normalise is not None else None
     )
     if game.num_seats == 1 or row.oracle is not None:
-        most = sum(
+        num_successes = sum(
             count for value, count in counts["returns"].items() if succeeded(game, float(value))
         )
-        result["success"] = as_data(wilson_interval(most, games, level=level))
+        result["success"] = as_data(wilson_interval(num_successes, games, level=level))
     if row.oracle is not None:
         judged = add_judged_turns([counts["judged"]]).regret(row.oracle.name, level=level)
         result |= {name: as_data(interval) for name, interval in judged.intervals.items()}
@@ -569,7 +567,7 @@ def score(mean: Interval, normalise: tuple[float, float]) -> Interval:
     return Interval(mean=ends[0], low=ends[1], high=ends[2], count=mean.count, level=mean.level)
 
 
-def _clipped(interval: Interval) -> Interval:
+def _clip(interval: Interval) -> Interval:
     mean, low, high = (
         min(max(value, 0.0), 100.0) for value in (interval.mean, interval.low, interval.high)
     )
@@ -615,7 +613,7 @@ def total_score(rows: Sequence[tuple[SuiteRow, Tally]]) -> dict[str, float] | No
         for intervals in games.values()
         for interval in intervals
     ]
-    return {**as_data(_clipped(mean_of_means(parts))), "games": len(games)}
+    return {**as_data(_clip(mean_of_means(parts))), "games": len(games)}
 
 
 def as_data(interval: Interval) -> dict[str, Any]:

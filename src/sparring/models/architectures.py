@@ -169,8 +169,8 @@ def architecture(network: Any, *, has_fixed_parameters: bool = True) -> Architec
     if family == "GPT2LMHeadModel":
         plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
         dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
-        known = plain and dropout == 0.0 and config.activation_function in ("relu", "gelu_new")
-        return gpt2(network, has_fixed_parameters) if known else None
+        is_known = plain and dropout == 0.0 and config.activation_function in ("relu", "gelu_new")
+        return gpt2(network, has_fixed_parameters) if is_known else None
     if family in LLAMAS:
         return Llama(network) if config.attention_dropout == 0.0 else None
     if family == "Gemma3ForCausalLM":

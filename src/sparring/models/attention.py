@@ -84,7 +84,7 @@ class PrefixTree:
     def queries_of_parts(self) -> Iterator[tuple[PrefixPart, Tensor, Tensor]]:
         """Yield each part with its queries' positions [K, queries] and their flat nodes.
 
-        Queries beyond the end of a sequence are computed in vain.
+        Queries beyond the end of a sequence are computed, but not used.
         """
         for part in self.parts:
             positions = part.begin[:, None] + torch.arange(part.queries, device=part.begin.device)
@@ -109,8 +109,8 @@ def prefix_tree(
         [(*sequences[row], *(-1,) * (width - len(sequences[row]))) for row in order], dtype=np.int64
     )
     shared = np.zeros(ids.shape, dtype=bool)
-    same = (owners[order][1:] == owners[order][:-1])[:, None]
-    equal = (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & same
+    is_same_owner = (owners[order][1:] == owners[order][:-1])[:, None]
+    equal = (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & is_same_owner
     shared[1:] = np.logical_and.accumulate(equal, axis=1)
     new = ~shared & (ids >= 0)
     number = np.where(new, np.cumsum(new).reshape(ids.shape) - 1, -1)
@@ -158,15 +158,15 @@ def _parts(order: IntArray, new: NDArray[np.bool_]) -> tuple[tuple[PrefixPart, .
 def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:
     """Return how many first tokens each sorted sequence shares with the one before, [R]."""
     lengths = [0]
-    for before, after in pairwise(sequences):
-        limit = min(len(before), len(after))
-        if before[:limit] == after[:limit]:
+    for previous, current in pairwise(sequences):
+        limit = min(len(previous), len(current))
+        if previous[:limit] == current[:limit]:
             lengths.append(limit)
             continue
         low, high = 0, limit  # equal up to low, different before high
         while high - low > 1:
             middle = (low + high) // 2
-            low, high = (middle, high) if before[:middle] == after[:middle] else (low, middle)
+            low, high = (middle, high) if previous[:middle] == current[:middle] else (low, middle)
         lengths.append(low)
     return np.array(lengths, dtype=np.int64)
 
@@ -223,9 +223,9 @@ class CausalMask:
     def bias(self, window: int | None, rows: int, repeats: int, like: Tensor) -> Tensor:
         """Return the mask as 0 or -inf terms of the scores, [b * G, repeats * T, P]."""
         if (window, repeats) not in self._bias:
-            seen = self.seen(window)
-            bias = torch.zeros(seen.shape, dtype=like.dtype, device=like.device).masked_fill_(
-                ~seen, -torch.inf
+            visible = self.seen(window)
+            bias = torch.zeros(visible.shape, dtype=like.dtype, device=like.device).masked_fill_(
+                ~visible, -torch.inf
             )
             bias = bias.repeat(1, repeats, 1)
             self._bias[window, repeats] = (
@@ -242,9 +242,9 @@ def attend(
     groups, positions = k.shape[1], k.shape[2]
     if q.device.type == "cpu" and batch * heads * length * positions <= EXPLICIT_SCORES:
         return explicit(q, k, v, causal, scale, window)
-    seen = causal.seen(window)[:, None]
+    visible = causal.seen(window)[:, None]
     mixed = F.scaled_dot_product_attention(
-        q.transpose(1, 2), k, v, attn_mask=seen, scale=scale, enable_gqa=heads != groups
+        q.transpose(1, 2), k, v, attn_mask=visible, scale=scale, enable_gqa=heads != groups
     )
     return mixed.transpose(1, 2).reshape(batch, length, heads * width)
 
@@ -317,14 +317,14 @@ class InvariantAttention:
         blocks: PaddingSizes,
     ) -> None:
         self._positions, self._heads, self._rows = positions, heads, blocks.rows
-        least = max(blocks.queries, -(-LEAST_PRODUCT // (LEAST_POSITIONS * width)))
-        self._queries = -(-least * groups // heads)  # of each product
+        min_queries = max(blocks.queries, -(-LEAST_PRODUCT // (LEAST_POSITIONS * width)))
+        self._queries = -(-min_queries * groups // heads)  # of each product
         self._parts: list[QueryBlock] = []
         self._mixed: Tensor | None = None
-        whole = slice(0, positions.shape[1])
+        all_positions = slice(0, positions.shape[1])
         room, largest = (room_for(int(end) + 1) for end in positions.aminmax())
         if room == largest:
-            self._add(slice(0, batch), batch, whole, room, None)
+            self._add(slice(0, batch), batch, all_positions, room, None)
             return
         begin = 0
         while room <= largest:
@@ -334,7 +334,7 @@ class InvariantAttention:
                 first = int(in_range[0].int().argmax())
                 self._add(slice(0, batch), batch, slice(first, first + length), room, None)
             elif len(chosen := in_range.any(1).nonzero().squeeze(1)):
-                self._add(chosen, len(chosen), whole, room, in_range[chosen])
+                self._add(chosen, len(chosen), all_positions, room, in_range[chosen])
             begin, room = room, 2 * room
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
@@ -363,8 +363,8 @@ class InvariantAttention:
             result = _mix(padded, keys, values, bias, scale).view(shape)[:, :, :, : block.shape[3]]
             result = result.permute(0, 3, 1, 2, 4)
             if part.mask is not None:
-                before = mixed[part.rows, part.queries]
-                result = torch.where(part.mask[:, :, None, None, None], result, before)
+                earlier = mixed[part.rows, part.queries]
+                result = torch.where(part.mask[:, :, None, None, None], result, earlier)
             mixed[part.rows, part.queries] = result
         return self._mixed
 

@@ -134,12 +134,12 @@ class CompiledPass:
         weights = parts.weights()
         blocks = (ctypes.c_void_p * len(weights))(*(weight.data_ptr() for weight in weights))
         read = [ids.contiguous(), position.contiguous(), row.contiguous()]
-        written = [index.contiguous() for index in copies]
+        buffers = [index.contiguous() for index in copies]
         self._run(
             ctypes.c_int64(count),
             *map(_pointer, read),
-            ctypes.c_int64(len(written[0])),
-            *map(_pointer, written),
+            ctypes.c_int64(len(buffers[0])),
+            *map(_pointer, buffers),
             ctypes.c_int64(parts.layers),
             blocks,
             _pointer(parts.tokens),
@@ -157,9 +157,9 @@ class CompiledPass:
 
 def _check(numbers: Tensor, limit: int, what: str) -> None:
     """Refuse indices outside of a table, as compiled code would access other memory."""
-    least, most = numbers.aminmax()
-    if not 0 <= int(least) <= int(most) < limit:
-        raise IndexError(f"{int(least)} to {int(most)} where there are {limit} {what}.")
+    smallest, largest = numbers.aminmax()
+    if not 0 <= int(smallest) <= int(largest) < limit:
+        raise IndexError(f"{int(smallest)} to {int(largest)} where there are {limit} {what}.")
 
 
 def _pointer(tensor: Tensor) -> ctypes.c_void_p:
@@ -223,19 +223,19 @@ def _library(shape: CompiledShape, compiler: str, folder: Path) -> ctypes.CDLL |
     words = [*compiler.split(), *FLAGS, *shape.defined]
     try:
         # the compiler's definitions include its version and the instructions of this machine
-        known = _ask([*words, "-dM", "-E", "-x", "c", os.devnull])
-        digest = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(words).encode(), known]))
+        macros = _run_command([*words, "-dM", "-E", "-x", "c", os.devnull])
+        digest = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(words).encode(), macros]))
         name = f"{platform.machine()}-{digest[:32]}.so"
         with _private_folder(folder / "compiled") as (place, descriptor):
-            loaded = _loaded(place, name, descriptor)
+            loaded = _load_library(place, name, descriptor)
             if loaded is None:
                 with tempfile.TemporaryDirectory() as build:
                     built = Path(build) / "gpt2.so"
-                    _ask([*words, str(SOURCE), "-o", str(built), "-lm"])
+                    _run_command([*words, str(SOURCE), "-o", str(built), "-lm"])
                     code = built.read_bytes()
-                write_bytes_atomic(place / name, code + _seal(name, code))
+                write_bytes_atomic(place / name, code + _digest(name, code))
                 (place / name).chmod(0o600)
-                loaded = _loaded(place, name, descriptor)
+                loaded = _load_library(place, name, descriptor)
             return loaded or f"the compiled code in {place} cannot be kept from others' writing"
     except FileNotFoundError:
         return f"no C compiler {compiler!r} (name one in $CC)"
@@ -271,7 +271,7 @@ def _is_private(status: os.stat_result) -> bool:
     return status.st_uid in (0, os.geteuid()) and not status.st_mode & 0o022
 
 
-def _loaded(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | None:
+def _load_library(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | None:
     """Load the code in a file of a private folder; None if missing, damaged or not private."""
     try:
         file = os.open(name, os.O_RDONLY | os.O_NONBLOCK, dir_fd=descriptor)
@@ -282,19 +282,19 @@ def _loaded(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | None:
         if not (stat.S_ISREG(status.st_mode) and _is_private(status)):
             return None
         content = stream.read()
-    if content[-DIGEST:] != _seal(name, content[:-DIGEST]):
+    if content[-DIGEST:] != _digest(name, content[:-DIGEST]):
         return None
     # the folder that was checked, also if another folder has its path now
     opened = Path(f"/proc/self/fd/{descriptor}")
     return ctypes.CDLL(str((opened if opened.exists() else folder) / name))
 
 
-def _seal(name: str, code: bytes) -> bytes:
+def _digest(name: str, code: bytes) -> bytes:
     """Return the digest of a file's name and code, which ends the file."""
     return sha256_hex(name.encode() + b"\n" + code).encode()
 
 
-def _ask(words: Sequence[str]) -> bytes:
+def _run_command(words: Sequence[str]) -> bytes:
     return subprocess.run(words, check=True, capture_output=True, timeout=SECONDS).stdout
 
 
@@ -333,13 +333,13 @@ class TreeAttention:
             if cache is not None:
                 cache.fill(layer, k, v)
             return self._attend(q, k, v, self._causal, layer).index_select(0, tree.place)
-        queries, known = flat.tensor_split([parts.heads * parts.head_width], 1)
+        queries, keys_values = flat.tensor_split([parts.heads * parts.head_width], 1)
         if cache is not None:
-            cache.fill(layer, *self._rows(known, self._flat, count).chunk(2, 2))
+            cache.fill(layer, *self._rows(keys_values, self._flat, count).chunk(2, 2))
         mixed = []
-        for count, nodes, seen, causal in self._queries:
+        for count, nodes, visible, causal in self._queries:
             q = self._rows(queries, nodes, count)
-            k, v = self._rows(known, seen, count).chunk(2, 2)
+            k, v = self._rows(keys_values, visible, count).chunk(2, 2)
             mixed.append(self._attend(q, k, v, causal, layer))
         return torch.cat(mixed).index_select(0, tree.place)
 
@@ -420,25 +420,25 @@ class TreeForward:
         """Do the work of ``hidden`` without gradients and independently of the batch."""
         parts, flat = self.parts, tree.node.flatten()
         rows, length = tree.node.shape
-        asking: list[tuple[Tensor | slice, int, Tensor, InvariantAttention]] = [
-            (part.rows, len(part.rows), nodes, self._invariant(at, len(part.rows), padding))
-            for part, at, nodes in tree.queries_of_parts()
+        query_parts: list[tuple[Tensor | slice, int, Tensor, InvariantAttention]] = [
+            (part.rows, len(part.rows), nodes, self._invariant(offsets, len(part.rows), padding))
+            for part, offsets, nodes in tree.queries_of_parts()
         ]
-        if not asking:
+        if not query_parts:
             positions = torch.arange(length, device=flat.device)[None]
-            asking = [(slice(None), rows, flat, self._invariant(positions, rows, padding))]
+            query_parts = [(slice(None), rows, flat, self._invariant(positions, rows, padding))]
         ids, places, where = (
             pad_rows(x, padding.rows) for x in (tree.ids, tree.position, tree.place)
         )
         x, places = parts.embed(ids, places)
         width, scale = parts.heads * parts.head_width, parts.scale
         for layer in range(parts.layers):
-            queries, known = parts.project(layer, x, places).flatten(1).tensor_split([width], 1)
-            both = known.index_select(0, flat).view(rows, length, -1, parts.head_width)
-            cache.fill(layer, *both.chunk(2, 2))
+            queries, kv = parts.project(layer, x, places).flatten(1).tensor_split([width], 1)
+            kv_rows = kv.index_select(0, flat).view(rows, length, -1, parts.head_width)
+            cache.fill(layer, *kv_rows.chunk(2, 2))
             keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
             mixed = []
-            for part_rows, count, nodes, attention in asking:
+            for part_rows, count, nodes, attention in query_parts:
                 q = queries.index_select(0, nodes).view(count, -1, parts.heads, parts.head_width)
                 result = attention(
                     q, keys[part_rows], values[part_rows], scale, parts.window(layer)
@@ -551,9 +551,9 @@ def _check_compiled(shape: CompiledShape, library: CDLL) -> None:
         parts = cast(Gpt2, architecture(network.eval()))
         forward = TreeForward(parts)
         forward.compiled = CompiledPass(parts, library)
-        at = torch.arange(12).expand(2, 12)
+        positions = torch.arange(12).expand(2, 12)
         compiled, by_torch = (
-            extend(ids, at, forward.new_cache(2, 16, dtype=torch.float32, device=ids.device))
+            extend(ids, positions, forward.new_cache(2, 16, dtype=torch.float32, device=ids.device))
             for extend in (forward._extend_compiled, forward._extend)
         )
     difference = float((compiled - by_torch).abs().max())

@@ -156,9 +156,9 @@ def fewest_queries(heads: int, groups: int, width: int) -> int:
         return result[: positions.numel()].view(*positions.shape, -1)
 
     for queries in QUERIES:
-        every, alone = mixed(queries, slice(0, batch), 0, POSITIONS), slice(1, 2)
+        every, second_row = mixed(queries, slice(0, batch), 0, POSITIONS), slice(1, 2)
         if all(
-            torch.equal(mixed(queries, alone, begin, end), every[alone, begin:end])
+            torch.equal(mixed(queries, second_row, begin, end), every[second_row, begin:end])
             for begin, end in PARTS
         ):
             return queries
@@ -209,18 +209,18 @@ def check_rotations(network: Any) -> None:
         ModelError: the rotations depend on the length of the batch.
     """
     for module in network.modules():
-        named = getattr(module, "rope_type", None)
-        for kind in named.values() if isinstance(named, dict) else (named,):
+        rope_type = getattr(module, "rope_type", None)
+        for kind in rope_type.values() if isinstance(rope_type, dict) else (rope_type,):
             if kind in BY_LENGTH:
                 raise ModelError(
                     f"{type(network).__name__} cannot be run: its rotary positions are of the "
                     f"type {kind!r}, which depend on the longest conversation in a batch, so that "
                     "a reply's probability would depend on its "
-                    f"neighbours. {_instead(kind, network.config)}"
+                    f"neighbours. {_advice_for(kind, network.config)}"
                 )
 
 
-def _instead(kind: str, config: Any) -> str:
+def _advice_for(kind: str, config: Any) -> str:
     if kind == "dynamic":
         limit = config.max_position_embeddings
         return (
@@ -377,12 +377,12 @@ class LanguageModel:
 
     def tensors(self) -> dict[str, Tensor]:
         """Return the trained tensors by name (shared storage; tied weights once)."""
-        named = (
+        named_tensors = (
             (f"{prefix}.{name}", p)
             for prefix, module in self.modules()
             for name, p in module.named_parameters()
         )
-        return {name: p.detach() for name, p in named if p.requires_grad}
+        return {name: p.detach() for name, p in named_tensors if p.requires_grad}
 
     @cached_property
     def frozen_digest(self) -> str:
@@ -613,8 +613,8 @@ def _compiled_logprobs(
     tree = prefix_tree([tuple(ids[:begin].tolist())])
     hidden = model.hidden(tree, cache)[tree.node[0]]
     if begin < len(ids):
-        rest = model.extend(ids[None, begin:], torch.tensor([begin]), cache)[0]
-        hidden = torch.cat([hidden, rest])
+        second_part = model.extend(ids[None, begin:], torch.tensor([begin]), cache)[0]
+        hidden = torch.cat([hidden, second_part])
     return model.logits(hidden).float().log_softmax(-1)
 
 

@@ -118,7 +118,7 @@ def activation_bytes(
 
 
 def find_device(name: str) -> torch.device:
-    """Return the device of this name; "auto" is a GPU if there is one.
+    """Return the device of this name; "auto" is a GPU if the machine has one.
 
     Raises:
         ConfigError: this machine has no such device.

@@ -363,13 +363,13 @@ def load_pretrained(
             "trust_remote_code": False,
             "local_files_only": Path(source).is_dir(),
         }
-        how = {
+        arguments = {
             "dtype": DTYPES[dtype],
             "use_safetensors": True,
             "attn_implementation": config._attn_implementation,
         }
         network, loaded = AutoModelForCausalLM.from_pretrained(
-            source, config=config, output_loading_info=True, **how, **options
+            source, config=config, output_loading_info=True, **arguments, **options
         )
         missing = sorted(loaded.get("missing_keys", ()))
         if missing:
@@ -477,9 +477,9 @@ def _check_name(name: str) -> None:
     if name in PACKAGED or (name.count("/") == 1 and not name.startswith((".", "/", "~"))):
         return
     hint = "Give a folder, a Hugging Face id (owner/name), or one of these."
-    same = [known for known in KNOWN if known.rpartition("/")[2].casefold() == name.casefold()]
-    if same:
-        hint = f"Did you mean the Hugging Face id {same[0]}? {hint}"
+    matches = [model for model in KNOWN if model.rpartition("/")[2].casefold() == name.casefold()]
+    if matches:
+        hint = f"Did you mean the Hugging Face id {matches[0]}? {hint}"
     raise UnknownNameError("model", name, tuple(PACKAGED), hint)
 
 

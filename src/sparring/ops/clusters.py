@@ -79,7 +79,7 @@ def finder(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | None:
 
 
 def _features(text: str) -> Iterator[str]:
-    """Yield the features of a masked text, each as often as it is there."""
+    """Yield the features of a masked text, each as often as it occurs."""
     words = _WORD.findall(text)
     for word in words:
         yield f"w {word}"
@@ -108,9 +108,9 @@ class Clusters:
 
 def nearest(points: FloatArray, centres: FloatArray) -> tuple[IntArray, FloatArray]:
     """Return of each point the nearest centre and the squared distance from it, [n] each."""
-    apart = squared_distances(points, centres)
-    of = apart.argmin(axis=1)
-    return of, apart[np.arange(len(points)), of]
+    distances = squared_distances(points, centres)
+    nearest_centres = distances.argmin(axis=1)
+    return nearest_centres, distances[np.arange(len(points)), nearest_centres]
 
 
 def squared_distances(points: FloatArray, centres: FloatArray) -> FloatArray:
@@ -138,10 +138,10 @@ def k_means(
         starts: number of starts.
         steps: most steps of each start.
     """
-    distinct, of = np.unique(points, axis=0, return_inverse=True)
-    mass = np.bincount(of.reshape(-1), weights=weights).astype(np.float64)
+    distinct, distinct_of = np.unique(points, axis=0, return_inverse=True)
+    mass = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
     candidates = [
-        _descended(distinct, mass, _drawn(distinct, mass, k, stream.child(number)), steps)
+        _descend(distinct, mass, _drawn(distinct, mass, k, stream.child(number)), steps)
         for number in range(starts)
     ]
     best = min(candidates, key=lambda fit: fit.inertia)
@@ -150,7 +150,7 @@ def k_means(
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     return Clusters(
-        centres=best.centres[order], of=rank[best.of][of.reshape(-1)], inertia=best.inertia
+        centres=best.centres[order], of=rank[best.of][distinct_of.reshape(-1)], inertia=best.inertia
     )
 
 
@@ -165,22 +165,20 @@ def _drawn(points: FloatArray, weights: FloatArray, k: int, stream: Stream) -> F
     return points[chosen]
 
 
-def _descended(
-    points: FloatArray, weights: FloatArray, centres: FloatArray, steps: int
-) -> Clusters:
-    of, apart = nearest(points, centres)
+def _descend(points: FloatArray, weights: FloatArray, centres: FloatArray, steps: int) -> Clusters:
+    centre_of, distances = nearest(points, centres)
     for _ in range(steps):
-        mass = np.bincount(of, weights=weights, minlength=len(centres))
+        mass = np.bincount(centre_of, weights=weights, minlength=len(centres))
         sums = np.zeros_like(centres)
-        np.add.at(sums, of, weights[:, None] * points)
+        np.add.at(sums, centre_of, weights[:, None] * points)
         centres = np.where(
             mass[:, None] > 0, sums / np.where(mass > 0, mass, 1.0)[:, None], centres
         )
-        after, apart = nearest(points, centres)
-        if np.array_equal(after, of):
+        assigned, distances = nearest(points, centres)
+        if np.array_equal(assigned, centre_of):
             break
-        of = after
-    return Clusters(centres=centres, of=of, inertia=float(weights @ apart))
+        centre_of = assigned
+    return Clusters(centres=centres, of=centre_of, inertia=float(weights @ distances))
 
 
 def matched(centres: FloatArray, earlier: FloatArray) -> IntArray:
@@ -193,7 +191,7 @@ def matched(centres: FloatArray, earlier: FloatArray) -> IntArray:
         centres: [k, d].
         earlier: [j, d].
     """
-    before, now = linear_sum_assignment(squared_distances(earlier, centres))
-    first = [int(centre) for _, centre in sorted(zip(before.tolist(), now.tolist(), strict=True))]
-    rest = [centre for centre in range(len(centres)) if centre not in first]
-    return np.array([*first, *rest], dtype=np.int64)
+    rows, columns = linear_sum_assignment(squared_distances(earlier, centres))
+    first = [int(centre) for _, centre in sorted(zip(rows.tolist(), columns.tolist(), strict=True))]
+    others = [centre for centre in range(len(centres)) if centre not in first]
+    return np.array([*first, *others], dtype=np.int64)

@@ -15,14 +15,14 @@ For information state I of seat p, with others(h) the probability of h by the ch
 the other seats, and u_p the seat's expected return under the present strategies,
 
     R(I, a) <- max(R(I, a) + sum over h in I of others(h) (u_p(h a) - u_p(h)), 0)
-    sigma(I, a) = R(I, a) / sum over b of R(I, b),   uniform where no regret is above 0
+    sigma(I, a) = R(I, a) / sum over b of R(I, b),   uniform if no regret is above 0
 
 seat after seat (CFR+, Tammelin, 2014). The result is the mean of sigma over the steps t = 1, 2,
 ..., weighted by t times the seat's own probability of reaching I. In a zero-sum game of two seats
 the result approaches an equilibrium; for other games there is no such guarantee.
 
 CFR (Zinkevich et al., 2007) lets R fall below 0, where it counts as 0 in sigma, and weights each
-step by the seat's own probability alone.
+step only by the seat's own probability.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
 
 
 def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray]) -> FloatArray:
-    """Return a seat's mean return over the plays in which a move was its last one, per move.
+    """Return a seat's mean return over the episodes in which a move was its last one, per move.
 
     Args:
         tree: every history.
@@ -149,9 +149,9 @@ def best_response(
     turn = np.zeros(len(policy), dtype=np.int64)
     for rows in levels_of(tree)[1:]:
         state, parent = tree.info_state[rows], tree.parent[rows]
-        mine = (state >= 0) & (seats[state] == seat)
-        turn[state[mine]] = decisions[parent[mine]]
-        decisions[rows] = decisions[parent] + mine
+        is_own_turn = (state >= 0) & (seats[state] == seat)
+        turn[state[is_own_turn]] = decisions[parent[is_own_turn]]
+        decisions[rows] = decisions[parent] + is_own_turn
     rows_of = list(policy)
     for number in range(int(turn[states].max()), -1, -1):
         action = policy_values(tree, seats, rows_of).action
@@ -190,10 +190,10 @@ def folded(
     edge_lists, size = [np.array([[-1, -1, -1]])], 1
     for deeper in levels[1:]:
         place[deeper] = place[tree.parent[deeper]]
-        mine = deeper[is_kept[deeper]]
-        edges = np.stack((place[mine], tree.info_state[mine], tree.choice[mine]), axis=1)
+        nodes = deeper[is_kept[deeper]]
+        edges = np.stack((place[nodes], tree.info_state[nodes], tree.choice[nodes]), axis=1)
         new, number = np.unique(edges, axis=0, return_inverse=True)
-        place[mine] = size + number.reshape(-1)
+        place[nodes] = size + number.reshape(-1)
         edge_lists.append(new)
         size += len(new)
     parent, info_state, choice = np.concatenate(edge_lists).T
@@ -250,21 +250,21 @@ def average_strategies(
         plus: CFR+; False: CFR.
     """
     starts = np.append(0, np.cumsum(widths)).astype(np.int64)
-    size, of = int(starts[-1]), np.repeat(np.arange(len(widths)), widths)
+    size, state_of_choice = int(starts[-1]), np.repeat(np.arange(len(widths)), widths)
     levels, moves = levels_of(tree), np.flatnonzero(tree.info_state >= 0)
     state, parent = tree.info_state[moves], tree.parent[moves]
     mover, slot = seats[state], starts[state] + tree.choice[moves]
-    mine = np.zeros((len(tree.parent), tree.returns.shape[1]), dtype=bool)
-    mine[moves, mover] = True
+    is_own_edge = np.zeros((len(tree.parent), tree.returns.shape[1]), dtype=bool)
+    is_own_edge[moves, mover] = True
     regrets, sums = np.zeros(size), np.zeros(size)
     edge = tree.chance.copy()
     for step in range(1, steps + 1):
         for seat in sorted(set(seats.tolist())):
-            policy = _matched(np.maximum(regrets, 0.0), of, widths)
+            policy = _match(np.maximum(regrets, 0.0), state_of_choice, widths)
             edge[moves] = policy[slot]
             worth = expected_returns(tree, edge, levels)[:, seat]
-            others = reached(tree, np.where(mine[:, seat], 1.0, edge), levels)
-            own_reach = reached(tree, np.where(mine[:, seat], edge, 1.0), levels)
+            others = reached(tree, np.where(is_own_edge[:, seat], 1.0, edge), levels)
+            own_reach = reached(tree, np.where(is_own_edge[:, seat], edge, 1.0), levels)
             ours = mover == seat
             gain = others[parent[ours]] * (worth[moves[ours]] - worth[parent[ours]])
             added = np.bincount(slot[ours], weights=gain, minlength=size)
@@ -273,13 +273,13 @@ def average_strategies(
             seat_reach = np.zeros(size)
             seat_reach[slot[ours]] = own_reach[parent[ours]]
             sums += (step if plus else 1) * seat_reach * policy
-    return np.split(_matched(sums, of, widths), starts[1:-1])
+    return np.split(_match(sums, state_of_choice, widths), starts[1:-1])
 
 
-def _matched(weights: FloatArray, of: IntArray, widths: IntArray) -> FloatArray:
-    """Return weights [num_actions] in proportion within each state; uniform where all are 0."""
-    total = np.bincount(of, weights=weights, minlength=len(widths))[of]
+def _match(weights: FloatArray, state_of_choice: IntArray, widths: IntArray) -> FloatArray:
+    """Return weights [num_actions] in proportion within each state; uniform if all are 0."""
+    total = np.bincount(state_of_choice, weights=weights, minlength=len(widths))[state_of_choice]
     strategies: FloatArray = np.where(
-        total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / widths[of]
+        total > 0, weights / np.where(total > 0, total, 1.0), 1.0 / widths[state_of_choice]
     )
     return strategies

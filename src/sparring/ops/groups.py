@@ -11,7 +11,7 @@ from sparring.core.records import BoolArray, FloatArray, IntArray
 
 
 def group_ids(*columns: IntArray) -> tuple[IntArray, int]:
-    """Return one id per row, equal exactly where all columns are equal, and the number of groups.
+    """Return one id per row, equal exactly if all columns are equal, and the number of groups.
 
     Args:
         columns: one or more integer arrays [N].
@@ -19,12 +19,12 @@ def group_ids(*columns: IntArray) -> tuple[IntArray, int]:
     Returns:
         ids int64 [N] in 0..G-1, and G.
     """
-    ids, count = _dense(columns[0])
+    ids, num_groups = _dense(columns[0])
     for column in columns[1:]:
-        other, size = _dense(column)
-        if size > 1:  # a column that is all alike parts nothing
-            ids, count = _dense(ids * size + other)
-    return ids, count
+        column_ids, num_values = _dense(column)
+        if num_values > 1:  # a constant column splits no group
+            ids, num_groups = _dense(ids * num_values + column_ids)
+    return ids, num_groups
 
 
 def _dense(column: IntArray) -> tuple[IntArray, int]:
@@ -64,9 +64,9 @@ def group_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray
 
 
 def centre(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return values minus their group's mean, [N]; a second pass removes rounding of the first."""
-    once = values - group_mean(values, ids, num_groups)[ids]
-    return once - group_mean(once, ids, num_groups)[ids]
+    """Return values minus their group's mean, [N]; a second pass removes rounding."""
+    centred = values - group_mean(values, ids, num_groups)[ids]
+    return centred - group_mean(centred, ids, num_groups)[ids]
 
 
 def group_std(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
@@ -91,7 +91,7 @@ ROUNDING = 1e-13
 
 
 def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int = 1) -> FloatArray:
-    """Return the standard deviation of each group, [G]; exactly 0 if too small or all equal."""
+    """Return the standard deviation of each group, [G]; exactly 0 for few rows or equal values."""
     centred, counts = centre(values, ids, num_groups), group_counts(ids, num_groups)
     variance = group_sum(centred * centred, ids, num_groups) / np.maximum(counts - ddof, 1)
     size = group_sum(np.abs(values), ids, num_groups) / np.maximum(counts, 1)
@@ -99,7 +99,7 @@ def deviations(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int 
     return np.where((counts > ddof) & (deviation > ROUNDING * size), deviation, 0.0)
 
 
-def varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:
+def is_varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:
     """Return whether each group holds values that differ by more than rounding, [G]."""
     return deviations(values, ids, num_groups, ddof=0) > 0.0
 

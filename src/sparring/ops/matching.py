@@ -40,27 +40,27 @@ def calls_of(text: str) -> tuple[ToolCall, ...]:
 
 
 def likeness(call: ToolCall, reference: ToolCall) -> float:
-    """Return how alike two calls are, in [0, 1]; 0 if their names differ beyond letter case.
+    """Return the similarity of two calls, in [0, 1]; 0 if their names differ beyond letter case.
 
     Equation:
         (1 + |P & Q| / |P | Q| + number of equal values) / (2 + |Q|)
 
-    P are the names of the call's parameters, Q those of the reference; the quotient is 1 if both
+    P are the names of the call's parameters, Q of the reference's; the quotient is 1 if both
     are empty.
     """
     if call.name.casefold() != reference.name.casefold():
         return 0.0
     parameters, expected = call.parameters, reference.parameters
-    shared, every = (
+    shared, num_all = (
         len(parameters.keys() & expected.keys()),
         len(parameters.keys() | expected.keys()),
     )
     equal = sum(parameters.get(name) == value for name, value in expected.items())
-    return (1.0 + (shared / every if every else 1.0) + equal) / (2.0 + len(expected))
+    return (1.0 + (shared / num_all if num_all else 1.0) + equal) / (2.0 + len(expected))
 
 
 def likenesses(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> FloatArray:
-    """Return how alike each call and each reference are, float64 [calls, references]."""
+    """Return the similarity of each call and each reference, float64 [calls, references]."""
     rows = [[likeness(call, reference) for reference in references] for call in calls]
     return np.array(rows, dtype=np.float64).reshape(len(calls), len(references))
 
@@ -145,18 +145,18 @@ CLOSE = 1e-9  # how far the sums of a plan may be off when it ends
 
 
 def greedy_matching(similarity: FloatArray) -> IntArray:
-    """Return the column of each row, -1 without a match, int64 [rows]; most alike pairs first.
+    """Return the column of each row, -1 without a match, int64 [rows]; most similar pairs first.
 
     Args:
         similarity: float64 [rows, columns]; only positive entries are matched. Of equal entries
             the first row goes first, then the first column.
     """
     rows, columns = similarity.shape
-    columns_of_rows, taken = np.full(rows, -1, dtype=np.int64), np.zeros(columns, dtype=bool)
+    columns_of_rows, is_matched = np.full(rows, -1, dtype=np.int64), np.zeros(columns, dtype=bool)
     for place in np.argsort(-similarity, axis=None, kind="stable"):
         row, column = divmod(int(place), columns)
-        if columns_of_rows[row] < 0 and not taken[column] and similarity[row, column] > 0.0:
-            columns_of_rows[row], taken[column] = column, True
+        if columns_of_rows[row] < 0 and not is_matched[column] and similarity[row, column] > 0.0:
+            columns_of_rows[row], is_matched[column] = column, True
     return columns_of_rows
 
 

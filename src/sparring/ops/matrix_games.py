@@ -53,7 +53,7 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
         ArithmeticError: the search did not converge.
     """
     size = matrix.shape[1]
-    alone = np.where((matrix != 0).sum(axis=0) == 1, np.abs(matrix).argmax(axis=0), -1)
+    lone = np.where((matrix != 0).sum(axis=0) == 1, np.abs(matrix).argmax(axis=0), -1)
     solution, used, refused = (
         np.zeros(size),
         np.zeros(size, dtype=bool),
@@ -66,7 +66,7 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
         if not size or slopes[best] <= NEGLIGIBLE:
             return solution
         used[best] = True
-        solved = _solved(matrix, target, used, alone)
+        solved = _solve(matrix, target, used, lone)
         if solved[best] <= 0.0:  # by rounding: the column depends on those in use
             used[best], refused[best] = False, True
             continue
@@ -79,24 +79,24 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
             solution[~used] = 0.0
             if not used.any():
                 break
-            solved = _solved(matrix, target, used, alone)
+            solved = _solve(matrix, target, used, lone)
         solution = np.where(used, solved, 0.0)
     raise ArithmeticError("The least-squares problem was not solved.")
 
 
-def _solved(matrix: FloatArray, target: FloatArray, used: BoolArray, alone: IntArray) -> FloatArray:
+def _solve(matrix: FloatArray, target: FloatArray, used: BoolArray, lone: IntArray) -> FloatArray:
     """Return the least-squares solution in the columns in use, 0 elsewhere, [n].
 
     A column with a single entry solves its row exactly, so both are left out of the large solve.
     """
     solution = np.zeros(matrix.shape[1])
-    single, full = np.flatnonzero(used & (alone >= 0)), np.flatnonzero(used & (alone < 0))
+    single, full = np.flatnonzero(used & (lone >= 0)), np.flatnonzero(used & (lone < 0))
     rows = np.ones(len(target), dtype=bool)
-    rows[alone[single]] = False
+    rows[lone[single]] = False
     if len(full) and rows.any():
         part = matrix[np.ix_(rows, full)]
         solution[full] = lstsq(part, target[rows], cond=DEPENDENT, lapack_driver="gelsy")[0]
-    mended = alone[single]
+    mended = lone[single]
     remainder = target[mended] - matrix[np.ix_(mended, full)] @ solution[full]
     solution[single] = remainder / matrix[mended, single]
     return solution
@@ -160,18 +160,18 @@ def _gains(tables: Sequence[FloatArray], *, recommended: bool) -> Iterator[Float
     """Yield the gain of each deviation in each cell, [m_0, ..., m_{n-1}]."""
     for side, table in enumerate(tables):
         size = table.shape[side]
-        for taken in range(size if size > 1 else 0):
-            gain = np.take(table, [taken], axis=side) - table
+        for alternative in range(size if size > 1 else 0):
+            gain = np.take(table, [alternative], axis=side) - table
             if not recommended:
                 yield gain
                 continue
             for recommendation in range(size):
-                if recommendation != taken:
+                if recommendation != alternative:
                     masked = np.zeros_like(gain)
-                    where = tuple(
+                    cells = tuple(
                         recommendation if s == side else slice(None) for s in range(gain.ndim)
                     )
-                    masked[where] = gain[where]
+                    masked[cells] = gain[cells]
                     yield masked
 
 
@@ -197,15 +197,15 @@ def most_even(matrix: FloatArray) -> FloatArray:
     if half == 0.0:
         return np.full(len(matrix), 1.0 / len(matrix))
     value = maximin(scaled)[1]
-    within = _within(scaled, value)
-    rows = np.flatnonzero(within > PLAYED)
-    tight = within @ scaled - value < TIGHT
+    inner = _interior_optimum(scaled, value)
+    rows = np.flatnonzero(inner > PLAYED)
+    tight = inner @ scaled - value < TIGHT
     strategy = np.zeros(len(matrix))
-    strategy[rows] = _maximised(scaled[rows] - value, tight)
+    strategy[rows] = _maximise(scaled[rows] - value, tight)
     return strategy
 
 
-def _within(matrix: FloatArray, value: float) -> FloatArray:
+def _interior_optimum(matrix: FloatArray, value: float) -> FloatArray:
     """Return an optimal strategy that plays every row that some optimal strategy plays."""
     rows, columns = matrix.shape
     sums = np.zeros(rows)
@@ -222,11 +222,11 @@ def _within(matrix: FloatArray, value: float) -> FloatArray:
         if not program.success:
             raise ArithmeticError(f"The linear program was not solved: {program.message}")
         sums += np.maximum(program.x, 0.0)
-    within: FloatArray = sums / sums.sum()
-    return within
+    strategy: FloatArray = sums / sums.sum()
+    return strategy
 
 
-def _maximised(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
+def _maximise(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
     """Return the distribution of the largest entropy that earns at least 0 in every column.
 
     Args:
@@ -241,7 +241,7 @@ def _maximised(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
         return np.full(len(payoffs), 1.0 / len(payoffs))
     multipliers = np.zeros(payoffs.shape[1])
     for _ in range(STEPS):
-        moved = _stepped(payoffs, multipliers, tight)
+        moved = _step(payoffs, multipliers, tight)
         if moved is None:
             break
         multipliers = moved
@@ -253,7 +253,7 @@ def _maximised(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
     return weights
 
 
-def _stepped(payoffs: FloatArray, multipliers: FloatArray, tight: BoolArray) -> FloatArray | None:
+def _step(payoffs: FloatArray, multipliers: FloatArray, tight: BoolArray) -> FloatArray | None:
     """Return the multipliers after a step of Newton's method; None if no step helps.
 
     With w = exp(C y), the step of sum_i w_i is a least-squares problem that respects the signs:
@@ -269,10 +269,10 @@ def _stepped(payoffs: FloatArray, multipliers: FloatArray, tight: BoolArray) -> 
     target[tight] = solution[:count] - solution[count : 2 * count]
     target[~tight] = solution[2 * count :]
     slope = float(softmax(values) @ payoffs @ (target - multipliers))
-    before, size = _log_sum(values), 1.0
+    start_value, size = _log_sum(values), 1.0
     for _ in range(SHRINKS if slope < -FLAT else 0):
         moved = multipliers + size * (target - multipliers)
-        if _log_sum(payoffs @ moved) <= before + 1e-4 * size * slope:
+        if _log_sum(payoffs @ moved) <= start_value + 1e-4 * size * slope:
             return moved
         size /= 2
     return None

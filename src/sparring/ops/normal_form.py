@@ -72,7 +72,7 @@ def shares_above_zero(values: FloatArray) -> FloatArray:
     return weights
 
 
-def onto_simplex(weights: FloatArray, least: float = 0.0) -> FloatArray:
+def onto_simplex(weights: FloatArray, minimum: float = 0.0) -> FloatArray:
     """Return the nearest distribution with all probabilities of at least ``least``, [m].
 
     Equation:
@@ -80,16 +80,16 @@ def onto_simplex(weights: FloatArray, least: float = 0.0) -> FloatArray:
 
     Args:
         weights: any numbers, [m].
-        least: the smallest probability, at most 1 / m.
+        minimum: the smallest probability, at most 1 / m.
     """
     size, total = len(weights), float(weights.sum())
-    if abs(total - 1.0) < 1e-12 and float(weights.min()) >= least:
+    if abs(total - 1.0) < 1e-12 and float(weights.min()) >= minimum:
         return weights / total  # the sum is off by rounding alone
-    ordered = np.sort(weights)[::-1] - least
+    ordered = np.sort(weights)[::-1] - minimum
     counts = np.arange(1, size + 1)
-    shifts = (np.cumsum(ordered) - (1.0 - size * least)) / counts
+    shifts = (np.cumsum(ordered) - (1.0 - size * minimum)) / counts
     last = int(np.flatnonzero(ordered >= shifts)[-1])
-    distribution: FloatArray = np.maximum(weights - shifts[last], least)
+    distribution: FloatArray = np.maximum(weights - shifts[last], minimum)
     return distribution
 
 
@@ -128,7 +128,7 @@ def shapley_values(worth: FloatArray) -> FloatArray:
     size = len(worth)
     players = size.bit_length() - 1
     assert size == 1 << players and players <= MAX_PLAYERS, (
-        f"{size} coalitions are not those of at most {MAX_PLAYERS} players"
+        f"{size} coalitions are not the coalitions of at most {MAX_PLAYERS} players"
     )
     values: FloatArray = _weights(players) @ worth
     return values

@@ -7,7 +7,7 @@ policy and s(I) the sequence that leads to information state I, its realisation 
 
 and the expected return of seat p is x^T A_p y, with A_p[i, j] the returns of seat p, weighted by
 chance, at the ends with last sequences i and j (Koller, Megiddo and von Stengel, 1994). The plan of
-a mixture, drawn once per play, is the weighted mean of the plans. Needs perfect recall.
+a mixture, drawn once per episode, is the weighted mean of the plans. Needs perfect recall.
 
 ``equilibrium`` solves zero-sum games by linear programming. With x and y the realisation plans of
 seats 0 and 1, A the payoffs to seat 0 by last sequences, and E x = e, F y = f the constraints of
@@ -53,7 +53,7 @@ class Level(NamedTuple):
 class SeatForm:
     """The S sequences of one seat and its I information states.
 
-    Sequence 0 is empty; then come the actions of state 0, those of state 1, and so on.
+    Sequence 0 is empty; then come the actions of state 0, of state 1, and so on.
     """
 
     states: IntArray  # [I] numbers of its information states in the game
@@ -101,9 +101,9 @@ class SeatForm:
             weights: at least 0, [S]; entry 0 is ignored.
         """
         total = np.bincount(self.owner, weights=weights[1:], minlength=len(self.states))[self.owner]
-        alike = 1 / self.width[self.owner]
+        uniform = 1 / self.width[self.owner]
         policy = np.ones(self.size)
-        policy[1:] = np.where(total > 0, weights[1:] / np.where(total > 0, total, 1.0), alike)
+        policy[1:] = np.where(total > 0, weights[1:] / np.where(total > 0, total, 1.0), uniform)
         return policy
 
     def values(
@@ -187,10 +187,10 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
     last, chance = _last_sequences(tree, seats, first)
     moves = np.flatnonzero(tree.info_state >= 0)
     state, at = tree.info_state[moves], tree.parent[moves]
-    before: IntArray = np.zeros(len(seats), dtype=np.int64)
-    before[state] = last[at, seats[state]]
-    _, once = np.unique(at, return_index=True)  # a history has an edge per action
-    visits = state[once], last[at[once], 1 - seats[state[once]]], chance[at[once]]
+    parents: IntArray = np.zeros(len(seats), dtype=np.int64)
+    parents[state] = last[at, seats[state]]
+    _, heads = np.unique(at, return_index=True)  # a history has an edge per action
+    visits = state[heads], last[at[heads], 1 - seats[state[heads]]], chance[at[heads]]
 
     def form(seat: int) -> SeatForm:
         states = np.flatnonzero(seats == seat)
@@ -198,9 +198,9 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
             states=states,
             first=first[states],
             width=widths[states],
-            before=before[states],
+            before=parents[states],
             owner=np.repeat(np.arange(len(states)), widths[states]),
-            levels=_levels(first[states], widths[states], before[states]),
+            levels=_levels(first[states], widths[states], parents[states]),
             reach=_reach(states, visits, sizes[1 - seat]),
         )
 
@@ -234,11 +234,11 @@ def _last_sequences(
     return last, chance
 
 
-def _levels(first: IntArray, width: IntArray, before: IntArray) -> tuple[Level, ...]:
+def _levels(first: IntArray, width: IntArray, parent_sequence: IntArray) -> tuple[Level, ...]:
     """Return a seat's states by the number of own decisions before them."""
     owner = np.repeat(np.arange(len(first)), width)  # of sequence number - 1
     depth: IntArray = np.zeros(len(first), dtype=np.int64)
-    parent = np.where(before > 0, owner[before - 1] if len(owner) else 0, -1)
+    parent = np.where(parent_sequence > 0, owner[parent_sequence - 1] if len(owner) else 0, -1)
     for _ in range(len(first)):
         deeper = np.where(parent >= 0, depth[parent] + 1, 0)
         if (deeper == depth).all():
@@ -260,8 +260,8 @@ def _reach(
     """Return [I, S of the other seat]: chance on the way to the histories of a seat's states."""
     state, sequence, chance = visits
     is_own = np.isin(state, states)
-    where = np.searchsorted(states, state[is_own])
-    return csr_matrix((chance[is_own], (where, sequence[is_own])), shape=(len(states), others))
+    rows = np.searchsorted(states, state[is_own])
+    return csr_matrix((chance[is_own], (rows, sequence[is_own])), shape=(len(states), others))
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -307,18 +307,18 @@ def equilibrium(
         np.ones(seats[0].size, bool),
         np.ones(seats[1].size, bool),
     )
-    (mine, sums), (theirs, _) = _constraints(seats[0]), _constraints(seats[1])
-    cost = np.zeros(seats[0].size + theirs.shape[0])
+    (first_matrix, sums), (second_matrix, _) = _constraints(seats[0]), _constraints(seats[1])
+    cost = np.zeros(seats[0].size + second_matrix.shape[0])
     cost[seats[0].size] = -1.0
-    empty = coo_matrix((mine.shape[0], theirs.shape[0]))
+    empty = coo_matrix((first_matrix.shape[0], second_matrix.shape[0]))
     program = linprog(
         cost,
-        A_ub=hstack([-payoffs.T, theirs.T]).tocsr()[second_may],
+        A_ub=hstack([-payoffs.T, second_matrix.T]).tocsr()[second_may],
         b_ub=np.zeros(int(second_may.sum())),
-        A_eq=hstack([mine, empty]).tocsr(),
+        A_eq=hstack([first_matrix, empty]).tocsr(),
         b_eq=sums,
         bounds=[(0, None if is_allowed else 0) for is_allowed in first_may]
-        + [(None, None)] * theirs.shape[0],
+        + [(None, None)] * second_matrix.shape[0],
         method="highs",
     )
     if not program.success:

@@ -125,8 +125,8 @@ def clustered_share_interval(
 
     The effective number is share * (1 - share) / standard error^2 of ``clustered_mean_interval``,
     at most the number of observations, times (z / t)^2 for C - 1 degrees of freedom (Korn and
-    Graubard, 1998). A share of 0 or 1 does not tell how alike a cluster's observations are, so that
-    each cluster counts as one. The interval is [0, 1] for fewer than two clusters.
+    Graubard, 1998). A share of 0 or 1 does not tell how similar a cluster's observations are, so
+    that each cluster counts as one. The interval is [0, 1] for fewer than two clusters.
 
     Args:
         successes: [C] number of successes in each cluster.
@@ -148,8 +148,8 @@ def clustered_share_interval(
 
 def _clustered_error(sums: FloatArray, sizes: FloatArray, mean: float) -> float:
     """Return the standard error of the mean of at least two clusters."""
-    count, rest = len(sizes), sums - mean * sizes
-    return math.sqrt(count / (count - 1) * float(rest @ rest)) / float(sizes.sum())
+    count, residuals = len(sizes), sums - mean * sizes
+    return math.sqrt(count / (count - 1) * float(residuals @ residuals)) / float(sizes.sum())
 
 
 def jackknife_interval(

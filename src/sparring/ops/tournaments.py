@@ -188,15 +188,15 @@ def _double_elimination(scores: FloatArray) -> FloatArray:
 
 def _pool(games: _KnockOut, players: list[int]) -> tuple[list[int], list[int]]:
     """Play one round of a pool sorted by seed; return who won or rested, and who lost."""
-    rest = players[: len(players) % 2]
-    playing = players[len(rest) :]
+    byes = players[: len(players) % 2]
+    playing = players[len(byes) :]
     half = len(playing) // 2
     results = (
         [games.play(a, b) for a, b in zip(playing[:half], playing[: half - 1 : -1], strict=True)]
         if half
         else []
     )
-    return rest + [winner for winner, _ in results], [loser for _, loser in results]
+    return byes + [winner for winner, _ in results], [loser for _, loser in results]
 
 
 _SCHEMES: dict[Scheme, Callable[[FloatArray], FloatArray]] = {

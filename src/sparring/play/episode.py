@@ -1,12 +1,12 @@
-"""One episode while it is played: prompts to the due seats, their replies, and the record.
+"""An episode in play: prompts to the due seats, their replies, and the record.
 
 With candidates, the policy gives K replies to every prompt of a trained seat. Each reply is judged,
-one is *committed*, and the play goes on from there; all K are recorded as one state group. Reply 0
-is drawn from the stream of a decision without candidates, so a run in which reply 0 is always
+one is *committed*, and the episode goes on from there; all K are recorded as one state group. Reply
+0 is drawn from the stream of a decision without candidates, so a run in which reply 0 is always
 committed equals a run without candidates.
 
-Plays of user-defined environments are checked; those of OpenSpiel's games are not. A fault is a
-``GameError``: the play's group is dropped and counted, and the log says what to mend.
+Episodes of user-defined environments are checked; those of OpenSpiel's games are not. A fault is a
+``GameError``: the group is dropped and counted, and the log says what to mend.
 """
 
 from __future__ import annotations
@@ -52,16 +52,16 @@ class Draft:
     """A turn under construction: the due decision, then its reply and the action played.
 
     Attributes:
-        number: of the decision in the play, from 1; those of one moment count in order of seats.
+        number: of the decision in the episode, from 1; in one moment in order of seats.
         seat: of the decision.
-        turn_index: index of the turn among those of the seat, from 0.
+        turn_index: index of the turn among the turns of the seat, from 0.
         observation: of the seat.
         returns: payoffs so far, [num_seats].
         prompt: the observation's text, preceded by a notice if the last reply was illegal.
         legal: the legal actions; None: any text.
         moment: number of the moment in the play; equal for simultaneous decisions.
         memory: whether the reply is a memory, which moves no play.
-        named: the action in the reply, legal or not.
+        read_action: the action in the reply, legal or not.
         action: the action that is played.
         candidate: number of the reply among those to one prompt.
         num_replies: how many replies the prompt has.
@@ -70,24 +70,14 @@ class Draft:
     """
 
     __slots__ = (
-        *("action", "candidate", "conversation", "event", "legal", "memory", "moment", "named"),
-        *(
-            "number",
-            "observation",
-            "others",
-            "penalty",
-            "reply",
-            "returns",
-            "score",
-            "seat",
-            "segments",
-        ),
-        *("num_replies", "prompt", "turn_index", "verdict"),
+        *("action", "candidate", "conversation", "event", "legal", "memory", "moment", "number"),
+        *("num_replies", "observation", "others", "penalty", "prompt", "read_action", "reply"),
+        *("returns", "score", "seat", "segments", "turn_index", "verdict"),
     )
 
     reply: Reply
     event: TurnEvent
-    named: str | None
+    read_action: str | None
 
     def __init__(
         self,
@@ -161,7 +151,7 @@ class Draft:
 
     @property
     def penalty_rewards(self) -> dict[str, float]:
-        """The reward of an illegal reply by itself."""
+        """The reward of this reply if it is illegal."""
         return {"illegal": -self.penalty} if self.penalty else {}
 
 
@@ -231,7 +221,7 @@ def sampled_tokens(turn: Turn) -> int:
 def finished_turns(
     drafts: Sequence[Draft], names: Sequence[str], returns: tuple[float, ...]
 ) -> tuple[Turn, ...]:
-    """Return the turns of a finished play, with the candidates that were not played.
+    """Return the turns of a finished episode, with the candidates that were not played.
 
     The game reward of a turn is the change of its seat's payoff up to the seat's next turn.
     """
@@ -302,7 +292,7 @@ def committed_candidate(
     Args:
         scores: of the replies; None, where a reply was not judged, is below all scores.
         commit: "best", the first of the largest score; "any_best", one of these, drawn uniformly;
-            "random", reply 0, as all replies are drawn alike.
+            "random", reply 0, as all replies have the same distribution.
         explore: probability of "random" instead.
         stream: of the decision.
     """
@@ -325,17 +315,17 @@ def correction(
         played: the random action in its place, or None if the seat may try again.
     """
     if isinstance(environment, HasCorrection):
-        return environment.correction(play, draft.named, played)
+        return environment.correction(play, draft.read_action, played)
     if environment.brief:  # the vocabulary is small
         return draft.observation.text if played is None else played
-    wrong = (
+    complaint = (
         "Your reply contained no action."
-        if draft.named is None
-        else f"The action {draft.named} is not legal now."
+        if draft.read_action is None
+        else f"The action {draft.read_action} is not legal now."
     )
     if played is not None:
-        return f"{wrong} The action {played} was played for you."
-    return f"{wrong} {draft.observation.ask or draft.observation.prompt}"
+        return f"{complaint} The action {played} was played for you."
+    return f"{complaint} {draft.observation.ask or draft.observation.prompt}"
 
 
 class CheckedPlay:
@@ -368,7 +358,7 @@ class CheckedPlay:
             and all(type(seat) is int and 0 <= seat < seats for seat in due)
             and list(due) == sorted(set(due))
         ):
-            raise self._wrong(
+            raise self._error(
                 f"due() gave {quoted(due)}, and the play is not done; give a tuple of the due "
                 f"seats, ascending, of 0 to {seats - 1}"
             )
@@ -385,7 +375,7 @@ class CheckedPlay:
             and all(isinstance(action, str) for action in actions)
             and len(set(actions)) == len(actions)
         ):
-            raise self._wrong(
+            raise self._error(
                 f"legal({seat}) gave {quoted(actions)}; give a tuple of texts, each once, or None "
                 "where any text is an action"
             )
@@ -400,7 +390,7 @@ class CheckedPlay:
             and type(observation.attempt) is int
             and type(observation.note) is bool
         ):
-            raise self._wrong(
+            raise self._error(
                 f"observe({seat}) gave {quoted(observation)}; give an Observation whose told, key, "
                 "view and ask are texts"
             )
@@ -414,11 +404,11 @@ class CheckedPlay:
     def action(self, action: Any) -> str | None:
         """Return the action that the environment has read in a reply."""
         if not (action is None or isinstance(action, str)):
-            raise self._wrong(f"read() gave {quoted(action)}; give the action as a text, or None")
+            raise self._error(f"read() gave {quoted(action)}; give the action as a text, or None")
         return action
 
-    def _wrong(self, what: str) -> GameError:
-        return GameError(f"{self._game.name}: {what}.")
+    def _error(self, fault: str) -> GameError:
+        return GameError(f"{self._game.name}: {fault}.")
 
 
 def as_checked(game: Environment, play: Play) -> Any:
@@ -434,10 +424,10 @@ def payoffs(game: Environment, values: Any) -> tuple[float, ...]:
     """
     try:
         returns = tuple(values)
-        good = len(returns) == game.num_seats and all(map(math.isfinite, returns))
+        is_valid = len(returns) == game.num_seats and all(map(math.isfinite, returns))
     except TypeError:
-        good = False
-    if not good:
+        is_valid = False
+    if not is_valid:
         raise GameError(
             f"{game.name}: returns must be one finite number per seat, got {quoted(values)}."
         )
@@ -464,9 +454,9 @@ class EpisodeInPlay:
         "_limit",
         "_moment",
         "_notices",
+        "_num_played",
         "_num_turns",
         "_settled",
-        "_taken",
         "_tries",
         "done",
         "due_drafts",
@@ -503,7 +493,7 @@ class EpisodeInPlay:
         self._num_turns = [0] * spec.game.num_seats
         self._drafts: list[Draft] = []
         self.due_drafts: list[Draft] = []  # of this moment
-        self._moment = self._taken = 0
+        self._moment = self._num_played = 0
         self._limit = min(spec.game.max_turns, spec.max_turns or spec.game.max_turns)
         self._again: tuple[int, ...] = ()  # seats that try again
         self._settled: dict[int, str] = {}  # actions of this moment, by seat
@@ -526,27 +516,27 @@ class EpisodeInPlay:
     def _prompt_seat(self, seat: int, returns: tuple[float, ...]) -> list[PendingTurn]:
         """Append the prompt of a seat to its conversation, and return its decision."""
         play, observation = self.play, self._checked_play.observe(seat)
-        text, notice, trying = observation.text, "", False
+        text, notice, is_retry = observation.text, "", False
         if self._notices or self._tries:
             notice = self._notices.get(seat, "")
-            trying = seat in self._again and seat in self._tries
-        if notice and observation.fresh and not trying:  # the conversation is over
+            is_retry = seat in self._again and seat in self._tries
+        if notice and observation.fresh and not is_retry:  # the conversation is over
             del self._notices[seat]
             notice = ""
         if notice:
-            text = notice if trying else f"{notice} {text}"
+            text = notice if is_retry else f"{notice} {text}"
         legal, memory = self._checked_play.legal(seat), None
         ledger = self._ledgers[seat]
         if ledger is not None:
-            ledger.ask(text, observation, again=trying)
+            ledger.ask(text, observation, again=is_retry)
             text, memory = ledger.prompt, ledger.memory_example
         if memory is not None:  # the prompt of the turn follows the memory
             observation, legal = for_memory(observation), None
         elif notice:
             del self._notices[seat]
-        number, turn_index, at = len(self._drafts) + 1, self._num_turns[seat], self._moment
+        number, turn_index, moment = len(self._drafts) + 1, self._num_turns[seat], self._moment
         draft = Draft(
-            number, seat, turn_index, observation, returns, text, legal, at, memory is not None
+            number, seat, turn_index, observation, returns, text, legal, moment, memory is not None
         )
         self._drafts.append(draft)
         self.due_drafts.append(draft)
@@ -573,7 +563,7 @@ class EpisodeInPlay:
 
         Args:
             replies: in the order of ``ask``.
-            instead: the action that replaces each illegal reply, where it is known.
+            instead: the action that replaces each illegal reply, if known.
         """
         self.take_replies(replies)
         self.commit(instead=instead)
@@ -590,17 +580,17 @@ class EpisodeInPlay:
                     self._read(other, replies[place - draft.num_replies + other.candidate])
 
     def candidates(self) -> Episode | None:
-        """Return an episode of the candidates that must be judged; None where there are none."""
-        several = [draft for draft in self.due_drafts if draft.others]
+        """Return an episode of the candidates that must be judged; None without candidates."""
+        first_drafts = [draft for draft in self.due_drafts if draft.others]
         turns = [
             draft.turn(self.names[draft.seat], draft.penalty_rewards)._replace(
                 segments=sampled_segments(draft.reply)
             )
-            for first in several
+            for first in first_drafts
             for draft in (first, *first.others)
         ]
-        nothing = (0.0,) * self.spec.game.num_seats
-        return episode_record(self.spec, self.names, turns, nothing) if turns else None
+        returns = (0.0,) * self.spec.game.num_seats
+        return episode_record(self.spec, self.names, turns, returns) if turns else None
 
     def commit(
         self, scores: Sequence[float | None] = (), *, instead: Sequence[str | None] | None = None
@@ -644,44 +634,44 @@ class EpisodeInPlay:
             self._final = (means if len(rows) > 1 else tuple(rows[0]), offenders[0].seat)
             self._stop()
         elif not self._again:
-            self._taken += len(self._settled)
+            self._num_played += len(self._settled)
             self.play.step(self._settled)
             self._settled, self._tries = {}, {}
-            self.done = self.play.done or self._taken >= self._limit
+            self.done = self.play.done or self._num_played >= self._limit
 
     def _commit_best(self, draft: Draft, scores: Iterator[float | None]) -> Draft:
         if not draft.others:
             return draft
-        several = [draft, *draft.others]
-        for candidate in several:
+        drafts = [draft, *draft.others]
+        for candidate in drafts:
             candidate.score = next(scores)
         rule = self._candidates
         assert rule is not None, "without candidates a prompt has one reply"
         stream = self.spec.stream.child(draft.number).child("commit")
         place = committed_candidate(
-            [candidate.score for candidate in several], rule.commit, rule.explore, stream
+            [candidate.score for candidate in drafts], rule.commit, rule.explore, stream
         )
         draft.others = []
-        taken = several.pop(place)
-        taken.others = several
-        self._drafts[draft.number - 1] = taken
-        return taken
+        committed = drafts.pop(place)
+        committed.others = drafts
+        self._drafts[draft.number - 1] = committed
+        return committed
 
     def _read(self, draft: Draft, reply: Reply) -> None:
         seat, legal = draft.seat, draft.legal
         ledger = self._ledgers[seat]
         if ledger is not None and is_unsent(reply):
-            draft.reply, draft.event, draft.named, draft.verdict = reply, "unsent", None, None
+            draft.reply, draft.event, draft.read_action, draft.verdict = reply, "unsent", None, None
             return
         if draft.memory:
-            draft.reply, draft.event, draft.named = reply, "memory", None
+            draft.reply, draft.event, draft.read_action = reply, "memory", None
             return
         if ledger is None:
             action = read_reply(self.play, seat, legal, reply.text, self._exact)
         else:
-            named = ledger.read(reply.text)
+            answer = ledger.read(reply.text)
             exact = self._exact or ledger.renderer.exact_answers
-            action = None if named is None else read_reply(self.play, seat, legal, named, exact)
+            action = None if answer is None else read_reply(self.play, seat, legal, answer, exact)
         if isinstance(self._checked_play, CheckedPlay):
             action = self._checked_play.action(action)
         event: TurnEvent = (
@@ -691,17 +681,17 @@ class EpisodeInPlay:
             if legal is None or action in legal
             else "illegal"
         )
-        draft.reply, draft.event, draft.named = reply, event, action
+        draft.reply, draft.event, draft.read_action = reply, event, action
         draft.action = action if event == "ok" else None
         if event != "ok":
             draft.penalty = self.spec.game.illegal.penalty
 
-    def _punish(self, draft: Draft, known: str | None) -> bool:
+    def _punish(self, draft: Draft, replacement: str | None) -> bool:
         """Apply the environment's rule for illegal replies, and return whether the seat forfeits.
 
         Args:
             draft: the illegal reply.
-            known: the action in its place, where it is known.
+            replacement: the action in its place, if known.
         """
         game, seat = self.spec.game, draft.seat
         rule = game.illegal
@@ -713,7 +703,7 @@ class EpisodeInPlay:
             self._notices[seat] = correction(game, self.play, draft)
             return False
         stream = self.spec.stream.child(draft.number).child("random move")
-        draft.action = known or random_reply(self.play, seat, draft.legal, stream)
+        draft.action = replacement or random_reply(self.play, seat, draft.legal, stream)
         self._notices[seat] = correction(game, self.play, draft, draft.action)
         return False
 
@@ -745,12 +735,12 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
     """Replay the first turns of another play of this deal, without the other candidates.
 
     Raises:
-        GameError: the turns are of another play, or do not end with a moment.
+        GameError: the turns are of another episode, or do not end with a moment.
     """
     spec, place = episode.spec, 0
-    anew = episode.play if spec.redealt and isinstance(episode.play, Redealable) else None
-    if anew is not None and not prefix:
-        anew.redeal(spec.stream.child("chance"))
+    redealt_play = episode.play if spec.redealt and isinstance(episode.play, Redealable) else None
+    if redealt_play is not None and not prefix:
+        redealt_play.redeal(spec.stream.child("chance"))
     while place < len(prefix):
         due = [] if episode.done else episode.ask()
         turns = prefix[place : place + len(due)]
@@ -762,8 +752,8 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
                 f"{spec.game.name}: the turns of the prefix do not end with a moment, or are of "
                 "another play; take whole moments of one play."
             )
-        if anew is not None and place == len(prefix):
-            anew.redeal(spec.stream.child("chance"))
+        if redealt_play is not None and place == len(prefix):
+            redealt_play.redeal(spec.stream.child("chance"))
         for draft, turn in zip(episode.due_drafts, turns, strict=True):
             draft.verdict, draft.candidate, draft.score = turn.verdict, turn.candidate, turn.score
         episode.answer(

@@ -50,7 +50,7 @@ class Columns:
         """The key of the version in a file's metadata."""
         return f"sparring.{self.kind}.version".encode()
 
-    def written(self, rows: pa.Table) -> bytes:
+    def to_bytes(self, rows: pa.Table) -> bytes:
         """Return rows of these columns as the bytes of a file."""
         sink = pa.BufferOutputStream()
         labelled = rows.replace_schema_metadata({self.key: str(self.version).encode()})
@@ -69,13 +69,13 @@ class Columns:
             only: names of the columns that are read; None reads all.
 
         Raises:
-            RunError: it is of a newer version.
-            ValueError, pa.ArrowException: it is foreign, damaged, or too large to be read.
+            RunError: the file has a newer version.
+            ValueError, pa.ArrowException: the file is foreign, damaged, or too large to be read.
         """
         metadata = file.schema_arrow.metadata or {}
         version_text = metadata.get(self.key, b"0")
         if not version_text.isdigit():
-            raise ValueError(f"its version is {version_text!r}")
+            raise ValueError(f"the version is {version_text!r}")
         version = int(version_text)
         if version > self.version:
             raise RunError(
@@ -85,13 +85,13 @@ class Columns:
         schema = self.schema
         if only is not None:
             schema = pa.schema([column for column in schema if column.name in only])
-        return self._completed(_read_fitting(file, self._stored(file, schema)), schema)
+        return self._conform(_read_if_fits(file, self._names_in_file(file, schema)), schema)
 
-    def _stored(self, file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
+    def _names_in_file(self, file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
         names = file.schema_arrow.names
         return [name for name in names if self.renamed.get(name, name) in schema.names]
 
-    def _completed(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
+    def _conform(self, table: pa.Table, schema: pa.Schema) -> pa.Table:
         table = table.rename_columns([self.renamed.get(name, name) for name in table.column_names])
         columns = []
         for column in schema:
@@ -104,14 +104,14 @@ class Columns:
         return pa.Table.from_arrays(columns, schema=schema)
 
 
-def _read_fitting(file: pq.ParquetFile, names: list[str]) -> pa.Table:
+def _read_if_fits(file: pq.ParquetFile, names: list[str]) -> pa.Table:
     """Return the rows of a file, if its unpacked values fit into memory."""
     groups = [file.metadata.row_group(number) for number in range(file.num_row_groups)]
-    values = sum(
+    num_values = sum(
         group.column(number).num_values for group in groups for number in range(group.num_columns)
     )
-    if values * BYTES > machine_bytes():
-        raise ValueError(f"{values} values are more than this machine's memory holds")
+    if num_values * BYTES > machine_bytes():
+        raise ValueError(f"{num_values} values are more than this machine's memory holds")
     table = file.read(columns=names)
     table.validate(full=True)  # headers of pages have no checksum
     return table
@@ -146,21 +146,20 @@ class Parts:
     def prune(self, every: int, keep: int) -> None:
         """Remove parts until at most ``keep`` are left: half the newest, half spread over the run.
 
-        The result depends on the newest step alone, so it is the same for any number of calls
-        before, and after a kill.
+        The result depends only on the newest step, so earlier calls and a kill do not change it.
 
         Args:
             every: steps between two parts, at least 1.
             keep: how many stay; 0 keeps all.
         """
         parts = self._parts() if keep else []
-        recent = (keep + 1) // 2
-        older = parts[-1][0] // every - recent if parts else 0  # places before the recent ones
-        apart = 1
-        while older // apart > keep - recent:
-            apart *= 2
+        num_recent = (keep + 1) // 2
+        num_older = parts[-1][0] // every - num_recent if parts else 0  # steps with older parts
+        spacing = 1
+        while num_older // spacing > keep - num_recent:
+            spacing *= 2
         for step, path in parts:
-            if step <= older * every and step % (apart * every):
+            if step <= num_older * every and step % (spacing * every):
                 path.unlink(missing_ok=True)
 
     def read(self, is_wanted: Callable[[int], bool] = lambda _: True) -> pa.Table:
@@ -170,46 +169,46 @@ class Parts:
             is_wanted: whether the part of a step is read.
 
         Raises:
-            RunError: a part is of a newer version.
+            RunError: a part has a newer version.
         """
-        tables = list(self.each(lambda table: table, is_wanted))
+        tables = list(self.map_parts(lambda table: table, is_wanted))
         return pa.concat_tables(tables) if tables else self.columns.schema.empty_table()
 
-    def each(
-        self, of: Callable[[pa.Table], T], is_wanted: Callable[[int], bool] = lambda _: True
+    def map_parts(
+        self, function: Callable[[pa.Table], T], is_wanted: Callable[[int], bool] = lambda _: True
     ) -> Iterator[T]:
-        """Yield a function of each part, oldest first, and warn of parts on which it fails.
+        """Yield the function's value for each part, oldest first, and warn of unreadable parts.
 
         Args:
-            of: the function of a part's rows.
+            function: takes the rows of a part.
             is_wanted: whether the part of a step is read.
 
         Raises:
-            RunError: a part is of a newer version.
+            RunError: a part has a newer version.
         """
-        parts, whole = self._parts(), 0
-        bad = sorted(
+        parts, num_readable = self._parts(), 0
+        unreadable = sorted(
             {path.name for path in self.folder.glob("[!.]*")} - {path.name for _, path in parts}
         )
         for step, path in parts:
             if not is_wanted(step):
                 continue
             try:
-                value = of(self.load(path))
+                value = function(self.load(path))
             except RunError:
                 raise
             except DAMAGED:
-                bad.append(path.name)
+                unreadable.append(path.name)
             else:
-                whole += 1
+                num_readable += 1
                 yield value
-        if bad:
+        if unreadable:
             log.warning(
                 "%d of %d parts in %s cannot be read and are left out: %s",
-                len(bad),
-                len(bad) + whole,
+                len(unreadable),
+                len(unreadable) + num_readable,
                 self.folder,
-                bad,
+                unreadable,
             )
 
     def load(self, path: Path, only: Collection[str] | None = None) -> pa.Table:
@@ -220,8 +219,8 @@ class Parts:
             only: names of the columns that are read; None reads all.
 
         Raises:
-            RunError: it is of a newer version.
-            DAMAGED: one of these errors: it cannot be read.
+            RunError: the part has a newer version.
+            DAMAGED: one of these errors if the part cannot be read.
         """
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             return self.columns.read(file, str(path), only)

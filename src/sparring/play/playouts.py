@@ -27,7 +27,7 @@ def with_playouts(
     """Request playouts, and return the episodes with ``playout`` on turns of trained seats.
 
     Mathematics: V(s after turn t) ~ mean of ``count`` returns of games that share the turns up to
-    t; all seats go on with the agents of the episode, and chance is drawn anew from turn t on.
+    t; all seats go on with the agents of the episode, and chance is drawn again from turn t on.
     After the last turn of an episode the value is the return of the episode.
 
     Args:
@@ -36,7 +36,7 @@ def with_playouts(
         count: playouts per position.
         stream: of all draws.
         max_turns: limit of the episodes.
-        before: also estimate the position before each turn, ``playout_before``. Where it is the
+        before: also estimate the position before each turn, ``playout_before``. If it is the
             position after another turn, both share their playouts.
 
     Returns:
@@ -46,10 +46,10 @@ def with_playouts(
     """
     specs: list[EpisodeSpec] = []
     groups: dict[int, tuple[int, int]] = {}  # group -> number of the episode, length of the prefix
-    of: dict[Place, int] = {}  # the group of each place
+    group_of: dict[Place, int] = {}  # the group of each place
     for number, episode in enumerate(episodes):
         for place, end, turn_stream in _starts(episode, number, stream.child(number), before):
-            group = of[place] = len(groups)
+            group = group_of[place] = len(groups)
             groups[group] = number, end
             for member in range(count):
                 specs.append(
@@ -74,55 +74,55 @@ def with_playouts(
         new = played.turns[groups[played.group_id][1] :]
         tokens += sum(sampled_tokens(turn) for turn in new if played.trained[turn.seat])
     if before:
-        _shared(of, episodes, groups)
+        _share_playouts(group_of, episodes, groups)
     valued = [
-        _valued(finished, number, of, returns, before) for number, finished in enumerate(episodes)
+        _add_values(finished, n, group_of, returns, before) for n, finished in enumerate(episodes)
     ]
     failed = 1.0 - len(returns) / len(groups) if groups else 0.0
     return valued, {"playouts/tokens": float(tokens), "playouts/failed": failed}
 
 
 def _starts(
-    episode: Episode, number: int, stream: Stream, before: bool
+    episode: Episode, number: int, stream: Stream, is_before: bool
 ) -> Iterator[tuple[Place, int, Stream]]:
     """Yield each position as its place, the length of the prefix, and a stream, without repeats."""
-    after = set()
+    begins = set()
     for index, turn in enumerate(episode.turns):
         end = moment_end(episode.turns, index)  # whole moments
         if episode.trained[turn.seat] and end < len(episode.turns):
-            after.add(end)
+            begins.add(end)
             yield (number, index, False), end, stream.child(index)
-    for index, turn in enumerate(episode.turns) if before else ():
+    for index, turn in enumerate(episode.turns) if is_before else ():
         begin = moment_begin(episode.turns, index)
-        if episode.trained[turn.seat] and begin not in after:
-            after.add(begin)
+        if episode.trained[turn.seat] and begin not in begins:
+            begins.add(begin)
             yield (number, index, True), begin, stream.child("before").child(begin)
 
 
-def _shared(
-    of: dict[Place, int], episodes: Sequence[Episode], groups: Mapping[int, tuple[int, int]]
+def _share_playouts(
+    group_of: dict[Place, int], episodes: Sequence[Episode], groups: Mapping[int, tuple[int, int]]
 ) -> None:
-    known: dict[tuple[int, int], int] = {}
+    group_of_place: dict[tuple[int, int], int] = {}
     for group, place in groups.items():
-        known.setdefault(place, group)
+        group_of_place.setdefault(place, group)
     for number, episode in enumerate(episodes):
         for index, turn in enumerate(episode.turns):
             if episode.trained[turn.seat]:
                 begin = moment_begin(episode.turns, index)
-                of[number, index, True] = known[number, begin]
+                group_of[number, index, True] = group_of_place[number, begin]
 
 
-def _valued(
+def _add_values(
     episode: Episode,
     number: int,
-    of: Mapping[Place, int],
+    group_of: Mapping[Place, int],
     returns: Mapping[int, Sequence[tuple[float, ...]]],
-    before: bool,
+    is_before: bool,
 ) -> Episode:
     turns = list(episode.turns)
 
-    def mean(index: int, at: bool) -> float | None:
-        payoffs = returns.get(of[number, index, at], ())
+    def mean(index: int, is_before_turn: bool) -> float | None:
+        payoffs = returns.get(group_of[number, index, is_before_turn], ())
         of_seat = [payoff[turns[index].seat] for payoff in payoffs]
         return sum(of_seat) / len(of_seat) if of_seat else None
 
@@ -131,6 +131,6 @@ def _valued(
             last = moment_end(turns, index) == len(turns)
             value = episode.returns[turn.seat] if last else mean(index, False)
             turns[index] = turn._replace(
-                playout=value, playout_before=mean(index, True) if before else None
+                playout=value, playout_before=mean(index, True) if is_before else None
             )
     return replace(episode, turns=tuple(turns))

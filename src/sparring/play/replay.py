@@ -1,6 +1,6 @@
 """Replay of recorded episodes: the states of their turns, and how conversations ended.
 
-A conversation here is that of an agent instance: it begins where the environment gives a seat a
+A conversation here belongs to an agent instance: it begins where the environment gives a seat a
 fresh one, and may have several conversations of a context strategy. Replay finds its end for
 records of all versions, as the end is not stored.
 """
@@ -133,10 +133,10 @@ def _stepped(game: Environment, episode: Episode, play: Play) -> Iterator[Any]:
     yield play
 
 
-def _foreign(game: Environment, episode: Episode, number: int, why: str) -> RolloutError:
+def _foreign(game: Environment, episode: Episode, number: int, reason: str) -> RolloutError:
     return RolloutError(
         f"Episode {episode.episode_id} of {episode.game!r} does not fit these rules at turn "
-        f"{number}: {why}; replay it with the game and options it was played with "
+        f"{number}: {reason}; replay it with the game and options it was played with "
         f"(here: {game.name!r})."
     )
 
@@ -172,7 +172,7 @@ class Conversation(NamedTuple):
 def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     """Return the conversations of an episode, in the order of their ends.
 
-    Where several ends apply, the first of these holds: "malformed" by the environment
+    If several ends apply, the first of these holds: "malformed" by the environment
     (``HasConversationEnd``), "context" or "length", any other end of the environment.
 
     Args:
@@ -187,12 +187,12 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     open_: dict[int, list[int]] = {}
     for place, play in enumerate(replayed(game, episode)):
         with environment_call(game):
-            closed = list(_closed(play, open_))
-            over = place == len(episode.turns)
-            seat = None if over else episode.turns[place].seat
+            endings = list(_endings(play, open_))
+            is_over = place == len(episode.turns)
+            seat = None if is_over else episode.turns[place].seat
             fresh = seat is not None and bool(play.observe(seat).fresh)
-        for other, how in closed:
-            finished.append(_conversation(episode, other, open_.pop(other), how))
+        for other, ending in endings:
+            finished.append(_conversation(episode, other, open_.pop(other), ending))
         if seat is None:
             break
         if fresh and seat in open_ and episode.turns[open_[seat][-1]].action is not None:
@@ -203,12 +203,12 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
     return finished
 
 
-def _closed(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, ConversationEnd]]:
+def _endings(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, ConversationEnd]]:
     if isinstance(play, HasConversationEnd):
         for seat in sorted(seats):
-            how = play.closed(seat)
-            if how is not None:
-                yield seat, how
+            ending = play.closed(seat)
+            if ending is not None:
+                yield seat, ending
 
 
 def _at_the_end(episode: Episode, seat: int) -> End:
@@ -217,11 +217,11 @@ def _at_the_end(episode: Episode, seat: int) -> End:
     return "cut" if episode.cut else "over"
 
 
-def _conversation(episode: Episode, seat: int, places: list[int], how: End) -> Conversation:
+def _conversation(episode: Episode, seat: int, places: list[int], ending: End) -> Conversation:
     last = episode.turns[places[-1]]
-    if how != "malformed":
-        how = "context" if unsent(last) else "length" if cut_short(last) else how
-    return Conversation(seat, tuple(places), how)
+    if ending != "malformed":
+        ending = "context" if unsent(last) else "length" if cut_short(last) else ending
+    return Conversation(seat, tuple(places), ending)
 
 
 def unsent(turn: Turn) -> bool:

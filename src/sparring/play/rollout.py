@@ -1,11 +1,11 @@
-"""Rollouts: many plays at once, none of which waits for another.
+"""Rollouts: many episodes at once, none of which waits for another.
 
-A play goes on as soon as it has the replies to its own moment. All decisions that are due at one
-time are sent in one call per player, so that samplers get large batches; players with an equal
+An episode goes on as soon as it has the replies to its own moment. All decisions due at one time
+are sent in one call per player, so that samplers get large batches; players with an equal
 ``together`` (``players.base``) share one call.
 
-Every play has its own streams, so its draws depend neither on the order of replies nor on the
-number of plays in flight. With an ``invariant`` sampler the same holds for every bit of its
+Every episode has its own streams, so its draws depend neither on the order of replies nor on the
+number of episodes in flight. With an ``invariant`` sampler the same holds for every bit of its
 log-probabilities.
 
 A generator of type ``EpisodeRequests`` yields specs and is sent their rollout. The caller plays
@@ -43,7 +43,7 @@ Judge = Callable[[Sequence[SearchablePlay], Sequence[Stream]], Sequence[Verdict 
 
 
 class _RunningPlay:
-    """A play in progress, its due turns, and the replies to them."""
+    """An episode in progress, its due turns, and the replies to them."""
 
     __slots__ = ("attempt", "episode", "fault", "index", "num_missing", "replies", "turns")
 
@@ -86,21 +86,21 @@ class PlayLoop:
     def run(
         self, on_finished: Callable[[int], None] | None, between: Callable[[], None] | None = None
     ) -> None:
-        """Play until all plays have ended; on an exception, close all calls and plays.
+        """Play until all episodes have ended; on an exception, close all calls and plays.
 
         Args:
-            on_finished: called with the number of finished plays, whenever it rises.
+            on_finished: called with the number of finished episodes, whenever it rises.
             between: called while no call is under way; it may change the players' weights.
         """
         try:
             while self._waiting or self._ready or self._flights:
-                before = len(self.finished)
+                num_finished = len(self.finished)
                 self._begin()
                 if between is not None and not self._flights:
                     between()
                 self._ask()
                 self._go_on(self._receive())
-                if on_finished is not None and len(self.finished) > before:
+                if on_finished is not None and len(self.finished) > num_finished:
                     on_finished(len(self.finished))
         finally:
             for flight, _ in self._flights:
@@ -119,7 +119,7 @@ class PlayLoop:
                     self._open[index] = episode
                     self._continue_or_finish(_RunningPlay(index, attempt, episode))
                 except Exception as error:
-                    self._failed(index, attempt, error)
+                    self._handle_failure(index, attempt, error)
 
     def _ask(self) -> None:
         running: list[_RunningPlay] = []
@@ -129,7 +129,7 @@ class PlayLoop:
                 try:
                     play.turns = play.episode.ask()
                 except Exception as error:
-                    self._failed(play.index, play.attempt, error)
+                    self._handle_failure(play.index, play.attempt, error)
                 else:
                     running.append(play)
         self._ready = []
@@ -146,7 +146,7 @@ class PlayLoop:
             self._flights.append((flight, pending))
 
     def _receive(self) -> list[_RunningPlay]:
-        """Take the replies that have arrived, and return the plays that can go on."""
+        """Take the replies that have arrived, and return the episodes that can go on."""
         arrived: list[_RunningPlay] = []
         has_reply = False
         for flight, pending in self._flights:
@@ -161,17 +161,17 @@ class PlayLoop:
                 if play.num_missing:
                     continue
                 if play.fault is not None:
-                    self._failed(play.index, play.attempt, play.fault)
+                    self._handle_failure(play.index, play.attempt, play.fault)
                 else:
                     arrived.append(play)
         self._flights = [pair for pair in self._flights if not pair[0].done]
         if has_reply:
             self._last = time.monotonic()
         elif self._flights:
-            self._rest()
+            self._wait()
         return arrived
 
-    def _rest(self) -> None:
+    def _wait(self) -> None:
         allowed = limit()
         if allowed and time.monotonic() - self._last > allowed:
             flight, _ = self._flights[0]
@@ -196,7 +196,7 @@ class PlayLoop:
                         episode.commit(scores.get(play.index, ()))
                     self._continue_or_finish(play)
                 except Exception as error:
-                    self._failed(play.index, play.attempt, error)
+                    self._handle_failure(play.index, play.attempt, error)
 
     def _continue_or_finish(self, play: _RunningPlay) -> None:
         if play.episode.done:
@@ -207,9 +207,9 @@ class PlayLoop:
             self._ready.append(play)
 
     def _grade_candidates(
-        self, arrived: Sequence[_RunningPlay], several: Candidates
+        self, arrived: Sequence[_RunningPlay], rule: Candidates
     ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
-        """Judge all candidates in one call; return the plays and their scores, by play index."""
+        """Judge all candidates in one call; return the episodes and their scores, by play index."""
         complete: list[_RunningPlay] = []
         with PluginCall(_game) as call:
             for play in arrived:
@@ -217,11 +217,11 @@ class PlayLoop:
                 try:
                     play.episode.take_replies(play.replies)
                 except Exception as error:
-                    self._failed(play.index, play.attempt, error)
+                    self._handle_failure(play.index, play.attempt, error)
                 else:
                     complete.append(play)
         judged = [(play.index, e) for play in complete if (e := play.episode.candidates())]
-        rows = several.grade([episode for _, episode in judged]) if judged else ()
+        rows = rule.grade([episode for _, episode in judged]) if judged else ()
         return complete, {index: row for (index, _), row in zip(judged, rows, strict=True)}
 
     def _judge_decisions(self, plays: list[_RunningPlay]) -> list[_RunningPlay]:
@@ -255,9 +255,9 @@ class PlayLoop:
                 except (GameError, AttributeError):  # a second try would fail as well
                     raise
                 except Exception as error:
-                    self._failed(play.index, play.attempt, error)
+                    self._handle_failure(play.index, play.attempt, error)
 
-    def _failed(self, index: int, attempt: int, error: Exception) -> None:
+    def _handle_failure(self, index: int, attempt: int, error: Exception) -> None:
         """Record an exception of a play's code; raise errors of configuration or model again."""
         spec = self.specs[index]
         if isinstance(error, SparringError) and not isinstance(error, GameError | HungError):
@@ -297,7 +297,7 @@ class RolloutCounts:
     dropped_groups: frozenset[int] = frozenset()
     judging: float = field(default=0.0, compare=False)  # seconds
     scored: tuple[Any, ...] = ()  # see ``engine.logprob_check``
-    # the reason of each play that failed beyond its retries; unknown for plays on workers
+    # the reason of each episode that failed beyond its retries; unknown for plays on workers
     failures: tuple[str, ...] = field(default=(), compare=False)
 
     def __add__(self, other: RolloutCounts) -> RolloutCounts:
@@ -327,11 +327,11 @@ class Rollout(NamedTuple):
         Raises:
             RolloutError: every group failed.
         """
-        lost = len(self.counts.dropped_groups)
-        if lost and not self.episodes:
+        num_dropped = len(self.counts.dropped_groups)
+        if num_dropped and not self.episodes:
             raise RolloutError(
-                f"All {lost} groups failed beyond their retries (rollout.retries)."
-                f"{self.counts.reasons()} The log says why each game failed."
+                f"All {num_dropped} groups failed beyond their retries (rollout.retries)."
+                f"{self.counts.reasons()} The log has the error of each game."
             )
         return self
 
@@ -347,9 +347,9 @@ class Rollout(NamedTuple):
         missing = games - len(self.episodes)
         if missing:
             raise RolloutError(
-                f"{missing} of {games} plays are missing, as {len(self.counts.failures)} could not "
-                f"begin or go on.{self.counts.reasons()} Mend the environment, or let fewer plays "
-                "run at once (in_flight)."
+                f"{missing} of {games} episodes are missing, as {len(self.counts.failures)} failed"
+                f".{self.counts.reasons()} Mend the environment, or run fewer episodes at once "
+                "(in_flight)."
             )
         return self.episodes
 
@@ -359,12 +359,12 @@ class StartedRollout:
     """A rollout that has been started.
 
     Args:
-        result: waits for the plays and returns their rollout; must be called once.
-        there: whether ``result`` would return at once.
+        result: waits for the episodes and returns their rollout; must be called once.
+        is_ready: whether ``result`` would return at once.
     """
 
     result: Callable[[], Rollout]
-    there: Callable[[], bool] = bool  # False: ``result`` plays them
+    is_ready: Callable[[], bool] = bool  # False: ``result`` plays them
 
 
 def with_results(episodes: Sequence[Episode]) -> list[Episode]:
@@ -400,15 +400,15 @@ def rollout(
     candidates: Candidates | None = None,
     between: Callable[[], None] | None = None,
 ) -> Rollout:
-    """Play all games to their ends.
+    """Play all games to the end.
 
     Args:
         specs: the games to play.
         agents: the agents by the text forms of the players in the specs.
         in_flight: number of games that run at the same time.
-        retries: how often a game whose code raised begins anew, with the same seed.
+        retries: how often a game whose code raised begins again, with the same seed.
         on_finished: called with the number of finished games, whenever it rises.
-        judges: by the name of a game, the oracle that judges the due decisions of trained seats.
+        judges: the oracle that judges the due decisions of trained seats, by the name of the game.
         candidates: rule of the replies to each prompt of a trained seat; None: one reply.
         between: called while no call of a player is under way; it may change their weights.
 

@@ -78,10 +78,10 @@ def turn_of(record: Any) -> Turn:
                 "candidates": tuple(turn_of(other) for other in record["candidates"]),
             }
         )
-        right = _is_turn(turn) and turn_record(turn) == record
+        is_valid = _is_turn(turn) and turn_record(turn) == record
     except (TypeError, KeyError, ValueError, AttributeError):
-        right = False
-    if not right:
+        is_valid = False
+    if not is_valid:
         raise ConfigError(
             f"{quoted(record)} is not a record of a turn; take it from EpisodeSpec.to_json()."
         )
@@ -128,7 +128,7 @@ class EpisodeSpec:
     arm: str = ""  # the curriculum's name of the initial state
     prefix: tuple[Turn, ...] = ()  # first turns, replayed from another play of this deal
     # whether chance is drawn anew from the last turn of the prefix on, or from the first decision
-    # where there is no prefix; else it goes on as dealt
+    # if the prefix is empty; otherwise chance goes on as dealt
     redealt: bool = False
 
     def __post_init__(self) -> None:
@@ -189,14 +189,14 @@ class EpisodeSpec:
             games: environments that were made before, by their JSON; new ones are added.
 
         Raises:
-            ConfigError: the value is something else, or of a newer version.
+            ConfigError: the value has another form or a newer version.
             UnknownNameError: there is no such environment, option or rule.
             GameError: the environment is of another version.
         """
-        values = _checked(value)
-        game = _made(values.pop("environment"), {} if games is None else games)
+        values = _check_values(value)
+        game = _environment_of(values.pop("environment"), {} if games is None else games)
         if not len(values["seats"]) == len(values["trained"]) == game.num_seats:
-            raise _wrong("seats", values["seats"], f"{game.num_seats} players, each trained or not")
+            raise _error("seats", values["seats"], f"{game.num_seats} players, each trained or not")
         return cls(
             **{
                 **values,
@@ -217,7 +217,7 @@ def untrained_spec(
     stream: Stream,
     deal: Stream | None = None,
 ) -> EpisodeSpec:
-    """Return the spec of a play without trained seats, which is its own group.
+    """Return the spec of an episode without trained seats, which is its own group.
 
     Args:
         game: the environment.
@@ -237,17 +237,17 @@ def untrained_spec(
     )
 
 
-def _made(record: Mapping[str, Any], games: dict[str, Environment]) -> Environment:
+def _environment_of(record: Mapping[str, Any], games: dict[str, Environment]) -> Environment:
     key = json.dumps(record, sort_keys=True)
     if key not in games:
         try:
             games[key] = from_spec(EnvironmentSpec(**record))
         except TypeError:
-            raise _wrong("environment", record, "an EnvironmentSpec") from None
+            raise _error("environment", record, "an EnvironmentSpec") from None
     return games[key]
 
 
-def _checked(value: Any) -> dict[str, Any]:
+def _check_values(value: Any) -> dict[str, Any]:
     fields = {"environment", "max_turns", *NUMBERS, *OTHERS}
     version = value.get("version") if isinstance(value, Mapping) else None
     if type(version) is int and version > VERSION:
@@ -262,21 +262,21 @@ def _checked(value: Any) -> dict[str, Any]:
         )
     for name in NUMBERS:
         if type(value[name]) is not int or not 0 <= value[name] < 2**64:
-            raise _wrong(name, value[name], "a whole number of at most 64 bits")
+            raise _error(name, value[name], "a whole number of at most 64 bits")
     for name, kind in OTHERS.items():
         if type(value[name]) is not kind:
-            raise _wrong(name, value[name], f"a {kind.__name__}")
+            raise _error(name, value[name], f"a {kind.__name__}")
     if not all(type(flag) is bool for flag in value["trained"]):
-        raise _wrong("trained", value["trained"], "true or false per seat")
+        raise _error("trained", value["trained"], "true or false per seat")
     if not isinstance(value["environment"], Mapping):
-        raise _wrong("environment", value["environment"], "an EnvironmentSpec")
+        raise _error("environment", value["environment"], "an EnvironmentSpec")
     max_turns = value["max_turns"]
     if max_turns is not None and (type(max_turns) is not int or max_turns < 1):
-        raise _wrong("max_turns", max_turns, "null, or a whole number of at least 1")
+        raise _error("max_turns", max_turns, "null, or a whole number of at least 1")
     return {name: value[name] for name in fields}
 
 
-def _wrong(field: str, value: Any, expected: str) -> ConfigError:
+def _error(field: str, value: Any, expected: str) -> ConfigError:
     return ConfigError(
         f"EpisodeSpec: {field}={quoted(value)} must be {expected}; take it from "
         "EpisodeSpec.to_json()."

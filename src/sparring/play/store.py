@@ -143,7 +143,7 @@ def _row(
         episode: of the turn.
         turn: a played turn or a candidate.
         environment: as JSON.
-        prompt: the state group, where there are several candidates, and whether it was played.
+        prompt: the state group if there are several candidates, and whether it was played.
     """
     seat, segments = turn.seat, turn.segments
     return (
@@ -200,11 +200,11 @@ def _row(
 def episode_of(rows: Sequence[dict[str, Any]]) -> Episode:
     """Return the episode of these rows."""
     first = rows[0]
-    seats = len(first["roles"])
-    named = [row["seat"] for row in rows] + [first["forfeited_by"] or 0]
+    num_seats = len(first["roles"])
+    seats_of_rows = [row["seat"] for row in rows] + [first["forfeited_by"] or 0]
     lengths = {len(first[column]) for column in ("roles", "agents", "trained_seats", "returns")}
-    if lengths != {seats} or not all(0 <= seat < seats for seat in named):
-        raise ValueError("its seats do not fit together")
+    if lengths != {num_seats} or not all(0 <= seat < num_seats for seat in seats_of_rows):
+        raise ValueError("the columns of the seats differ in length")
     return Episode(
         episode_id=first["episode_id"],
         group_id=first["group_id"],
@@ -233,8 +233,8 @@ def _turns(rows: Sequence[dict[str, Any]]) -> tuple[Turn, ...]:
             raise ValueError(f"a candidate of turn {row['state_group']} has no turn beside it")
         else:
             others.setdefault(row["state_group"], []).append(_turn(row, len(turns) - 1))
-    for place, several in others.items():
-        turns[place] = turns[place]._replace(candidates=tuple(several))
+    for place, candidates in others.items():
+        turns[place] = turns[place]._replace(candidates=tuple(candidates))
     return tuple(turns)
 
 
@@ -244,7 +244,7 @@ def _players(row: dict[str, Any]) -> tuple[PlayerRef, ...]:
         return refs(row["agents"])
     players = tuple(PlayerRef.from_json(player) for player in row["players"])
     if [str(player) for player in players] != row["agents"]:
-        raise ValueError("its players are not those of its names")
+        raise ValueError("the columns players and agents differ")
     return players
 
 
@@ -287,15 +287,15 @@ def _turn(row: dict[str, Any], place: int) -> Turn:
 
 def _segments(row: dict[str, Any]) -> tuple[Segment, ...]:
     """Return the segments of a row, which has their ids joined."""
-    segments, at, begin = [], 0, 0
-    runs = row["segment_kinds"].count("sampled")
-    known = row["run_versions"]  # None in old files, where a turn has one version
-    versions = [row["weights_version"]] * runs if known is None else list(known)
-    if len(versions) != runs or None in versions:
-        raise ValueError(f"{runs} sampled runs have the versions {versions}")
+    segments, offset, begin = [], 0, 0
+    num_runs = row["segment_kinds"].count("sampled")
+    run_versions = row["run_versions"]  # None in old files, where a turn has one version
+    versions = [row["weights_version"]] * num_runs if run_versions is None else list(run_versions)
+    if len(versions) != num_runs or None in versions:
+        raise ValueError(f"{num_runs} sampled runs have the versions {versions}")
     for kind, length in zip(row["segment_kinds"], row["segment_lengths"], strict=True):
-        ids = tuple(row["ids"][at : at + length])
-        at += length
+        ids = tuple(row["ids"][offset : offset + length])
+        offset += length
         sampled = length if kind == "sampled" else 0
         logprobs = tuple(row["logprobs"][begin : begin + sampled])
         support = (
@@ -355,14 +355,14 @@ class EpisodeStore(Parts):
         Args:
             is_wanted: whether the part of a step is read.
         """
-        for part in self.each(lambda table: list(episodes_in(table)), is_wanted):
+        for part in self.map_parts(lambda table: list(episodes_in(table)), is_wanted):
             yield from part
 
     def episode(self, step: int, number: int) -> Episode | None:
-        """Return an episode of a step; None where the step has none of this number.
+        """Return an episode of a step; None if the step has none of this number.
 
         Raises:
-            RunError: the part is of a newer version.
+            RunError: the part has a newer version.
             DAMAGED: one of these errors (of ``play.parquet_parts``): the part cannot be read.
         """
         table = self.load(self.path(step))
@@ -372,7 +372,7 @@ class EpisodeStore(Parts):
 
 def to_bytes(episodes: Sequence[tuple[int, Episode]]) -> bytes:
     """Return (step, episode) pairs as a Parquet file, one row per turn."""
-    return COLUMNS.written(_table(episodes))
+    return COLUMNS.to_bytes(_table(episodes))
 
 
 def to_stream(episodes: Sequence[tuple[int, Episode]]) -> bytes:
@@ -393,7 +393,7 @@ def from_stream(data: bytes) -> list[tuple[int, Episode]]:
     with pa.ipc.open_stream(data) as stream:
         table = stream.read_all()
     if table.schema != SCHEMA:
-        raise ValueError("its columns are not those of episodes")
+        raise ValueError("the columns are not the columns of episodes")
     table.validate(full=True)
     return list(episodes_in(table))
 
@@ -505,7 +505,7 @@ class CreditStore(Parts):
         Raises:
             RunError: the disk is full or not writable.
         """
-        return self.put(step, CREDIT_COLUMNS.written(credit_rows(step, episodes, learned)))
+        return self.put(step, CREDIT_COLUMNS.to_bytes(credit_rows(step, episodes, learned)))
 
 
 def credits_of(table: pa.Table, number: int) -> Credits:
@@ -532,11 +532,11 @@ def credit_rows(
     for batch in learned:
         for name, column in _columns(batch, played).items():
             columns[name].extend(column)
-    known = set(zip(*(columns[name] for name in KEYS), strict=True))
+    keys = set(zip(*(columns[name] for name in KEYS), strict=True))
     others = [
         (*_key(episode, turn), sum(turn.rewards.values()))
         for episode, turn in ordered_turns(episodes, candidates=True)
-        if _key(episode, turn) not in known
+        if _key(episode, turn) not in keys
     ]
     dropped: dict[str, list[Any]] = {
         "selected": [False] * len(others),
@@ -559,20 +559,20 @@ def _columns(learned: LearnedBatch, played: Collection[int]) -> dict[str, Iterab
         played: numbers of the episodes of the step; others are replayed.
     """
     turns, credit = learned.turns, learned.credit
-    every = turns.state_group is not None
-    keys = [_key(*row) for row in ordered_turns(learned.batch, candidates=every)]
+    has_candidates = turns.state_group is not None
+    keys = [_key(*row) for row in ordered_turns(learned.batch, candidates=has_candidates)]
     by_token = _by_turn(credit.advantages, turns) if credit.level == "token" else None
-    nothing = [None] * len(keys)
+    nulls = [None] * len(keys)
     return {
         **{name: [row[place] for row in keys] for place, name in enumerate(KEYS)},
-        "step": nothing,
+        "step": nulls,
         "selected": [True] * len(keys) if credit.trained is None else credit.trained,
         "replayed": [number not in played for number, *_ in keys],
         "reward": turns.reward,
         "advantage": credit.advantages
         if by_token is None
         else [values.mean() if len(values) else 0.0 for values in by_token],
-        "token_advantages": nothing if by_token is None else by_token,
+        "token_advantages": nulls if by_token is None else by_token,
         "baseline": _or_null(credit.baselines, len(keys)),
         "value": _or_null(turns.value, len(keys)),
         "value_target": _or_null(credit.value_targets, len(keys)),
@@ -589,5 +589,5 @@ def _by_turn(values: FloatArray, turns: TurnTable) -> list[FloatArray]:
 
 
 def _or_null(column: FloatArray | None, rows: int) -> Iterable[Any]:
-    """Return a column, or nulls where it is missing or does not have a number per turn."""
+    """Return a column, or nulls if it is missing or has another length."""
     return [None] * rows if column is None or len(column) != rows else column

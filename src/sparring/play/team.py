@@ -22,7 +22,7 @@ class Team:
         name: of the player.
         at: returns the agent of a seat of an environment.
         games: the environments that may be given by name.
-        in_flight: number of plays at once; None: no limit.
+        in_flight: number of episodes at once; None: no limit.
     """
 
     renderer: Any = None
@@ -43,7 +43,7 @@ class Team:
         Raises:
             GameError: always.
         """
-        raise GameError(f"{self.name} is several agents; play with play.team.play_teams.")
+        raise GameError(f"{self.name} stands for several agents; play with play.team.play_teams.")
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
         """Return for each query the log-probabilities of the legal actions, by its seat's agent.
@@ -57,14 +57,14 @@ class Team:
         logprobs: list[FloatArray | None] = [None] * len(queries)
         for place in sorted({(query.game, query.seat) for query in queries}):
             places = [n for n, query in enumerate(queries) if (query.game, query.seat) == place]
-            agent: Any = self.at(self._known(place[0]), place[1])
+            agent: Any = self.at(self._environment(place[0]), place[1])
             for number, row in zip(
                 places, agent.action_logprobs([queries[n] for n in places]), strict=True
             ):
                 logprobs[number] = row
         return [row for row in logprobs if row is not None]
 
-    def _known(self, name: str) -> Environment:
+    def _environment(self, name: str) -> Environment:
         if name not in self._games:
             raise GameError(
                 f"{name!r} is not an environment of the run, so the policy of its seats is "
@@ -82,7 +82,7 @@ def play_teams(
     """Return all episodes of ``rollout_teams``; arguments are the same.
 
     Raises:
-        RolloutError: a play failed beyond its retries, so that the list would be shorter.
+        RolloutError: an episode failed beyond its retries, so that the list would be shorter.
         ConfigError: a mixture has players that only a run has.
     """
     return rollout_teams(specs, agents, **options).require_all(len(specs))
@@ -98,7 +98,7 @@ def rollout_teams(
     """Play specs as ``play.rollout.rollout`` does, where agents may be teams and mixtures.
 
     Args:
-        specs: the plays.
+        specs: the episodes.
         agents: by the text forms of the players in the specs; records have these names.
         in_flight: plays at once; None: the smallest limit of an agent, 64 if none has a limit.
         options: of ``rollout``.
@@ -114,86 +114,84 @@ def rollout_teams(
     single = seat_single_agents(specs, agents)
     limit = in_flight or min(limits, default=IN_FLIGHT)
     episodes, counts = rollout(single.specs, single.agents, in_flight=limit, **options)
-    return Rollout([renamed(episode, single.whose) for episode in episodes], counts)
+    return Rollout([renamed(episode, single.team_names) for episode in episodes], counts)
 
 
 class SeatedEpisodes(NamedTuple):
     """Plays in which one agent sits in each seat.
 
-    ``whose`` is the name of the team or mixture of an agent; ``members`` has the player that was
-    drawn from a mixture. Both are keyed by the names of the agents.
+    ``team_names`` has the team or mixture of an agent; ``members`` has the player drawn from a
+    mixture. Both are keyed by the names of the agents.
     """
 
     specs: Sequence[EpisodeSpec]
     agents: Mapping[str, Agent]
-    whose: Mapping[str, str]
+    team_names: Mapping[str, str]
     members: Mapping[str, PlayerRef]
 
 
 def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> SeatedEpisodes:
-    """Return the plays with single agents in place of teams and mixtures (see ``renamed``).
+    """Return the episodes with single agents in place of teams and mixtures (see ``renamed``).
 
     Args:
-        specs: the plays.
+        specs: the episodes.
         agents: by the text forms of the players in the specs; they may be teams and mixtures.
 
     Raises:
         ConfigError: a mixture has players that only a run has.
     """
-    several = {
-        name: player for name, player in agents.items() if isinstance(player, Team | Mixture)
-    }
-    if not several:
+    teams = {name: player for name, player in agents.items() if isinstance(player, Team | Mixture)}
+    if not teams:
         return SeatedEpisodes(specs, agents, {}, {})
-    for player in several.values():
+    for player in teams.values():
         if isinstance(player, Mixture):
             player.agents()  # refused before anything is played
     single: dict[str, Agent] = dict(agents)
-    whose: dict[str, str] = {}
+    team_names: dict[str, str] = {}
     members: dict[str, PlayerRef] = {}
     changed = []
     for spec in specs:
         seats = list(map(str, spec.players))
         for seat, name in enumerate(seats):
-            if name in several:
-                label, agent, who = _seated(name, several[name], spec, seat)
-                seats[seat], whose[label], single[label] = label, name, agent
-                members.update({} if who is None else {label: who})
+            if name in teams:
+                label, agent, drawn_player = _seat_agent(name, teams[name], spec, seat)
+                seats[seat], team_names[label], single[label] = label, name, agent
+                members.update({} if drawn_player is None else {label: drawn_player})
         changed.append(replace(spec, seats=tuple(seats)))
-    return SeatedEpisodes(changed, single, whose, members)
+    return SeatedEpisodes(changed, single, team_names, members)
 
 
-def _seated(
+def _seat_agent(
     name: str, agent: Agent, spec: EpisodeSpec, seat: int
 ) -> tuple[str, Agent, PlayerRef | None]:
     """Return the name and the agent of a seat, and the player drawn from a mixture, if any.
 
     A player of a mixture may be a team: a member of a run in which each role has a policy.
     """
-    who = None
+    drawn_player = None
     if isinstance(agent, Mixture):
         first = first_seats(teams_of(spec.game))[seat]
-        who = agent.at(spec.game, seat).draw(spec.stream, first)
-        name, agent = f"{name}, {who}", agent.agent(who)
+        drawn_player = agent.at(spec.game, seat).draw(spec.stream, first)
+        name, agent = f"{name}, {drawn_player}", agent.agent(drawn_player)
     if isinstance(agent, Team):
         name, agent = f"{name}, seat {seat} of {spec.game.name}", agent.at(spec.game, seat)
-    return name, agent, who
+    return name, agent, drawn_player
 
 
-def renamed(episode: Episode, whose: Mapping[str, str]) -> Episode:
+def renamed(episode: Episode, team_names: Mapping[str, str]) -> Episode:
     """Return the episode with the names of teams and mixtures.
 
     Args:
-        episode: of a play of ``seat_single_agents``.
-        whose: of the same.
+        episode: of an episode of ``seat_single_agents``.
+        team_names: of the same.
     """
-    if not whose:
+    if not team_names:
         return episode
     return replace(
         episode,
-        agents=tuple(whose.get(name, name) for name in episode.agents),
+        agents=tuple(team_names.get(name, name) for name in episode.agents),
         players=(),
         turns=tuple(
-            turn._replace(agent=whose.get(turn.agent, turn.agent)) for turn in episode.turns
+            turn._replace(agent=team_names.get(turn.agent, turn.agent)) for turn in episode.turns
         ),
     )

@@ -92,8 +92,8 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
                     turn.note,
                 )
             )
-    agent, turn_index, state_key, n_tokens, legal, action, view, *rest = _columns(rows, 11)
-    judged, memory, attempt, note = rest
+    agent, turn_index, state_key, n_tokens, legal, action, view, *others = _columns(rows, 11)
+    judged, memory, attempt, note = others
     counts = _columns(trajectories, 8)
     lengths = counts[-1]
     episode_ids, group, game, role, seats, played_too, cut = counts[:-1].repeat(lengths, axis=1)
@@ -157,7 +157,7 @@ def _columns(rows: Sequence[tuple[int, ...]], count: int) -> IntArray:
 
 
 def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
-    """Return one column [N] per reward component, 0 where a turn has none of it."""
+    """Return one column [N] per reward component, 0 if a turn has none of it."""
     names = {name: None for parts in rewards for name in parts}
     return {
         name: np.array([parts.get(name, 0.0) for parts in rewards], dtype=np.float64)

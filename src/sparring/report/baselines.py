@@ -20,10 +20,10 @@ RANDOM = "random play"
 LEAST = ("nash_conv/", "exploitability/", "optimality_gap/", "regret/")  # smaller is better
 MOST = ("optimal_rate/",)
 ENDS = {"regret": 0.0, "optimal_rate": 1.0}  # of judged turns
-Known = Mapping[str, Sequence[Reference]]  # by the metric's name: random play first, then the best
+Baselines = Mapping[str, Sequence[Reference]]  # by metric: first random play, then the best value
 
 
-def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Known:
+def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Baselines:
     """Return the references of a run's figures.
 
     Args:
@@ -31,15 +31,15 @@ def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Known:
         names: of the figures.
     """
     references: dict[str, list[Reference]] = {}
-    for game, known in _solved(config, names):
-        best = known.best
-        for name, (uniform, value) in reference_values(game, known).items():
+    for game, game_references in _solved_games(config, names):
+        best = game_references.best
+        for name, (uniform, value) in reference_values(game, game_references).items():
             references[name] = [Reference(label=RANDOM, value=uniform)]
             references[name] += [] if value is None else [Reference(label=best, value=value)]
         for seat, role in enumerate(game.roles):
-            values = [Reference(label=RANDOM, value=known.uniform.values[seat])]
-            if known.values is not None:
-                values.append(Reference(label=best, value=known.values[seat]))
+            values = [Reference(label=RANDOM, value=game_references.uniform.values[seat])]
+            if game_references.values is not None:
+                values.append(Reference(label=best, value=game_references.values[seat]))
             references[f"return/{game.name}/{role}"] = values
     for name in names:
         if (kind := name.split("/")[0]) in ENDS:
@@ -47,7 +47,7 @@ def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Known:
     return {name: references[name] for name in names if name in references}
 
 
-def _solved(
+def _solved_games(
     config: Mapping[str, Any], names: Sequence[str]
 ) -> Iterator[tuple[Environment, References]]:
     sections = config.get("environments", config.get("games"))
@@ -59,32 +59,32 @@ def _solved(
             ):
                 continue
             game = configured_game(entry)
-            known = references_of(game)
+            game_references = references_of(game)
         except ValueError:
             continue
-        if known is not None:
-            yield game, known
+        if game_references is not None:
+            yield game, game_references
 
 
-def reference_lines(known: Known, names: Sequence[str]) -> list[Reference]:
+def reference_lines(references: Baselines, names: Sequence[str]) -> list[Reference]:
     """Return the reference lines of a chart of these figures, without duplicates.
 
     If a label has several values, it names their environments or seats.
     """
     figures_of: dict[tuple[str, float], list[str]] = {}
     for name in names:
-        for reference in known.get(name, ()):
+        for reference in references.get(name, ()):
             figures_of.setdefault((reference.label, round(reference.value, 6) + 0.0), []).append(
                 name
             )
     labels = [label for label, _ in figures_of]
     return [
         Reference(
-            label=label if labels.count(label) == 1 else f"{label}, {_place(of, names)}",
+            label=label if labels.count(label) == 1 else f"{label}, {_place(figures, names)}",
             value=value,
             dots=label == RANDOM,
         )
-        for (label, value), of in figures_of.items()
+        for (label, value), figures in figures_of.items()
     ]
 
 
@@ -95,9 +95,9 @@ def _place(figures: Sequence[str], names: Sequence[str]) -> str:
     return ", ".join(dict.fromkeys(places))
 
 
-def cells_of(known: Known, name: str) -> list[str]:
+def cells_of(references: Baselines, name: str) -> list[str]:
     """Return two cells of a table: the values of random play and of best play."""
-    values = known.get(name, ())
+    values = references.get(name, ())
     random = [f"{reference.value:.4g}" for reference in values if reference.label == RANDOM] or [
         "-"
     ]

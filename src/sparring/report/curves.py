@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from sparring.config import of_any
 from sparring.config.checks import LIVE
-from sparring.report.baselines import Known, reference_lines
+from sparring.report.baselines import Baselines, reference_lines
 from sparring.report.svg import Series, line_chart
 from sparring.run.evaluation import weights_mark
 
@@ -129,7 +129,7 @@ def with_weights(series: Sequence[Series], measured: str) -> list[Series]:
 def draw_chart(
     chart: Chart,
     series: Sequence[Series],
-    known: Known,
+    references: Baselines,
     marks: Sequence[float] = (),
     *,
     names: Sequence[str],
@@ -140,7 +140,7 @@ def draw_chart(
     Args:
         chart: its heading and note.
         series: its lines.
-        known: of ``known_values``.
+        references: of ``known_values``.
         marks: steps of health events.
         names: of the figures.
         weights: the measured ones, of ``config.checks.measured_weights``.
@@ -152,14 +152,14 @@ def draw_chart(
         with_weights(series, weights),
         title=chart.title,
         note=chart.note,
-        references=reference_lines(known, [] if chart.title in WITHOUT_REFERENCES else names),
+        references=reference_lines(references, [] if chart.title in WITHOUT_REFERENCES else names),
         marks=[mark for mark in marks if min(steps) <= mark <= max(steps)],
     )
 
 
 def charts(
     lines: Sequence[Mapping[str, Any]],
-    known: Known,
+    references: Baselines,
     events: Sequence[Mapping[str, Any]],
     policies: Collection[str] = (),
     weights: str = LIVE,
@@ -168,7 +168,7 @@ def charts(
 
     Args:
         lines: of metrics.jsonl.
-        known: of ``known_values``.
+        references: of ``known_values``.
         events: of health.jsonl; each is marked on the charts of its figure.
         policies: names, if the run has several.
         weights: the measured ones, of ``config.checks.measured_weights``.
@@ -178,5 +178,5 @@ def charts(
         series = series_of(lines, chart.prefixes, policies)
         names = [line.name for line in series]
         marks = sorted({event["step"] for event in events if event.get("metric") in names})
-        svgs.append(draw_chart(chart, series, known, marks, names=names, weights=weights))
+        svgs.append(draw_chart(chart, series, references, marks, names=names, weights=weights))
     return list(filter(None, svgs))

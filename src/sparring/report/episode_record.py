@@ -79,15 +79,15 @@ class StoredEpisodes:
             return self.steps[-1]
         if number not in self.steps and self.played:
             raise RunError(
-                f"There is no play {number} of people in {self.path}; they are numbered "
+                f"There is no episode {number} of people in {self.path}; they are numbered "
                 f"{self.steps[0]} to {self.steps[-1]}."
             )
         if number not in self.steps:
-            near = sorted(sorted(self.steps, key=lambda step: abs(step - number))[:6])
-            known = ", ".join(map(str, near))
+            nearest = sorted(sorted(self.steps, key=lambda step: abs(step - number))[:6])
+            step_list = ", ".join(map(str, nearest))
             raise RunError(
-                f"Step {number} of {self.path} is not stored. The nearest are {known}; store.every "
-                "sets which steps are stored, and store.keep how many."
+                f"Step {number} of {self.path} is not stored. The nearest are {step_list}; "
+                "store.every sets which steps are stored, and store.keep how many."
             )
         return number
 

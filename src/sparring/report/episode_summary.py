@@ -1,4 +1,4 @@
-"""Summary of a finished play for the person who played: the end, hidden facts, every move."""
+"""Summary of a finished episode for the person who played: the end, hidden facts, every move."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def ending(game: Environment, episode: Episode, seat: int) -> str:
 
     Args:
         game: the environment of the episode, in any style.
-        episode: a finished play.
+        episode: a finished episode.
         seat: the viewer's.
     """
     state = replay(game, episode)[-1]
@@ -62,8 +62,8 @@ def member_line(members: Mapping[str, str]) -> str:
     """
     if len(set(members.values())) == 1:
         return f"Drawn from the mixture for this play: {next(iter(members.values()))}"
-    named = ", ".join(f"{role} {player}" for role, player in members.items())
-    return f"Drawn from the mixture for this play: {named}"
+    names = ", ".join(f"{role} {player}" for role, player in members.items())
+    return f"Drawn from the mixture for this play: {names}"
 
 
 def moves(
@@ -73,12 +73,12 @@ def moves(
 
     Args:
         game: the environment of the episode.
-        episode: a finished play.
+        episode: a finished episode.
         policy: the agent whose probabilities are shown, if it has any.
         name: the policy's in ``episode.agents``.
         names: displayed names of the agents, by their names in the episode.
     """
-    known, called = (
+    chance_texts, action_names = (
         policy_probabilities(game, episode, policy, name),
         _names(episode, names),
     )
@@ -87,9 +87,9 @@ def moves(
         if turn.event in ("illegal", "unparsable"):
             refused.append(turn)
         if turn.action is not None:
-            chances = f"    [{known[number]}]" if number in known else ""
+            chances = f"    [{chance_texts[number]}]" if number in chance_texts else ""
             action = turn.action + _illegal_note(refused)
-            lines.append(f"{len(lines) + 1:>4}  {called[turn.seat]}  {action}{chances}")
+            lines.append(f"{len(lines) + 1:>4}  {action_names[turn.seat]}  {action}{chances}")
             refused = []
     return lines
 
@@ -98,7 +98,7 @@ def reply_lines(episode: Episode, names: dict[str, str]) -> list[str]:
     """Return a line per turn: player and reply.
 
     Args:
-        episode: a finished play.
+        episode: a finished episode.
         names: displayed names of the players, by their names in the episode.
     """
     called, lines = _names(episode, names), []
@@ -118,9 +118,9 @@ def _names(episode: Episode, names: dict[str, str]) -> list[str]:
 def _illegal_note(turns: list[Turn]) -> str:
     if not turns:
         return ""
-    how = " (drawn at random)" if turns[-1].action is not None else ""
+    origin = " (drawn at random)" if turns[-1].action is not None else ""
     times = f"{len(turns)} replies that were" if len(turns) > 1 else "a reply that was"
-    return f"{how}, after {times} no legal action, such as {turns[0].reply!r}"
+    return f"{origin}, after {times} no legal action, such as {turns[0].reply!r}"
 
 
 def policy_probabilities(
@@ -130,7 +130,7 @@ def policy_probabilities(
 
     Args:
         game: the environment of the episode.
-        episode: a finished play.
+        episode: a finished episode.
         policy: the agent whose probabilities are returned, if it has any.
         name: the policy's in ``episode.agents``.
     """
@@ -174,7 +174,7 @@ def _query(
 
 
 def _shares(query: Query, row: FloatArray) -> str:
-    """Return the largest probabilities, and that of illegal replies from 0.005 on."""
+    """Return the largest probabilities, and of illegal replies if at least 0.005."""
     shares = np.exp(row)
     order = np.argsort(-shares, kind="stable")[:SHARES]
     parts = [f"{query.legal_actions[place]} {shares[place]:.2f}" for place in order]

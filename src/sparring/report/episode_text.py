@@ -118,12 +118,12 @@ def turn_texts(
 
 
 def _reply_text(
-    turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None, most: int | None
+    turn: Turn, credit: Mapping[str, Any] | None, decode: Decode | None, max_tokens: int | None
 ) -> ReplyText:
     sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
     pairs = [pair for part in sampled for pair in zip(part.ids, part.logprobs, strict=True)]
     entropies = (credit["entropies"] if credit is not None else None) or [None] * len(pairs)
-    tokens = list(zip(pairs, entropies, strict=True))[:most]
+    tokens = list(zip(pairs, entropies, strict=True))[:max_tokens]
     ids = [index for (index, _), _ in tokens]
     texts = list(map(str, ids)) if decode is None else decode(turn.agent, ids)
     is_memory = turn.event == "memory"
@@ -240,24 +240,24 @@ def episode_lines(
         ]
         lines += [f"  {ending}" for ending in early_endings(episode)]
         for text in turn_texts(episode, credit, decode):
-            now = positions[text.number] if positions else ""
-            lines += ["", *_turn_lines(text, now, decode is not None)]
-            lines += _labelled("ended", ends.get(text.number, ""))
+            position = positions[text.number] if positions else ""
+            lines += ["", *_turn_lines(text, position, decode is not None)]
+            lines += _label_lines("ended", ends.get(text.number, ""))
     except STRANGE as error:
         raise RunError(
             f"Episode {episode.episode_id} of step {step} is an invalid record "
             f"({quoted(str(error))})."
         ) from error
-    return [*lines, "", *_labelled("end", positions[-1])] if positions else lines
+    return [*lines, "", *_label_lines("end", positions[-1])] if positions else lines
 
 
-def _turn_lines(text: TurnText, now: str, is_decoded: bool) -> list[str]:
+def _turn_lines(text: TurnText, position: str, is_decoded: bool) -> list[str]:
     turn = text.turn
-    where = f", conversation {turn.conversation}" if turn.conversation else ""
-    lines = [f"[{turn.moment}] {text.role} ({turn.agent}){where}"]
-    lines += _labelled("now", now) + _labelled("told", text.prompt)
-    lines += _labelled("legal", text.legal) if turn.is_decision else []
-    lines += _reply_lines(text.reply, is_decoded) + _labelled("oracle", text.oracle)
+    suffix = f", conversation {turn.conversation}" if turn.conversation else ""
+    lines = [f"[{turn.moment}] {text.role} ({turn.agent}){suffix}"]
+    lines += _label_lines("now", position) + _label_lines("told", text.prompt)
+    lines += _label_lines("legal", text.legal) if turn.is_decision else []
+    lines += _reply_lines(text.reply, is_decoded) + _label_lines("oracle", text.oracle)
     for candidate, other in zip(turn.candidates, text.others, strict=True):
         lines += [f"    not played, candidate {candidate.candidate}"]
         lines += _reply_lines(other, is_decoded)
@@ -274,29 +274,29 @@ def _reply_lines(reply: ReplyText, is_decoded: bool) -> list[str]:
         f"{'' if entropy is None else f' H={entropy:.2f}'}"
         for text, probability, entropy in reply.tokens
     )
-    lines = _labelled(reply.label, words) + _labelled("tokens", tokens)
+    lines = _label_lines(reply.label, words) + _label_lines("tokens", tokens)
     for name, fact in reply.facts.items():
-        lines += _labelled(name, fact or ("none" if name == "rewards" else ""))
-    return lines + _labelled("credit", reply.credit)
+        lines += _label_lines(name, fact or ("none" if name == "rewards" else ""))
+    return lines + _label_lines("credit", reply.credit)
 
 
-def _labelled(label: str, text: str) -> list[str]:
+def _label_lines(label: str, text: str) -> list[str]:
     """Return a labelled text as wrapped lines that keep its line ends; [] for ""."""
     if not text:
         return []
-    begin, rest = f"    {label:<{LABEL - 2}}", " " * (LABEL + 2)
+    begin, indent = f"    {label:<{LABEL - 2}}", " " * (LABEL + 2)
     lines: list[str] = []
     for line in text.split("\n"):
         parts = textwrap.wrap(
             line,
-            WIDTH - len(rest),
+            WIDTH - len(indent),
             break_long_words=False,
             break_on_hyphens=False,
             drop_whitespace=False,
         )
         lines += [
-            f"{rest if lines or at else begin}{part}".rstrip()
-            for at, part in enumerate(parts or [""])
+            f"{indent if lines or number else begin}{part}".rstrip()
+            for number, part in enumerate(parts or [""])
         ]
     return lines
 
@@ -347,14 +347,14 @@ def split(tokenizer: Any, ids: Sequence[int]) -> list[str]:
 
     Bytes of an incomplete character have an empty text; the id that completes it has the character.
     """
-    texts, begin, before, is_whole = [], 0, "", True  # the text since the token ``begin``
+    texts, begin, previous, is_whole = [], 0, "", True  # the text since the token ``begin``
     for end in range(1, len(ids) + 1):
         text = str(tokenizer.decode(list(ids[begin:end])))
         ready = text if end == len(ids) else text.rstrip(BROKEN)
-        if not ready.startswith(before):  # a decoder that changes what it has written
+        if not ready.startswith(previous):  # a decoder that changes what it has written
             return [str(tokenizer.decode([index])) for index in ids]
-        texts.append(ready[len(before) :])
-        before, was_whole, is_whole = ready, is_whole, ready == text
+        texts.append(ready[len(previous) :])
+        previous, was_whole, is_whole = ready, is_whole, ready == text
         if end - begin > WINDOW and was_whole and is_whole:  # this token is whole characters
-            begin, before = end - 1, str(tokenizer.decode([ids[end - 1]]))
+            begin, previous = end - 1, str(tokenizer.decode([ids[end - 1]]))
     return texts

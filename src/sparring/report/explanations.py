@@ -43,8 +43,8 @@ def entries(kind: str) -> list[dict[str, str]]:
             {"name": name, "kind": "recipe", "summary": load_recipe(name).get("summary", "")}
             for name in names
         ] + [
-            {"name": name, "kind": "layer", "summary": f"{about} (with={name})"}
-            for name, about in layers().items()
+            {"name": name, "kind": "layer", "summary": f"{summary} (with={name})"}
+            for name, summary in layers().items()
         ]
     if kind == "suites":
         from sparring.measure.suite import load_suite, suite_names
@@ -89,9 +89,9 @@ def explanation(name: str) -> str:
         texts.append(registry.FIELD_NAMES[name.lower()])
     if not texts:
         plugins = (plugin for slot in registry.SLOTS for plugin in registry.names(slot))
-        known = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}
-        where = "See `sparring list environments|methods|recipes|suites`, and docs/metrics.md."
-        raise UnknownNameError("name", name, known, where, every=False)
+        names = {*recipe_names(), *layers(), *metrics, *game_names(), *plugins}
+        advice = "See `sparring list environments|methods|recipes|suites`, and docs/metrics.md."
+        raise UnknownNameError("name", name, names, advice, every=False)
     paragraphs = (text if text.startswith("recipe ") else wrap_lines(text, WIDTH) for text in texts)
     return "\n\n".join(paragraphs)
 
@@ -107,14 +107,14 @@ def _nash_conv_of(game: str) -> list[str]:
     from sparring.report.game_page import exact_text
 
     names = [game] if game in game_names() else [] if game else ["kuhn_poker", "leduc_poker"]
-    known = [f"{name}: {exact_text(name)}" for name in names if exact_text(name)]
-    about = (
+    exact_texts = [f"{name}: {exact_text(name)}" for name in names if exact_text(name)]
+    meaning = (
         "A best response is the play that wins most against a policy that does not change. Where "
         "nobody can gain by one, the policies are an equilibrium. The policy is renormalised over "
         "legal actions, so an untrained model that rarely gives a legal reply may have "
         "less than uniform play; read it with illegal_mass_reached. See docs/evaluation.md."
     )
-    return [about, *known]
+    return [meaning, *exact_texts]
 
 
 def describe_plugin(plugin: registry.Plugin) -> str:
@@ -144,7 +144,7 @@ def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
     """Return the documented metrics of a run: name -> meaning, from the modules that write them.
 
     Args:
-        metrics: those of one run, so that only its losses are imported; None: all losses.
+        metrics: of one run, so that only its losses are imported; None: all losses.
     """
     meanings = _tables()
     losses = registry.names("losses")
@@ -160,7 +160,7 @@ def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
 
 
 def figure_glossary() -> dict[str, str]:
-    """Return the documented figures of `sparring evaluate`, those of a run included."""
+    """Return the documented figures of `sparring evaluate`, and the figures of a run."""
     return {**_table_of("run.evaluation"), **_table_of("api.policy_evaluation")}
 
 
@@ -182,13 +182,13 @@ def check_metrics(names: Iterable[str]) -> None:
     """
     tables = _tables()
     missing = [name for name in names if not _is_documented(name, tables)]
-    known = glossary() if missing else tables  # the glossary imports all losses
+    documented = glossary() if missing else tables  # the glossary imports all losses
     for name in missing:
-        if not _is_documented(name, known):
+        if not _is_documented(name, documented):
             raise UnknownNameError(
-                "metric of a health rule", name, known, "docs/metrics.md lists all of them."
+                "metric of a health rule", name, documented, "docs/metrics.md lists all of them."
             )
 
 
-def _is_documented(name: str, known: Iterable[str]) -> bool:
-    return any(name == pattern or matches(pattern, name) for pattern in known)
+def _is_documented(name: str, patterns: Iterable[str]) -> bool:
+    return any(name == pattern or matches(pattern, name) for pattern in patterns)

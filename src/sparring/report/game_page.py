@@ -64,7 +64,7 @@ def rules_text(name: str) -> str:
 def sample_play(name: str) -> SamplePlay:
     """Return a deterministic play of a game with its default options.
 
-    In games of one seat an exact oracle plays, if there is one; otherwise actions are random.
+    In games of one seat an exact oracle plays, if the game has one; otherwise actions are random.
     """
     game = make_game(name)
     worded_game = for_people(game)
@@ -90,19 +90,19 @@ def sample_play(name: str) -> SamplePlay:
     return SamplePlay(
         how="at random" if oracle is None else f"as the oracle {oracle.name} says",
         brief=brief if len(brief) <= READ else f"{brief[:READ]} ...",
-        turns=_shortened(turns, TURNS),
+        turns=_shorten(turns, TURNS),
         left_out=max(0, len(turns) - TURNS),
         ending="\n".join(filter(None, [hidden, _payoffs(worded_game.roles, state.returns)])),
     )
 
 
-def _shortened(turns: Sequence[SampleTurn], most: int) -> tuple[SampleTurn, ...]:
-    return tuple(turns) if len(turns) <= most else (*turns[: most - 1], turns[-1])
+def _shorten(turns: Sequence[SampleTurn], max_turns: int) -> tuple[SampleTurn, ...]:
+    return tuple(turns) if len(turns) <= max_turns else (*turns[: max_turns - 1], turns[-1])
 
 
 def _payoffs(roles: Sequence[str], returns: Sequence[float]) -> str:
-    got = (f"{role} {value:g}" for role, value in zip(roles, returns, strict=True))
-    return f"Payoffs: {', '.join(got)}."
+    texts = (f"{role} {value:g}" for role, value in zip(roles, returns, strict=True))
+    return f"Payoffs: {', '.join(texts)}."
 
 
 def sample_lines(play: SamplePlay) -> list[str]:
@@ -111,13 +111,13 @@ def sample_lines(play: SamplePlay) -> list[str]:
     for number, turn in enumerate(play.turns):
         if number == len(play.turns) - 1 and play.left_out:
             lines += [f"... {play.left_out} more turn(s) ...", ""]
-        lines += [f"{turn.role}:", *_indented(turn.seen)]
+        lines += [f"{turn.role}:", *_indent(turn.seen)]
         lines += [f"    Legal actions: {turn.legal}"] if turn.legal else []
         lines += [f"  > {turn.action}", ""]
     return [*lines, *play.ending.split("\n")]
 
 
-def _indented(text: str) -> list[str]:
+def _indent(text: str) -> list[str]:
     return [f"    {line}" for line in text.split("\n") if line.strip()]
 
 
@@ -127,7 +127,7 @@ def rules_lines(name: str) -> list[str]:
     for seat, role in enumerate(episode.roles):
         first = next((turn for turn in episode.turns if turn.seat == seat), None)
         if first is not None:
-            lines += [f"{role} is told:", "", *_indented(first.prompt), ""]
+            lines += [f"{role} is told:", "", *_indent(first.prompt), ""]
     return lines[:-1]
 
 
@@ -141,7 +141,7 @@ def sample_text(name: str) -> str:
     sample = SamplePlay(
         how="at random",
         brief="",
-        turns=_shortened(turns, PROMPT_TURNS),
+        turns=_shorten(turns, PROMPT_TURNS),
         left_out=max(0, len(turns) - PROMPT_TURNS),
         ending=_payoffs(episode.roles, episode.returns),
     )
@@ -171,10 +171,10 @@ def _random_play(name: str) -> Episode:
 def exact_text(name: str) -> str:
     """Return the exact values of a game with its default options; "" if it is too large."""
     game = make_game(name)
-    known = references_of(game)
-    if known is None:
+    refs = references_of(game)
+    if refs is None:
         return ""
-    uniform = known.uniform
+    uniform = refs.uniform
     sentences = [
         f"{uniform.num_info_states:,} information states, so that policies are measured exactly."
     ]
@@ -187,7 +187,7 @@ def exact_text(name: str) -> str:
         "best team": "The best team",
         "best play": "Best play",
     }
-    for player, values in ((names[known.best], known.values), ("Uniform play", uniform.values)):
+    for player, values in ((names[refs.best], refs.values), ("Uniform play", uniform.values)):
         sentences += [f"{player} is worth {_by_role(game, values)}."] if values is not None else []
     return " ".join(sentences)
 
@@ -242,8 +242,8 @@ def _next_steps(name: str) -> str:
     using = recipes_with(name)
     lines = ["Where to go on", ""]
     if using:
-        more = f"   ({len(using)} recipes train on it: {', '.join(using)})" if using[1:] else ""
-        lines.append(f"  sparring train {using[0]}{more}")
+        note = f"   ({len(using)} recipes train on it: {', '.join(using)})" if using[1:] else ""
+        lines.append(f"  sparring train {using[0]}{note}")
     else:
         lines.append(f"  sparring train kuhn-tiny environments.0.name={name} --run runs/{name}")
     lines += [

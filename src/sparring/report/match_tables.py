@@ -11,16 +11,18 @@ from rich.table import Column, Table
 from sparring.report.explanations import figure_glossary
 
 JUDGED = ("oracle", "optimal moves", "regret per turn", "judged")
-LEGEND = "unseen: starts that training never met; seen: those it met, which can be learnt by heart"
+LEGEND = "unseen: initial states that training never met; seen: those it met and may have memorised"
 SHARES = ("success", "win", "win_or_draw", "return", "illegal")
 
 
 def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the table of matches of ``evaluate_policy``; wins need opponents."""
     shares = [name for name in SHARES if any(name in row for row in rows)]
-    heads = ("game", "starts", "opponent", "seat", *(name.replace("_", " ") for name in shares))
+    headers = ("game", "starts", "opponent", "seat", *(name.replace("_", " ") for name in shares))
     table = Table(
-        *heads, title="Matches, 95 % intervals", caption=LEGEND if _held_out(rows) else None
+        *headers,
+        title="Matches, 95 % intervals",
+        caption=LEGEND if _has_split_starts(rows) else None,
     )
     for row in rows:
         table.add_row(
@@ -33,7 +35,7 @@ def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def _held_out(rows: Sequence[Mapping[str, Any]]) -> bool:
+def _has_split_starts(rows: Sequence[Mapping[str, Any]]) -> bool:
     return any(row["starts"] != "all" for row in rows)
 
 
@@ -45,7 +47,7 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
         "opponent",
         "seat",
         *JUDGED,
-        title="Moves as an oracle judges them, 95 % intervals by game",
+        title="Verdicts of an oracle on the moves, 95 % intervals by game",
     )
     for row in rows:
         if "oracle" in row:
@@ -60,9 +62,9 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
 
 def self_plays_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the table of self-play results of ``self_plays_of``."""
-    counted = ("plays", "different", "alike at most", "replies a play", "illegal")
-    heads = ("game", "starts", *counted, "mean return")
-    table = Table(*heads, title="Plays against itself", caption=LEGEND if _held_out(rows) else None)
+    counted = ("episodes", "distinct", "most frequent", "replies per episode", "illegal")
+    headers = ("game", "starts", *counted, "mean return")
+    table = Table(*headers, title="Self-play", caption=LEGEND if _has_split_starts(rows) else None)
     for row in rows:
         counts = (str(row[name]) for name in ("plays", "distinct", "commonest"))
         cells = (*counts, f"{row['turns']:.1f}", interval_text(row["illegal"], 3))
@@ -72,7 +74,7 @@ def self_plays_table(rows: Sequence[Mapping[str, Any]]) -> Table:
 
 def counted_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return the table of the environments' own figures in self-play; None without any."""
-    table = Table("game", "figure", "mean", title="Counted in plays with itself")
+    table = Table("game", "figure", "mean", title="Figures of the environment in self-play")
     for row in rows:
         for name, interval in row["figures"].items():
             table.add_row(row["game"], name, interval_text(interval, 3))
@@ -88,10 +90,10 @@ def _returns(intervals: Mapping[str, Any]) -> str:
 
 def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     """Return the table of success and oracle verdicts in a suite; None if no row has any."""
-    heads = ("row", "seat", "success", *JUDGED)
+    headers = ("row", "seat", "success", *JUDGED)
     table = Table(
-        *(Column(head, no_wrap=head != "oracle") for head in heads),
-        title="Success, and moves as an oracle judges them",
+        *(Column(header, no_wrap=header != "oracle") for header in headers),
+        title="Success, and verdicts of an oracle on the moves",
         box=SIMPLE,
         pad_edge=False,
     )
@@ -99,9 +101,9 @@ def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
         if row["measured"] and "success" in row.get("overall", {}):
             seats = row["seats"] if len(row["seats"]) > 1 else []
             for figures in (row["overall"], *seats):
-                about = "" if row["starts"] == "all" else f" ({row['starts']})"
+                suffix = "" if row["starts"] == "all" else f" ({row['starts']})"
                 table.add_row(
-                    "" if "role" in figures else row["name"] + about,
+                    "" if "role" in figures else row["name"] + suffix,
                     figures.get("role", "all" if seats else "-"),
                     *_success_and_judged(figures),
                 )
@@ -113,8 +115,8 @@ def _success_and_judged(figures: Mapping[str, Any]) -> list[str]:
     oracle = figures.get("oracle")
     digits = {"success": 2, "optimal": 2, "regret": 3}
     success, *judged = [
-        interval_text(figures[name], number) if name in figures else "-"
-        for name, number in digits.items()
+        interval_text(figures[name], num_digits) if name in figures else "-"
+        for name, num_digits in digits.items()
     ]
     if not oracle:
         return [success, *["-"] * len(JUDGED)]
@@ -137,8 +139,8 @@ def interval_text(value: Mapping[str, Any], digits: int) -> str:
 # -- exact figures
 
 BEST = (
-    "best play: an equilibrium where seats are opposed, else the best team, "
-    "or the best policy of one seat alone"
+    "best play: an equilibrium if seats are opposed, otherwise the best team, "
+    "or the best policy of a single seat"
 )
 
 
@@ -146,9 +148,9 @@ def figure_table(result: Mapping[str, Any], title: str) -> Table:
     """Return the table of exact figures of ``evaluate_policy``; it may have no rows."""
     table = Table("measure", "value", "uniform play", "best play", title=title)
     for name, value in result["figures"].items():
-        known = result["references"].get(name, {})
-        others = [known.get(policy) for policy in ("uniform", "best")]
-        cells = ["-" if reference is None else f"{reference:.4f}" for reference in others]
+        references = result["references"].get(name, {})
+        values = [references.get(policy) for policy in ("uniform", "best")]
+        cells = ["-" if reference is None else f"{reference:.4f}" for reference in values]
         table.add_row(name, f"{value:.4f}", *cells)
     return table
 
@@ -165,19 +167,19 @@ def legend(figures: Iterable[str]) -> list[str]:
 # -- adaptation
 
 ADAPTATION = (
-    "gain: the last attempt less the first; * training never met them; all: by their shares; best: "
-    "who knows the opponent; fixed: the best single policy; headroom: best less fixed; exactly: by "
-    "the policy's probabilities over legal actions, without plays"
+    "gain: last attempt minus first. *: training never met this opponent. all: mean over opponents "
+    "by their shares. best: a policy that knows the opponent. fixed: the best single policy. "
+    "headroom: best minus fixed. exact: from the policy's action probabilities, without episodes."
 )
 
 
 def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the adaptation table of a game."""
-    count = max(len(row["attempts"]) for row in rows)
+    num_attempts = max(len(row["attempts"]) for row in rows)
     starts = "" if rows[0]["starts"] == "all" else f", {rows[0]['starts']} starts"
-    attempts = (f"attempt {number + 1}" for number in range(count))
+    attempts = (f"attempt {number + 1}" for number in range(num_attempts))
     opponent = Column("opponent", overflow="fold")
-    heads: tuple[str | Column, ...] = (
+    headers: tuple[str | Column, ...] = (
         "role",
         opponent,
         *attempts,
@@ -187,9 +189,9 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
         "fixed",
     )
     title = f"Adaptation in {game}{starts}: mean return, 95 % intervals"
-    table = Table(*heads, title=title, caption=ADAPTATION)
+    table = Table(*headers, title=title, caption=ADAPTATION)
     for row in rows:
-        closed = row.get("closed")
+        headroom_shares = row.get("closed")
         table.add_row(
             row["role"],
             f"{row['opponent'] or 'all'}{'' if row['trained'] else ' *'}",
@@ -200,14 +202,16 @@ def adaptation_table(game: str, rows: Sequence[Mapping[str, Any]]) -> Table:
         )
         exact = row.get("exact", {})
         if exact:
-            table.add_row("", "exactly", *_numbers(exact["returns"], 3))
-        if closed:
+            table.add_row("", "exact", *_numbers(exact["returns"], 3))
+        if headroom_shares:
             table.add_row(
-                "", "share of the headroom", *(interval_text(interval, 2) for interval in closed)
+                "",
+                "share of the headroom",
+                *(interval_text(interval, 2) for interval in headroom_shares),
             )
             if "closed" in exact:
-                table.add_row("", "share, exactly", *_numbers(exact["closed"], 2))
-            table.add_row("", "at most, exactly", *_numbers(row["ceiling"], 2))
+                table.add_row("", "exact share", *_numbers(exact["closed"], 2))
+            table.add_row("", "upper bound, exact", *_numbers(row["ceiling"], 2))
         if row["opponent"] is None:
             table.add_section()
     return table
@@ -217,7 +221,7 @@ def _numbers(values: Sequence[float | None], digits: int) -> list[str]:
     return ["-" if value is None else f"{value:.{digits}f}" for value in values]
 
 
-def reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def missing_value_reasons(rows: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the distinct reasons why rows have no exact values."""
     lines = (
         f"{row['role']}: {row[reason]}"

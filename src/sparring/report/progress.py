@@ -28,7 +28,7 @@ from sparring.run.evaluation import weights_mark
 from sparring.run.loop import StepReport
 from sparring.run.warmup import WarmupReport
 
-PLAIN_EVERY = 10.0  # seconds between lines where there is no terminal
+PLAIN_EVERY = 10.0  # seconds between lines without a terminal
 WIDE = 110  # columns of a terminal that has room for a bar
 
 
@@ -56,7 +56,7 @@ class ProgressLine:
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if self._console.is_terminal:
-            fixed, rest = Column(no_wrap=True), Column(ratio=1, no_wrap=True, overflow="ellipsis")
+            fixed, wide = Column(no_wrap=True), Column(ratio=1, no_wrap=True, overflow="ellipsis")
             bar = [BarColumn(bar_width=20)] if self._console.width >= WIDE else []
             self._progress = Progress(  # on a narrow terminal the figures are cut off
                 TextColumn("step", table_column=fixed),
@@ -64,7 +64,7 @@ class ProgressLine:
                 *bar,
                 TimeRemainingColumn(table_column=fixed),
                 TextColumn("left", table_column=fixed),
-                TextColumn("{task.fields[figures]}", markup=False, table_column=rest),
+                TextColumn("{task.fields[figures]}", markup=False, table_column=wide),
                 console=self._console,
                 expand=True,
             )
@@ -86,17 +86,17 @@ class ProgressLine:
         loss = f"  loss {report.loss:.3f}"
         self._show_work("warm-up", report.update, report.updates, loss)
 
-    def on_evaluation(self, done: int, of: int) -> None:
+    def on_evaluation(self, done: int, total: int) -> None:
         """Show the progress of an evaluation; without a terminal, at most every 10 s."""
         if not done:
             self._began = self._said = time.monotonic()
             return
-        self._show_work("evaluation, game", done, of)
+        self._show_work("evaluation, game", done, total)
 
-    def _show_work(self, work: str, done: int, of: int, suffix: str = "") -> None:
+    def _show_work(self, work: str, done: int, total: int, suffix: str = "") -> None:
         now = time.monotonic()
-        seconds = (now - self._began) / done * (of - done)
-        line = f"{work} {done}/{of}  {seconds:.0f} s left{suffix}"
+        seconds = (now - self._began) / done * (total - done)
+        line = f"{work} {done}/{total}  {seconds:.0f} s left{suffix}"
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, figures=line)
         elif now - self._said >= PLAIN_EVERY:
@@ -152,9 +152,9 @@ class ProgressLine:
         if kind != "nash_conv" or game in self._referred or game not in self._games:
             return
         self._referred.add(game)
-        known = references_of(configured_game(self._games[game]))
-        if known is not None:
-            uniform = known.uniform.nash_conv
+        game_references = references_of(configured_game(self._games[game]))
+        if game_references is not None:
+            uniform = game_references.uniform.nash_conv
             line = f"{game}: NashConv of uniform play is {uniform:.3f}, of an equilibrium 0"
             self._console.print(line)
 

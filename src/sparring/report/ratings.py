@@ -42,7 +42,7 @@ class PairResults(NamedTuple):
         win_rate: share of wins, a draw counting half; None if nothing was decided.
         low: lower end of the win rate's interval of 95 %.
         high: upper end.
-        exact: whether the results are computed from the players' policies, without plays.
+        exact: whether the results are computed from the players' policies, without episodes.
         return_low: lower end of the mean return's interval of 95 %; None with fewer than two plays
             or groups of one deal, and in checkpoints that lack it.
         return_high: upper end.
@@ -126,10 +126,10 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
             "-" if ends is None else "{:.3f} [{:.3f}, {:.3f}]".format(*ends) for ends in intervals
         ]
         rows.append([game, starts, opponent, role, *cells])
-        where = "" if starts == "-" else f", {starts} starts"
+        suffix = "" if starts == "-" else f", {starts} starts"
         shares = [ends for name in SHARES if (ends := _ends(latest, seat, name)) is not None]
         rated += [
-            RateInterval(f"{game}: {role} against {opponent}{where}", *ends) for ends in shares[:1]
+            RateInterval(f"{game}: {role} against {opponent}{suffix}", *ends) for ends in shares[:1]
         ]
     note = "share of wins and draws, or of successes, of the last matches, with 95 % intervals"
     return {

@@ -28,7 +28,7 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS, escape_controls, in_words
 from sparring.measure.references import run_verdicts
 from sparring.ops.statistics import mean_interval
-from sparring.report.baselines import RANDOM, Known, best_of, cells_of, known_values
+from sparring.report.baselines import RANDOM, Baselines, best_of, cells_of, known_values
 from sparring.report.curves import (
     CHARTS,
     charts,
@@ -167,9 +167,9 @@ def seeds_of(paths: Sequence[Path]) -> list[SeedRun]:
 
 
 def _with_scale(config: Mapping[str, Any]) -> dict[str, Any]:
-    scale, usual = config.get("scale"), ScaleConfig()
-    written = scale if isinstance(scale, dict) else {}
-    return {**config, "scale": {**{key: getattr(usual, key) for key in BINDING}, **written}}
+    scale, default = config.get("scale"), ScaleConfig()
+    options = scale if isinstance(scale, dict) else {}
+    return {**config, "scale": {**{key: getattr(default, key) for key in BINDING}, **options}}
 
 
 def series_over_seeds(name: str, seeds: Sequence[SeedRun]) -> list[Series]:
@@ -197,25 +197,25 @@ def series_over_seeds(name: str, seeds: Sequence[SeedRun]) -> list[Series]:
     ]
 
 
-def charts_over_seeds(seeds: Sequence[SeedRun], known: Known, weights: str) -> list[str]:
+def charts_over_seeds(seeds: Sequence[SeedRun], references: Baselines, weights: str) -> list[str]:
     """Return the charts of several runs, which measure the same weights."""
     svgs = []
     for chart in CHARTS:
         lines = (line for seed in seeds for line in series_of(seed.lines, chart.prefixes))
         names = sorted({line.name for line in lines})
         series = [line for name in names for line in series_over_seeds(name, seeds)]
-        svgs.append(draw_chart(chart, series, known, names=names, weights=weights))
+        svgs.append(draw_chart(chart, series, references, names=names, weights=weights))
     return list(filter(None, svgs))
 
 
 def results_over_seeds(
-    seeds: Sequence[SeedRun], known: Known, prefixes: tuple[str, ...]
+    seeds: Sequence[SeedRun], references: Baselines, prefixes: tuple[str, ...]
 ) -> dict[str, Any]:
     """Return the table of the last values of several runs: mean, seeds, references.
 
     Args:
         seeds: the runs.
-        known: of ``known_values``.
+        references: of ``known_values``.
         prefixes: of the figures' names.
     """
     rows = []
@@ -231,14 +231,14 @@ def results_over_seeds(
         mean = f"{interval.mean:.4g}"
         if len(values) >= BANDED:
             mean += f"\u00a0[{interval.low:.4g},\u00a0{interval.high:.4g}]"
-        each = ["-" if value is None else f"{value:.4g}" for value in last]
-        rows.append((name, mean, *each, *cells_of(known, name)))
+        cells = ["-" if value is None else f"{value:.4g}" for value in last]
+        rows.append((name, mean, *cells, *cells_of(references, name)))
     columns = [f"seed {seed.seed}" for seed in seeds]
-    how = ", with 95 % intervals of the mean" if len(seeds) >= BANDED else " and their mean"
+    suffix = ", with 95 % intervals of the mean" if len(seeds) >= BANDED else " and their mean"
     return {
         "head": ("figure", "mean of the last", *columns, RANDOM, "best play"),
         "rows": rows,
-        "caption": f"Last values{how}",
+        "caption": f"Last values{suffix}",
     }
 
 
@@ -282,17 +282,17 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
     config = RunFolder.open(path).config()
     lines, timing = read_figures(path / METRICS), read_figures(path / TIMING)
     events = read_lines(path / HEALTH)
-    known = known_values(config, names_of(lines))
+    references = known_values(config, names_of(lines))
     weights = _weights(config)
     policies = config.get("policies")
     policies = policies if isinstance(policies, dict) else {}
     plays, troubles = _plays(path)
     if seeds:
-        results = results_over_seeds(seeds, known, RESULTS) | {"notes": []}
-        curves = charts_over_seeds(seeds, known, weights)
+        results = results_over_seeds(seeds, references, RESULTS) | {"notes": []}
+        curves = charts_over_seeds(seeds, references, weights)
     else:
-        results = _results(lines, known) | {"notes": list(run_verdicts(config, lines))}
-        curves = charts(lines, known, events, policies, weights)
+        results = _results(lines, references) | {"notes": list(run_verdicts(config, lines))}
+        curves = charts(lines, references, events, policies, weights)
     if results["rows"] or results["notes"]:
         results["notes"].append(
             f"All figures are of the {LIVE}, which play and learn."
@@ -386,7 +386,7 @@ def _facts(
     return facts
 
 
-def _results(lines: Lines, known: Known) -> dict[str, Any]:
+def _results(lines: Lines, references: Baselines) -> dict[str, Any]:
     rows = []
     for name in names_of(lines):
         points = points_of(lines, name)
@@ -394,7 +394,7 @@ def _results(lines: Lines, known: Known) -> dict[str, Any]:
             best = best_of(name, points)
             pairs = (points[-1], best)
             cells = ["-" if p is None else f"{p[1]:.4g}\u00a0(step\u00a0{p[0]})" for p in pairs]
-            rows.append((name, *cells, *cells_of(known, name)))
+            rows.append((name, *cells, *cells_of(references, name)))
     head = ("figure", "last", "best of the run", RANDOM, "best play")
     return {"head": head, "rows": rows, "caption": ""}
 
@@ -409,7 +409,7 @@ def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     troubles = [*torn, *troubles]
     if not samples:
         return [], troubles
-    decode, why = token_decoder(path)
+    decode, decoder_error = token_decoder(path)
     plays = []
     for sample in samples:
         try:
@@ -417,7 +417,7 @@ def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
         except STRANGE:
             number = sample.episode.episode_id
             troubles.append(f"Play {number} of step {sample.step} is an invalid record.")
-    return plays, [*troubles, *filter(None, [why])]
+    return plays, [*troubles, *filter(None, [decoder_error])]
 
 
 def _repeating(path: Path, config: Mapping[str, Any], run_starts: Lines) -> dict[str, Any]:
@@ -478,11 +478,11 @@ def _machines(run_starts: Lines) -> dict[str, Any]:
             machine |= {str(name): _text(value) for name, value in pairs}
         if machine not in machines:
             machines.append(machine)
-    several = len(machines) > 1
+    has_several = len(machines) > 1
     names = dict.fromkeys(name for machine in machines for name in machine)
     numbers = range(1, len(machines) + 1)
     return {
-        "machine_head": ["", *(f"machine {n}" if several else "machine" for n in numbers)],
+        "machine_head": ["", *(f"machine {n}" if has_several else "machine" for n in numbers)],
         "machines": [[name, *(m.get(name, "-") for m in machines)] for name in names],
     }
 

@@ -28,11 +28,11 @@ from sparring.report.timeline import timeline, timeline_svg
 
 WHEN = {1: ("The only stored step",), 2: ("Early", "Late"), 3: ("Early", "Middle", "Late")}
 RULE = (
-    "Chosen by a rule, not by hand. Steps: the first stored one, the one nearest to the middle, "
-    "and the last. Plays: those with the same beginning (environment, and first prompt of the seat "
-    "that moves first); the beginning is the most frequent one that all of these steps have, or "
-    "each step's most frequent one if they share none. Of those: the play whose first trained "
-    "seat has the median return (the lower of two; of equals the lowest number)."
+    "Chosen by a rule. Steps: the first stored step, the step nearest to the middle, and the "
+    "last one. Beginning (environment, and first prompt of the seat that moves first): the most "
+    "frequent one that all of these steps have, or each step's most frequent one. Episode: among "
+    "those with this beginning, the one whose first trained seat has the median return (the lower "
+    "of two medians; the lowest number if equal)."
 )
 ROWS = 200_000  # first rows of a part, from which plays are chosen
 FIRST, LAST = 12, 4  # shown turns of a long play, from its beginning and its end
@@ -46,7 +46,7 @@ Start = tuple[str, str]  # environment, first words
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ChosenPlay:
-    """A play of the run that was chosen for the page.
+    """An episode of the run that was chosen for the page.
 
     Args:
         when: early, middle or late.
@@ -68,12 +68,12 @@ def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
     tables = dict(_three_steps(store, steps, troubles))
     if not steps:
         troubles.append(
-            "No plays are stored, so none can be shown: store.every sets which steps store theirs."
+            "No episodes are stored, none can be shown; store.every sets which steps store theirs."
         )
     rows_by_start = {step: _starts(table) for step, table in tables.items()}
     start = _common_start(list(rows_by_start.values()))
     samples = []
-    for when, step in zip(WHEN.get(len(tables), ()), tables, strict=True):
+    for stage, step in zip(WHEN.get(len(tables), ()), tables, strict=True):
         chosen_start = start or max(
             sorted(rows_by_start[step]), key=lambda name: len(rows_by_start[step][name])
         )
@@ -85,7 +85,7 @@ def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
             troubles.append(f"The plays of step {step} are invalid records.")
             continue
         credit = _credit(run, step, number, troubles)
-        samples.append(ChosenPlay(when=when, step=step, episode=episode, credit=credit))
+        samples.append(ChosenPlay(when=stage, step=step, episode=episode, credit=credit))
     return samples, troubles
 
 
@@ -100,21 +100,21 @@ def _three_steps(
         reversed(steps),
         sorted(steps, key=lambda step: (abs(step - middle), step)),
     )
-    bad: set[int] = set()
+    unreadable: set[int] = set()
     for order in orders:
         for step in order:
             if step in tables:
                 break
-            if step not in bad and (table := _rows(store, step, troubles)) is not None:
+            if step not in unreadable and (table := _rows(store, step, troubles)) is not None:
                 tables[step] = table
                 break
-            bad.add(step)
+            unreadable.add(step)
     return sorted(tables.items(), key=lambda pair: pair[0])
 
 
 def _rows(store: EpisodeStore, step: int, troubles: list[str]) -> pa.Table | None:
     try:
-        tables = list(store.each(lambda table: table, lambda number: number == step))
+        tables = list(store.map_parts(lambda table: table, lambda number: number == step))
     except RunError as error:
         troubles.append(str(error))
         return None
@@ -128,11 +128,11 @@ def _starts(table: pa.Table) -> dict[Start, list[int]]:
     rows_by_start: dict[Start, list[int]] = {}
     rows = table.slice(0, ROWS)
     columns = [rows[name].to_pylist() for name in ("episode_id", "game", "told")]
-    before = object()
+    previous = object()
     for row, (number, game, prompt) in enumerate(zip(*columns, strict=True)):
-        if number != before:
+        if number != previous:
             rows_by_start.setdefault((str(game), str(prompt)), []).append(row)
-        before = number
+        previous = number
     return rows_by_start
 
 
@@ -211,7 +211,7 @@ def judged_games(folder: Path) -> list[dict[str, Any]]:
 
 def _judged_game(step: int, episode: Episode) -> dict[str, Any]:
     regrets = [value for value in map(regret, episode.turns) if value is not None]
-    best = [right for right in map(is_best, episode.turns) if right is not None]
+    best = [is_right for is_right in map(is_best, episode.turns) if is_right is not None]
     seats = zip(episode.roles, episode.returns, strict=True)
     returns = ", ".join(f"{role} {value:g}" for role, value in seats)
     return {
@@ -225,7 +225,7 @@ def _judged_game(step: int, episode: Episode) -> dict[str, Any]:
                 "role": episode.roles[turn.seat],
                 "view": _short(turn.view),
                 "reply": _short(turn.reply + ("" if turn.event == "ok" else f" ({turn.event})")),
-                "regret": "-" if (lost := regret(turn)) is None else f"{lost:.3g}",
+                "regret": "-" if (turn_regret := regret(turn)) is None else f"{turn_regret:.3g}",
                 **_action_values(turn),
             }
             for turn in episode.decisions
@@ -247,8 +247,8 @@ def _action_values(turn: Turn) -> dict[str, Any]:
         for rank, (action, value) in enumerate(order)
         if rank < ACTIONS or action == turn.action
     ]
-    more = len(order) - len(values)
-    notes = [f"and {more} more"] if more else []
+    num_more = len(order) - len(values)
+    notes = [f"and {num_more} more"] if num_more else []
     notes += [f"certainty {verdict.certainty:.2g}"] if verdict.certainty < 1 else []
     notes += [f"values within {verdict.bound:.2g}"] if verdict.bound else []
     notes += [f"{verdict.entropy:.2f} nats hidden"] if verdict.entropy is not None else []

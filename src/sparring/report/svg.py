@@ -70,15 +70,15 @@ def line_chart(
         for s in series
     ]
     lines = [line for line in lines if line.points]
-    known = (
+    drawn_series = (
         [reference for reference in references if math.isfinite(reference.value)] if lines else []
     )
     out = headings(title, note)
-    x_at, y_at, grid = _axes(lines, known, x_label)
+    x_at, y_at, grid = _axes(lines, drawn_series, x_label)
     out += grid
     labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
     columns = 2 if all(len(label) <= _letters(2) for label in labels) else 1
-    most = _letters(columns)
+    limit = _letters(columns)
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
         out += _band(line, colour, x_at, y_at)
@@ -93,21 +93,21 @@ def line_chart(
         )
         out.append(f'<rect x="{x:.0f}" y="{y - 9}" width="12" height="4" fill="{colour}"/>')
         label = labels[number]
-        if len(label) > most:
-            label = f"{label[: most // 2 - 1]}…{label[len(label) - (most - most // 2) :]}"
+        if len(label) > limit:
+            label = f"{label[: limit // 2 - 1]}…{label[len(label) - (limit - limit // 2) :]}"
         full_label = f"<title>{safe(labels[number])}</title>"
         out.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + full_label))
     rows = math.ceil(len(lines) / columns)
-    out += _across(known, y_at)
+    out += _across(drawn_series, y_at)
     out += [
         f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
         f"<title>health event at {x:g}</title></path>"
         for x in marks
     ]
-    if len(known) > FEW:
-        out += _listed(known, rows)
-        rows += len(known)
-    compared = [f"{reference.label} = {reference.value:.4g}" for reference in known]
+    if len(drawn_series) > FEW:
+        out += _listed(drawn_series, rows)
+        rows += len(drawn_series)
+    compared = [f"{reference.label} = {reference.value:.4g}" for reference in drawn_series]
     description = "; ".join([f"{title} over {x_label}", *labels, *compared])
     legend = 18 * rows
     return element(out, HEIGHT + legend + 6, standalone, "" if standalone else description)
@@ -176,7 +176,7 @@ def _band(
 
 def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> list[str]:
     out: list[str] = []
-    taken: list[float] = []
+    used_heights: list[float] = []
     for reference in sorted(references, key=lambda line: -line.value):
         y = y_at(reference.value)
         out.append(
@@ -185,12 +185,12 @@ def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> 
         )
         if len(references) > FEW:
             continue
-        at = y - 4 if y - LINE > TOP - LINE / 2 else y + LINE
-        while any(abs(at - other) < LINE for other in taken):
-            at += LINE
-        taken.append(at)
+        text_y = y - 4 if y - LINE > TOP - LINE / 2 else y + LINE
+        while any(abs(text_y - other) < LINE for other in used_heights):
+            text_y += LINE
+        used_heights.append(text_y)
         label = f"{safe(reference.label)}: {reference.value:.4g}"
-        out.append(text_at(WIDTH - RIGHT - 2, f"{at:.1f}", label, END, ITALIC, 'class="halo"'))
+        out.append(text_at(WIDTH - RIGHT - 2, f"{text_y:.1f}", label, END, ITALIC, 'class="halo"'))
     return out
 
 
@@ -298,14 +298,14 @@ def scatter_chart(
     rows = math.ceil(len(drawable) / LEGEND_COLUMNS)
     for number, (name, x, y) in enumerate(drawable):
         place = x_at(math.log10(x)), y_at(y)
-        near = [
+        close_marks = [
             k
             for k, mark in enumerate(marks)
             if abs(mark[0] - place[0]) < MARK_WIDTH and abs(mark[1] - place[1]) < MARK_HEIGHT
         ]
-        mark = near[0] if near else len(marks)
+        mark = close_marks[0] if close_marks else len(marks)
         colour = COLOURS[mark % len(COLOURS)]
-        if not near:
+        if not close_marks:
             marks.append(place)
             out.append(f'<circle cx="{place[0]:.1f}" cy="{place[1]:.1f}" r="4" fill="{colour}"/>')
             beside = f"{place[0] + 6:.1f}", f"{place[1] - 3:.1f}"

@@ -1,4 +1,4 @@
-"""Timeline of a play as text and SVG: a row per seat, a column per moment.
+"""Timeline of an episode as text and SVG: a row per seat, a column per moment.
 
 A moment has one decision of each seat that acts at the same time. The critical path has one turn of
 each moment: the turns that determined the length of the play.
@@ -25,7 +25,7 @@ LETTERS = 14  # of a role's name in the picture
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Timeline:
-    """The acting seats of a play by moment.
+    """The acting seats of an episode by moment.
 
     Args:
         roles: name of each seat.
@@ -42,8 +42,8 @@ class Timeline:
     def acts(self, seat: int) -> list[int]:
         """Return the moments in which a seat acts."""
         return [
-            at
-            for at, numbers in enumerate(self.moments)
+            place
+            for place, numbers in enumerate(self.moments)
             if any(self.seats[number] == seat for number in numbers)
         ]
 
@@ -58,7 +58,7 @@ class Timeline:
 
 
 def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
-    """Return the timeline of a play.
+    """Return the timeline of an episode.
 
     The critical path is built from the end. In the last moment it takes the seat with the longest
     unbroken series of turns, the first of equals. In each earlier moment it keeps this seat if the
@@ -66,7 +66,7 @@ def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
 
     Args:
         roles: name of each seat.
-        turns: of a play, in order.
+        turns: of an episode, in order.
     """
     order = sorted(range(len(turns)), key=lambda number: (turns[number].moment, number))
     moments = [
@@ -74,9 +74,9 @@ def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
     ]
     runs: list[dict[int, int]] = []  # of each moment the moments that a seat has acted in a row
     for numbers in moments:
-        before = runs[-1] if runs else {}
+        previous = runs[-1] if runs else {}
         runs.append(
-            {seat: before.get(seat, 0) + 1 for seat in (turns[number].seat for number in numbers)}
+            {seat: previous.get(seat, 0) + 1 for seat in (turns[number].seat for number in numbers)}
         )
     path: list[int] = []
     at_work = -1
@@ -108,32 +108,32 @@ def timeline_of(episode: Episode) -> Timeline:
 
 
 def summary(line: Timeline) -> str:
-    """Return a sentence on the length of a play."""
+    """Return a sentence on the length of an episode."""
     count, moments = len(line.seats), len(line.moments)
     shares = Counter(line.leads()).most_common()
     path = ", ".join(f"{turns} of {line.roles[seat]}" for seat, turns in shares[:4])
-    more = ", ..." if len(shares) > 4 else ""
+    ellipsis = ", ..." if len(shares) > 4 else ""
     largest = max((len(numbers) for numbers in line.moments), default=0)
     return (
-        f"{_many(count, 'turn')} in {_many(moments, 'moment')}, up to {largest} at once. "
-        f"The critical path: {path or 'nobody'}{more}."
+        f"{_count_text(count, 'turn')} in {_count_text(moments, 'moment')}, up to {largest} at "
+        f"once. The critical path: {path or 'nobody'}{ellipsis}."
     )
 
 
 def waits_text(line: Timeline, seat: int) -> str:
     """Return the seats that a seat waited for, with the moments, or ""."""
     leads = line.leads()
-    counts = Counter(leads[at] for at in line.waits(seat)).most_common()
+    counts = Counter(leads[moment] for moment in line.waits(seat)).most_common()
     return ", ".join(f"{count} for {line.roles[other]}" for other, count in counts)
 
 
 def timeline_lines(line: Timeline) -> list[str]:
     """Return a timeline as text: a row per seat, a letter per moment."""
     wide = max(map(len, line.roles), default=0)
-    most = max(10, LINE - wide - 4)
+    max_moments = max(10, LINE - wide - 4)
     lines, rows = [summary(line)], [_letters(line, seat) for seat in range(len(line.roles))]
-    for begin in range(0, len(line.moments), most):
-        end = min(begin + most, len(line.moments))
+    for begin in range(0, len(line.moments), max_moments):
+        end = min(begin + max_moments, len(line.moments))
         lines += ["", f"{'moments':<{wide}}  {begin} to {end - 1}"]
         for role, letters in zip(line.roles, rows, strict=True):
             lines.append(f"{role:<{wide}}  {letters[begin:end]}".rstrip())
@@ -144,11 +144,11 @@ def timeline_lines(line: Timeline) -> list[str]:
 
 def _letters(line: Timeline, seat: int) -> str:
     letters = [AWAY] * len(line.moments)
-    for at in line.waits(seat):
-        letters[at] = WAITS
+    for moment in line.waits(seat):
+        letters[moment] = WAITS
     leads = line.leads()
-    for at in line.acts(seat):
-        letters[at] = ACTS if leads[at] == seat else BESIDE
+    for moment in line.acts(seat):
+        letters[moment] = ACTS if leads[moment] == seat else BESIDE
     return "".join(letters)
 
 
@@ -164,25 +164,25 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
     """
     count = min(len(line.moments), MOST)
     step = min(WIDEST, (WIDTH - NAMES - RIGHT) / max(count, 1))
-    cut = f" The first {count} moments are drawn." if count < len(line.moments) else ""
+    note = f" The first {count} moments are drawn." if count < len(line.moments) else ""
     out = [
         f'<text x="10" y="16" font-size="13" font-weight="600">{safe("Who acts when")}</text>',
-        f'<text x="10" y="31" opacity=".7">{safe(summary(line) + cut)}</text>',
+        f'<text x="10" y="31" opacity=".7">{safe(summary(line) + note)}</text>',
     ]
-    every = max(1, -(-count // 10))
-    for at in range(0, count, every):
-        out.append(text_at(f"{NAMES + (at + 0.5) * step:.1f}", TOP, str(at), MIDDLE, PALE))
+    tick_spacing = max(1, -(-count // 10))
+    for number in range(0, count, tick_spacing):
+        out.append(text_at(f"{NAMES + (number + 0.5) * step:.1f}", TOP, str(number), MIDDLE, PALE))
     leads = line.leads()[:count]
     for seat, role in enumerate(line.roles):
         out += _row(line, seat, role, leads, step)
     out += [  # the critical path from a seat to the next one
-        f'<path d="M{NAMES + at * step:.1f} {_middle(before):.1f}V{_middle(after):.1f}" '
+        f'<path d="M{NAMES + number * step:.1f} {_middle(start):.1f}V{_middle(end):.1f}" '
         'stroke="currentColor" stroke-width="1.4" fill="none"/>'
-        for at, (before, after) in enumerate(pairwise(leads), start=1)
-        if before != after
+        for number, (start, end) in enumerate(pairwise(leads), start=1)
+        if start != end
     ]
     bottom = TOP + ROW * len(line.roles) + 14
-    description = f"{summary(line)}{cut} " + " ".join(
+    description = f"{summary(line)}{note} " + " ".join(
         f"{role} waited {waits_text(line, seat)}."
         for seat, role in enumerate(line.roles)
         if line.waits(seat)
@@ -193,21 +193,21 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
 def _row(line: Timeline, seat: int, role: str, leads: Sequence[int], step: float) -> list[str]:
     y, colour = _middle(seat), COLOURS[seat % len(COLOURS)]
     name = role if len(role) <= LETTERS else f"{role[: LETTERS - 1]}…"
-    named = f"{safe(name)}<title>{safe(role)}</title>"
-    out = [text_at(NAMES - 8, f"{y + 4:.1f}", named, END)]
-    acts = [at for at in line.acts(seat) if at < len(leads)]
+    label = f"{safe(name)}<title>{safe(role)}</title>"
+    out = [text_at(NAMES - 8, f"{y + 4:.1f}", label, END)]
+    acts = [moment for moment in line.acts(seat) if moment < len(leads)]
     if acts:
-        begin, end = (NAMES + (at + 0.5) * step for at in (acts[0], acts[-1]))
+        begin, end = (NAMES + (moment + 0.5) * step for moment in (acts[0], acts[-1]))
         out.append(
             f'<path d="M{begin:.1f} {y:.1f}H{end:.1f}" stroke="currentColor" '
             'stroke-dasharray="1 3" opacity=".6"/>'
         )
     gap = min(2.0, step / 5)
-    for at in acts:
-        critical = leads[at] == seat
+    for moment in acts:
+        critical = leads[moment] == seat
         edge = ' stroke="currentColor" stroke-width="1.6"' if critical else ' opacity=".45"'
         out.append(
-            f'<rect x="{NAMES + at * step + gap / 2:.1f}" y="{y - BAR / 2:.1f}" '
+            f'<rect x="{NAMES + moment * step + gap / 2:.1f}" y="{y - BAR / 2:.1f}" '
             f'width="{step - gap:.1f}" height="{BAR}" rx="1.5" fill="{colour}"'
             f"{edge}/>"
         )
@@ -218,5 +218,5 @@ def _middle(seat: int) -> float:
     return TOP + ROW * (seat + 0.75)
 
 
-def _many(count: int, noun: str) -> str:
+def _count_text(count: int, noun: str) -> str:
     return f"{count} {noun}{'' if count == 1 else 's'}"

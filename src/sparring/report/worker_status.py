@@ -27,7 +27,7 @@ ACCOUNT = {
 
 
 def learner_idle(timing: Mapping[str, Any]) -> float:
-    """Return the share of a step in which the learner waited for plays."""
+    """Return the share of a step in which the learner waited for episodes."""
     return (timing.get("seconds/play") or 0.0) / max(timing.get("seconds/round") or 0.0, 1e-9)
 
 
@@ -36,7 +36,7 @@ def limit(players: float, learner: float) -> tuple[str, str]:
 
     Args:
         players: share of the workers' time in which they did not play.
-        learner: share of its time in which the learner waited for plays.
+        learner: share of its time in which the learner waited for episodes.
     """
     if players >= IDLE and learner >= IDLE:
         return "waiting", "players and learner wait for each other: raise scale.lag"
@@ -66,9 +66,9 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
 
 
 def account_of(metrics: Mapping[str, Any]) -> dict[str, float]:
-    """Return the counts of plays in fresh order by their state; empty in pinned order."""
-    known = {name: float(metrics[name]) for name in ACCOUNT if metrics.get(name) is not None}
-    return known if len(known) == len(ACCOUNT) else {}
+    """Return the counts of episodes in fresh order by their state; empty in pinned order."""
+    values = {name: float(metrics[name]) for name in ACCOUNT if metrics.get(name) is not None}
+    return values if len(values) == len(ACCOUNT) else {}
 
 
 def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> str:
@@ -81,9 +81,9 @@ def workers_sentence(lines: Sequence[Mapping[str, Any]], lag: float | None) -> s
     latest = lines[-LATEST:]
     players = median(line["workers_idle"] for line in latest)
     learner = median(learner_idle(line) for line in latest)
-    behind = "" if lag is None else f", {lag:.2g} steps ahead of the learner"
+    lead = "" if lag is None else f", {lag:.2g} steps ahead of the learner"
     return (
-        f"{latest[-1]['workers']:.0f} workers played{behind}. In the last {len(latest)} steps the "
+        f"{latest[-1]['workers']:.0f} workers played{lead}. In the last {len(latest)} steps the "
         f"players were idle for {players:.0%} of their time and the learner for {learner:.0%} of "
         f"its (medians): {limit(players, learner)[1]}."
     )

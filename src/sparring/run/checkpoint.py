@@ -99,14 +99,14 @@ def save(
 
 def _entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
     """Return [bytes, digest] of every file of a folder by name, after flushing it to the disk."""
-    known: dict[tuple[str, int], list[Any]] = {}  # by name and inode
+    entry_of: dict[tuple[str, int], list[Any]] = {}  # by name and inode
     if earlier is not None:
         with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # else all are read
             files = parse_json((earlier / MANIFEST).read_bytes())["files"]
-            known = {(name, (earlier / name).stat().st_ino): files[name] for name in files}
+            entry_of = {(name, (earlier / name).stat().st_ino): files[name] for name in files}
     entries = {}
     for path in sorted(folder.iterdir()):
-        entry = known.get((path.name, path.stat().st_ino))
+        entry = entry_of.get((path.name, path.stat().st_ino))
         if entry is None:
             sync_files([path])
             entry = [path.stat().st_size, file_digest(path)]
@@ -141,11 +141,11 @@ def _prune(root: Path, step: int, keep: int) -> None:
 
 def _remove(path: Path) -> None:
     """Rename and then remove a checkpoint, so that a kill leaves it whole or marked for removal."""
-    gone = path.with_name(f"{TEMPORARY}{path.name}")
-    shutil.rmtree(gone, ignore_errors=True)
+    renamed = path.with_name(f"{TEMPORARY}{path.name}")
+    shutil.rmtree(renamed, ignore_errors=True)
     with contextlib.suppress(OSError):  # else it is removed with the next checkpoint
-        os.rename(path, gone)
-    shutil.rmtree(gone, ignore_errors=True)
+        os.rename(path, renamed)
+    shutil.rmtree(renamed, ignore_errors=True)
 
 
 def _remove_leftovers(root: Path) -> None:

@@ -53,11 +53,11 @@ class ConfigChange(NamedTuple):
     new: Any
 
     def __str__(self) -> str:
-        was, now = (
+        old_text, new_text = (
             "absent" if value is ... else textwrap.shorten(repr(value), 60)
             for value in (self.old, self.new)
         )
-        return f"{self.key} differs ({was}, now {now})"
+        return f"{self.key} differs ({old_text}, now {new_text})"
 
 
 def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
@@ -68,7 +68,7 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
     Raises:
         RunError: a key differs that must not change.
     """
-    changed = _binding(_with_defaults(folder.config()), config)
+    changed = _binding_changes(_with_defaults(folder.config()), config)
     if changed:
         raise RunError(
             f"{folder.path} was started with another configuration: {changed}. Resume without "
@@ -80,7 +80,7 @@ def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
     """Return in words how a configuration differs from a checkpoint's; "" if it does not."""
     if SAVED not in latest.state:
         return ""
-    return _binding(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
+    return _binding_changes(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
 
 
 def binding_settings(config: RunConfig) -> dict[str, Any]:
@@ -108,8 +108,8 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
         RunError: config.yaml differs from the checkpoint's configuration, or the folder cannot be
             written.
     """
-    now = config.model_dump(mode="json")
-    lines = [{"step": 0, START: _free(now)}]
+    settings = config.model_dump(mode="json")
+    lines = [{"step": 0, START: _without_free_keys(settings)}]
     if latest is not None:
         changed = describe_edits(config, latest)
         if changed:
@@ -119,7 +119,7 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
                 "train another run with the new ones."
             )
         lines = _lines_until(folder, latest.step)
-        changes = differences(_settings_in_force(lines), _free(now))
+        changes = differences(_settings_in_force(lines), _without_free_keys(settings))
         lines += [
             {
                 "step": latest.step,
@@ -144,7 +144,7 @@ def _lines_until(folder: RunFolder, step: int) -> list[dict[str, Any]]:
     """Return the lines of changes.jsonl before a step; if there are none, those of config.yaml."""
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
-        return [{"step": 0, START: _free(_with_defaults(folder.config()))}]
+        return [{"step": 0, START: _without_free_keys(_with_defaults(folder.config()))}]
     return [
         line
         for number, line in enumerate(lines)
@@ -163,9 +163,9 @@ def _settings_in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
     return settings
 
 
-def _free(config: Mapping[str, Any]) -> dict[str, Any]:
+def _without_free_keys(config: Mapping[str, Any]) -> dict[str, Any]:
     below = {
-        section: {key: config.get(section, {}).get(key, usual) for key, usual in keys.items()}
+        section: {key: config.get(section, {}).get(key, default) for key, default in keys.items()}
         for section, keys in FREE_BELOW.items()
     }
     for section, key in (key_path.split(".") for key_path in FREE_IF_THERE):
@@ -174,7 +174,7 @@ def _free(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**{key: config[key] for key in FREE if key in config}, **below}
 
 
-def _binding(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
+def _binding_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
     changes = differences(old, new)
     return "; ".join(str(change) for change in changes if not _may_change(change.key))
 
@@ -198,13 +198,13 @@ def differences(
 ) -> Iterator[ConfigChange]:
     """Yield the keys whose values differ."""
     for key in sorted(old.keys() | new.keys()):
-        before, after = old.get(key, ...), new.get(key, ...)
-        if before == after:
+        old_value, new_value = old.get(key, ...), new.get(key, ...)
+        if old_value == new_value:
             continue
-        if isinstance(before, Mapping) and isinstance(after, Mapping):
-            yield from differences(before, after, f"{prefix}{key}.")
+        if isinstance(old_value, Mapping) and isinstance(new_value, Mapping):
+            yield from differences(old_value, new_value, f"{prefix}{key}.")
         else:
-            yield ConfigChange(f"{prefix}{key}", before, after)
+            yield ConfigChange(f"{prefix}{key}", old_value, new_value)
 
 
 def _json_value(value: Any) -> Any:
@@ -237,11 +237,11 @@ def check_effect(config: RunConfig) -> None:
 def _check_model(model: ModelConfig) -> None:
     if model.name != "tiny":
         for key in SIZES:
-            value, usual = getattr(model, key), ModelConfig.model_fields[key].default
-            if value != usual:
+            value, default = getattr(model, key), ModelConfig.model_fields[key].default
+            if value != default:
                 raise ConfigError(
                     f"model.{key}={value} sizes the tiny model, and model.name is {model.name!r}, "
-                    f"which has sizes of its own; leave it out, or write model.{key}: {usual}."
+                    f"which has sizes of its own; leave it out, or write model.{key}: {default}."
                 )
         return
     if model.lora is not None:
@@ -271,8 +271,8 @@ def _check_update(config: RunConfig) -> None:
         )
     if learner.sharding != "none" and learner.ranks == 1:
         raise ConfigError(
-            f"learner.sharding={learner.sharding} splits weights among learners, and there is one; "
-            "write learner.ranks: 2 (and learner.leaves: 2), or learner.sharding: none."
+            f"learner.sharding={learner.sharding} splits weights among learners, and this run has "
+            "one; write learner.ranks: 2 (and learner.leaves: 2), or learner.sharding: none."
         )
     if learner.gradient_sync != "leaf" and learner.sharding == "none":
         raise ConfigError(

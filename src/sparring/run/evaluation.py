@@ -87,9 +87,9 @@ from sparring.play.players.mixture import MemberMixture
 
 
 def answer_of(engine: Engine, book: Payoffs, answer: str, *, apart: bool = False) -> Agent:
-    """Return the agent that stands for a run in evaluation.
+    """Return the agent that evaluation measures for a run.
 
-    In several environments, payoffs are weighted as the environments are. Without members the agent
+    In several environments, payoffs have the weights of the environments. Without members the agent
     is the published policy.
 
     Args:
@@ -188,7 +188,7 @@ class Evaluator:
     def measure(self, policy: Any, stream: Stream) -> dict[str, float]:
         """Return the metrics listed above for an agent that can also score actions."""
         metrics: dict[str, float] = {}
-        ended, every_game = 0, self._matches()
+        ended, every_game = 0, self._num_matches()
         if every_game:
             self._measuring(0, every_game)
         for note in policy.notes if isinstance(policy, HasNotes) else ():
@@ -214,7 +214,7 @@ class Evaluator:
                         stream=games_stream,
                         judge=judge,
                         starts=starts,
-                        on_finished=partial(self._finished, ended, every_game),
+                        on_finished=partial(self._report_progress, ended, every_game),
                     )
                     ended += game.num_seats * entry.games_per_seat
                     self._note(" ".join(report.notes), f"lost/{game.name}")
@@ -222,10 +222,10 @@ class Evaluator:
                     metrics.update(match_metrics(game.name, name, report, family))
         return metrics
 
-    def _finished(self, before: int, of: int, now: int) -> None:
-        self._measuring(before + now, of)
+    def _report_progress(self, num_before: int, of: int, num_new: int) -> None:
+        self._measuring(num_before + num_new, of)
 
-    def _matches(self) -> int:
+    def _num_matches(self) -> int:
         games_per_seat = sum(entry.games_per_seat for _, entry, _ in self._opponents)
         if not games_per_seat:
             return 0

@@ -132,8 +132,8 @@ def _with_step_added(
     names: Sequence[str],
     episodes: Iterable[Episode],
 ) -> LeagueRecord:
-    before = (state.step - 1) % config.league.every  # for checkpoints without this record
-    age = {**record.age, **{name: record.age.get(name, before) + 1 for name in names}}
+    num_steps = (state.step - 1) % config.league.every  # for checkpoints without this record
+    age = {**record.age, **{name: record.age.get(name, num_steps) + 1 for name in names}}
     returns = dict(record.returns)
     for name in names:
         if "returns" in methods.schedules[name].needs:
@@ -148,8 +148,8 @@ def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], apart: bool) -
         episode.returns[seat]
         for episode in episodes
         if not episode.has_outgrown_context
-        for seat, (trained, who) in enumerate(zip(episode.trained, episode.players, strict=True))
-        if trained and (who if apart else who.of(MAIN)) == learner
+        for seat, (trained, player) in enumerate(zip(episode.trained, episode.players, strict=True))
+        if trained and (player if apart else player.of(MAIN)) == learner
     ]
     return [math.fsum(returns) / len(returns)] if returns else []
 
@@ -213,9 +213,9 @@ def _take_snapshot(
     members = dict(record.members)
     if league.restarts or league.learners:
         parent = record.origin.get(name, str(start) if league.start else "")
-        known = {"parent": parent} if parent else {}
+        parent_note = {"parent": parent} if parent else {}
         members[str(new_member)] = {
-            **known,
+            **parent_note,
             **({"tag": league.tags[name]} if league.learners else {}),
         }
     return replace(

@@ -83,8 +83,8 @@ def train(
         config: the resolved configuration.
         engine: runs the model; freshly made from ``config``.
         folder: the run folder, locked by the caller.
-        resume: whether to resume from the folder's last good checkpoint, or from the start if there
-            is none.
+        resume: whether to resume from the folder's last good checkpoint, or without one from the
+            start.
         watch: called after every step.
         warming: called after every update of the warm-up.
         measuring: called with the number of finished games of an evaluation, and their total.

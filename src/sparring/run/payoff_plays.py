@@ -183,8 +183,8 @@ def _mean_results(results: Sequence[Results]) -> Results:
 
 
 Pair = tuple[PlayerRef, PlayerRef]
-ROUNDS = 4  # of focused plays; the meta-strategy is solved between rounds
-LEAST = 1e-9  # smallest share of a pair, so that every pair plays once
+ROUNDS = 4  # of focused episodes; the meta-strategy is solved between rounds
+MIN_SHARE = 1e-9  # smallest share of a pair, so that every pair plays once
 
 
 def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> Payoffs:
@@ -221,7 +221,7 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
             specs = [
                 _spec(game, sides, pair, number, root.child(place)) for number, pair in numbered
             ]
-            agents = {str(who): engine.agent(who) for spec in specs for who in spec.players}
+            agents = {str(agent): engine.agent(agent) for spec in specs for agent in spec.players}
             rollout = rollout_teams(specs, agents, retries=config.rollout.retries)
             apart = bool(config.league.learners)
             book = book.after(
@@ -250,7 +250,7 @@ def next_pairs(
     """
     pairs = list(itertools.combinations(members, 2))
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
-    parts = [1.0] * len(pairs) if shares is None else [max(share, LEAST) for share in shares]
+    parts = [1.0] * len(pairs) if shares is None else [max(share, MIN_SHARE) for share in shares]
     if itself:  # a member's game with itself counts once for each side
         pairs += [(m, m) for m in members]
         counts += [book.results(m, m, environment=environment).games for m in members]
@@ -265,7 +265,7 @@ def next_pairs(
 
 
 def _rounds(plays: int, focus: float) -> list[tuple[int, int]]:
-    ends = [plays * done // ROUNDS for done in range(ROUNDS + 1)] if focus else [0, plays]
+    ends = [plays * index // ROUNDS for index in range(ROUNDS + 1)] if focus else [0, plays]
     return [(first, last) for first, last in itertools.pairwise(ends) if first < last]
 
 

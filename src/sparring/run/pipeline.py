@@ -132,7 +132,7 @@ class _OpenStep:
 
     def advance(self) -> None:
         """Request more episodes, if the requested ones have arrived, without waiting."""
-        while self._waiting is not None and self._waiting.there():
+        while self._waiting is not None and self._waiting.is_ready():
             self._begin(self._waiting.result())
 
     def result(self) -> StepEpisodes:
@@ -248,7 +248,7 @@ class FreshSteps:
     def _begin(self, state: RunState) -> Admission:
         """Restore a checkpoint; episodes that were open there, or issued since, count as lost."""
         record, config = state.fresh, self._config
-        account = record.account.gone(_read_issued(self._workers.run / ISSUED))
+        account = record.account.after_kill(_read_issued(self._workers.run / ISSUED))
         self._workers.issued_before(account.issued)
         self._draws = record.draws
         self._admission = admission = Admission(
@@ -268,7 +268,7 @@ class FreshSteps:
         while room > 0:
             part: list[EpisodeSpec] = []
             while len(part) < min(self._config.scale.unit_games, room):
-                part += self._next(state)
+                part += self._next_group(state)
             parts.append(part)
             room -= len(part)
         if not parts:
@@ -281,13 +281,13 @@ class FreshSteps:
         while len(self._snapshot_pins) > 1:  # all unissued groups are of the last draw
             self._workers.published.release(self._snapshot_pins.pop(0))
 
-    def _next(self, state: RunState) -> list[EpisodeSpec]:
+    def _next_group(self, state: RunState) -> list[EpisodeSpec]:
         """Return the next group of specs, and draw more if none is left."""
         if not self._unissued:
-            self._draw(state)
+            self._draw_specs(state)
         return self._unissued.popleft()
 
-    def _draw(self, state: RunState) -> None:
+    def _draw_specs(self, state: RunState) -> None:
         config, published = self._config, self._workers.published
         inputs = StepInputs.of(self._engine, state, self._draws)
         specs = specs_of(
@@ -309,8 +309,8 @@ class FreshSteps:
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
         """Take arrived units; with ``wait``, wait for at least one."""
-        lost, answered = self._workers.poll_units(wait=wait)
-        for unit in lost:
+        lost_units, answered = self._workers.poll_units(wait=wait)
+        for unit in lost_units:
             admission.reissue(unit)
         for unit, rollout in answered:
             self._counts += rollout.counts
@@ -341,7 +341,7 @@ class FreshSteps:
     ) -> StepEpisodes:
         """Return the episodes of a step, shaped and selected."""
         lags = [lag for group in fresh for lag in self._staleness(group.episodes)]
-        played = shape_episodes(
+        result = shape_episodes(
             self._config,
             self._engine,
             self._methods,
@@ -349,16 +349,16 @@ class FreshSteps:
             step=state.step,
             withheld=frozenset(each.episode_id for group in stale for each in group.episodes),
         )
-        played.arm_of = {group.number: group.arm for group in (*fresh, *stale)}
-        played.observed = [(table, played.arm_of) for table, _ in played.observed]
-        played.counts, self._counts = self._counts, RolloutCounts()
-        played.lag = sum(lags) / max(len(lags), 1)
-        played.metrics["lag_max"] = float(max(lags, default=0))
+        result.arm_of = {group.number: group.arm for group in (*fresh, *stale)}
+        result.observed = [(table, result.arm_of) for table, _ in result.observed]
+        result.counts, self._counts = self._counts, RolloutCounts()
+        result.lag = sum(lags) / max(len(lags), 1)
+        result.metrics["lag_max"] = float(max(lags, default=0))
         counts = [sum(len(group.episodes) for group in groups) for groups in (stale, fresh)]
-        played.metrics["withheld_share"] = counts[0] / max(sum(counts), 1)
+        result.metrics["withheld_share"] = counts[0] / max(sum(counts), 1)
         account = asdict(admission.account)
-        played.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
-        return played
+        result.metrics |= {f"{name}_games": float(number) for name, number in account.items()}
+        return result
 
 
 def _oldest_version(turn: Turn) -> int:

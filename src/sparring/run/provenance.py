@@ -1,12 +1,12 @@
 """provenance.json: where and how a run was started, each time.
 
-These facts are in no other file, as the others are functions of configuration, seed and code.
+No other file holds these facts: the others depend only on configuration, seed and code.
 
     {"starts": [{"date": "2026-11-22T04:10:11+00:00", "command": "sparring train demo",
     "after_step": 0, "commit": ..., "replies": "own bits", ...}]}
 
-``replies`` says how replies depend on the batch, its order and its splits. "own bits": not at all,
-to the last bit. "within 1e-5": token ids rarely differ, and log-probabilities are that near.
+``replies`` says how replies depend on the batch, its order and its splits. "own bits": every bit is
+the same. "within 1e-5": token ids rarely differ, and log-probabilities differ by up to 1e-5.
 ``decoding`` says which code sampled them: "compiled", or "torch" with the reason
 (``models/forward_pass.py``). A run that resumes with other code gets other numbers and a warning.
 ``measured`` says which weights evaluation measures: "EMA weights", "live weights" or a mixture of
@@ -54,7 +54,7 @@ CODE = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":
 
 def note_start(
     path: Path,
-    words: Sequence[str],
+    command: Sequence[str],
     *,
     after_step: int,
     invariant: bool,
@@ -67,33 +67,33 @@ def note_start(
 
     Args:
         path: the run folder, locked by the caller.
-        words: of the command line, the program's name first.
-        after_step: number of steps done before.
-        invariant: whether the bits of a reply are the same whatever else is sampled.
+        command: words of the command line, the program's name first.
+        after_step: number of steps done before this start.
+        invariant: whether a reply has the same bits for any batch.
         decoding: the code that computes replies, in words.
-        weights: that evaluation measures, of ``config.checks.measured_weights``.
+        weights: measured by evaluation, from ``config.checks.measured_weights``.
     """
     earlier = starts(path)
-    # a start without a later checkpoint has left no numbers
+    # a start without a later checkpoint produced no numbers
     effective = [
         entry
         for entry in earlier
         if isinstance(step := entry.get("after_step"), int) and step < after_step
     ]
-    before = effective[-1].get("decoding") if effective else None
-    if isinstance(before, str) and _decoders(before) != _decoders(decoding):
+    earlier_decoding = effective[-1].get("decoding") if effective else None
+    if isinstance(earlier_decoding, str) and _decoders(earlier_decoding) != _decoders(decoding):
         log.warning(
             "%s: replies were computed by %s up to step %d, and by %s from here on. Their last "
             "bits differ, so the run's numbers change. To keep them, resume where replies "
             "are computed as before (CC names the C compiler).",
             path,
-            quoted(before),
+            quoted(earlier_decoding),
             after_step,
             quoted(decoding),
         )
     start = {
         "date": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join([Path(words[0]).name, *words[1:]]),
+        "command": shlex.join([Path(command[0]).name, *command[1:]]),
         "after_step": after_step,
         "commit": code_commit(),
         "replies": "own bits" if invariant else "within 1e-5",
@@ -134,7 +134,7 @@ def starts_in(data: bytes) -> list[dict[str, Any]]:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of the installed packages that figures depend on."""
+    """Return the versions of the installed packages that affect figures."""
     return dict(_versions())
 
 
@@ -153,11 +153,11 @@ def code_commit() -> str | None:
     """Return the commit of this code, with "-dirty" if tracked code differs; None without git."""
     folder = Path(__file__).parent
 
-    def git(*words: str) -> str:
-        done = subprocess.run(
-            ["git", *words], cwd=folder, check=True, capture_output=True, text=True, timeout=10
+    def git(*arguments: str) -> str:
+        process = subprocess.run(
+            ["git", *arguments], cwd=folder, check=True, capture_output=True, text=True, timeout=10
         )
-        return done.stdout.strip()
+        return process.stdout.strip()
 
     try:
         git("ls-files", "--error-unmatch", Path(__file__).name)

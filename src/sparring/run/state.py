@@ -1,8 +1,8 @@
-"""The state of a run apart from the models: one frozen record, by owner.
+"""The state of a run without its models: one frozen record, by owner.
 
 An owner is a component with memory over steps: the estimator, the curriculum, the replay buffer,
-the payoff book. A step takes the state of all owners and returns it as a whole, so a loop written
-by hand passes on one value, and a new owner changes no loop.
+the payoff book. A step takes the state of all owners and returns it as a whole, so that a
+user's own loop passes on one value, and a new owner changes no loop.
 """
 
 from __future__ import annotations
@@ -169,15 +169,15 @@ class RunState:
         """Return the state of the same step, with these new states of owners."""
         return replace(self, owners={**self.owners, **owners})
 
-    def save(self, folder: Path, **more: Any) -> None:
+    def save(self, folder: Path, **states: Any) -> None:
         """Write ``state.json`` and the owners' files into a checkpoint's folder.
 
         Args:
             folder: of the new checkpoint.
-            more: further entries of ``state.json``.
+            states: further entries of ``state.json``.
         """
         plain = {name: value for name, value in self.owners.items() if name not in FILED}
-        write_synced(folder / STATE, json.dumps({**plain, **more}, sort_keys=True).encode())
+        write_synced(folder / STATE, json.dumps({**plain, **states}, sort_keys=True).encode())
         for name, value in self.owners.items():
             if name in FILED:
                 value.save(folder)

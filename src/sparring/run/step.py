@@ -1,6 +1,6 @@
 """One step of the algorithm: seat, play, shape, credit, update; and its metrics.
 
-Metrics of plays, over the trained seats unless stated otherwise. With several replies to a prompt,
+Metrics of episodes, over trained seats unless stated otherwise. With several replies to a prompt,
 metrics of replies (legal_rate to sampled_entropy) count all, metrics of games the played one:
     legal_rate              share of replies that were a legal action, in turns with a list of legal
                             actions; absent in environments where any text is legal
@@ -103,7 +103,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from sparring.config import RunConfig
-from sparring.config.checks import stands_for_others
+from sparring.config.checks import is_mixture_player
 from sparring.config.plugins.registry import BoundPlugin, bind, required_services
 from sparring.config.sections import FRESH, LeagueConfig
 from sparring.core.errors import ConfigError, RolloutError
@@ -182,7 +182,7 @@ class Methods:
             mixtures={
                 name: bot.bind("players")()
                 for name, bot in config.bots.items()
-                if stands_for_others(bot)
+                if is_mixture_player(bot)
             },
             oracles=configured_oracles(config.environments, games) if games else {},
         )
@@ -199,7 +199,7 @@ def schedules_of(league: LeagueConfig) -> dict[str, BoundPlugin]:
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the metrics of at least one episode listed above, without those of groups."""
+    """Return the metrics of one or more episodes, listed above, without those of groups."""
     metrics = _reply_metrics(episodes)
     metrics["turns_per_game"] = sum(len(episode.decisions) for episode in episodes) / len(episodes)
     metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(
@@ -235,8 +235,8 @@ def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         unsent = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
             if episode.trained[turn.seat] and turn.attempt not in unsent:
-                payoffs, who = attempts[episode.game, turn.attempt], (number, turn.seat)
-                payoffs[who] = payoffs.get(who, 0.0) + turn.rewards.get("game", 0.0)
+                payoffs, seat_key = attempts[episode.game, turn.attempt], (number, turn.seat)
+                payoffs[seat_key] = payoffs.get(seat_key, 0.0) + turn.rewards.get("game", 0.0)
     return {
         f"attempt/{game}/{attempt + 1}": sum(payoffs.values()) / len(payoffs)
         for (game, attempt), payoffs in sorted(attempts.items())
@@ -256,7 +256,7 @@ def environment_metrics(
         for episode in episodes if values_of else ():
             figures = figures_of(game, episode) if episode.game == game.name else None
             for name, values in (figures or {}).items():
-                seats = (values[n] for n, mine in enumerate(episode.trained) if mine)
+                seats = (values[n] for n, is_trained in enumerate(episode.trained) if is_trained)
                 values_of[name] += (value for value in seats if not math.isnan(value))
         means = {name: sum(seats) / len(seats) for name, seats in values_of.items() if seats}
         metrics |= {f"figure/{game.name}/{name}": mean for name, mean in means.items()}
@@ -363,7 +363,7 @@ def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[st
             for turn in episode.decisions
             if episode.trained[turn.seat]
         ]
-        best = [right for right in map(is_best, turns) if right is not None]
+        best = [is_optimal for is_optimal in map(is_best, turns) if is_optimal is not None]
         regrets = [value for value in map(regret, turns) if value is not None]
         if turns:
             metrics[f"judged_rate/{game}"] = len(best) / len(turns)
@@ -396,16 +396,16 @@ def group_metrics(turns: TurnTable) -> dict[str, float]:
 class StepInputs:
     """The inputs of a step's rollout other than the configuration.
 
-    With ``scale.lag`` they are taken before earlier steps are learned from.
+    With ``scale.lag`` they are read before the learner learns from earlier steps.
     """
 
     step: int
-    learnt: int  # number of steps learned from before
+    learnt: int  # number of steps that the weights learned from
     members: tuple[PlayerRef, ...] = ()
     curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
     payoffs: Payoffs = field(default_factory=Payoffs)
     pinned: Pinned | None = None  # its sampling weights; None: the current weights
-    live: str = ""  # the only learning policy of a league; empty: all learn
+    live: str = ""  # the only learning policy of a league; empty: all policies learn
 
     @classmethod
     def of(
@@ -431,7 +431,7 @@ class StepInputs:
 
 
 def book_of(config: RunConfig, engine: Engine, inputs: StepInputs) -> ArmBook:
-    """Return the curriculum's records at the opening of a step."""
+    """Return the curriculum's records at the beginning of a step."""
     return ArmBook(arms(engine.environments, config.rollout.starts), inputs.curriculum)
 
 
@@ -495,10 +495,10 @@ class PlayRequest(NamedTuple):
 def request_plays(
     config: RunConfig, engine: Engine, methods: Methods, inputs: StepInputs
 ) -> Generator[PlayRequest, Rollout, StepEpisodes]:
-    """Request a step's episodes, shape their rewards and select what is trained on.
+    """Request a step's episodes, shape their rewards and select the ones to train on.
 
-    Refills are requested for what is dropped, if the configuration has them. Only ``inputs`` is
-    read of the run's state, and nothing is changed.
+    Refills replace dropped episodes, if the configuration has them. Of the run's state this reads
+    only ``inputs``, and changes none.
     """
     rollout, step = config.rollout, inputs.step
     result = StepEpisodes(lag=step - inputs.learnt)
@@ -600,7 +600,7 @@ def shape_episodes(
         engine: its models.
         methods: its plug-ins.
         episodes: whole groups.
-        step: its number.
+        step: number of the step.
         withheld: ids of episodes that nothing learns from, in whole groups.
     """
     progress = step / config.steps
@@ -644,15 +644,15 @@ def _relay_requests(
 def _playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> EpisodeRequests[tuple[list[Episode], dict[str, float]]]:
-    """Request playouts from turns; return the episodes with turn values, and metrics."""
+    """Request playouts from turns; return the episodes with their values, and metrics."""
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)
     count = config.rollout.playouts
     credits = [each.credit.bind("credit") for each in config.by_policy.values()]
-    before = any("playouts" in required_services(credit) for credit in credits)
+    has_start_values = any("playouts" in required_services(credit) for credit in credits)
     return with_playouts(
-        episodes, games, count=count, stream=stream, max_turns=limit, before=before
+        episodes, games, count=count, stream=stream, max_turns=limit, before=has_start_values
     )
 
 
@@ -707,7 +707,7 @@ def _shape(
     )
 
 
-OWNER = "knowledge"  # its name in the run's state
+OWNER = "knowledge"  # name of the plug-in's state in the run's state
 
 
 def update_knowledge(
@@ -727,21 +727,21 @@ def update_knowledge(
     """
     if methods.knowledge is None:
         return played, {}
-    gathered = KnowledgeRequest(
+    request = KnowledgeRequest(
         episodes=played.episodes,
         environments={game.name: game for game, _ in engine.environments},
         step=state.step,
         stream=engine.root.child(OWNER).child(state.step),
     )
-    knowledge: Knowledge = methods.knowledge(gathered, state.json(OWNER), progress=progress)
+    knowledge: Knowledge = methods.knowledge(request, state.json(OWNER), progress=progress)
     episodes = with_scores(played.episodes, knowledge.scores)
-    now = {episode.episode_id: episode for episode in episodes}
+    scored_of = {episode.episode_id: episode for episode in episodes}
     name = methods.knowledge.plugin.name
     figures = {f"{OWNER}/{name}/{key}": value for key, value in knowledge.metrics.items()}
     judged = replace(
         played,
         episodes=episodes,
-        selected=[now[episode.episode_id] for episode in played.selected],
+        selected=[scored_of[episode.episode_id] for episode in played.selected],
         metrics={**played.metrics, **figures, f"{OWNER}/judged": _judged_share(episodes)},
     )
     return judged, {OWNER: knowledge.state}
@@ -787,10 +787,10 @@ def play_round(
         methods: its plug-ins.
         state: ``RunState()`` in the first step, then that of the previous result.
         recorded: whether to compute the entropy of every sampled token, by one more forward pass.
-        source: gives the episodes of all steps; None: they are played now.
+        source: gives the episodes of all steps; None: this step plays its own.
 
     Raises:
-        ConfigError: the steps are played ahead, and there is no source.
+        ConfigError: steps are played ahead of the learner, and ``source`` is None.
         RolloutError: no episode could be played.
     """
     clock = [time.perf_counter()]
@@ -802,7 +802,7 @@ def play_round(
         book.observe(table, arm_of, step)
     clock.append(time.perf_counter())
     buffer = state.replay
-    joined, replayed = buffer.join(
+    trained, replayed = buffer.join(
         methods.replay,
         played.selected,
         played.arm_of,
@@ -811,10 +811,10 @@ def play_round(
         stream=engine.root.child("replay").child(step),
         progress=progress,
     )
-    is_unchanged = len(joined) == len(played.episodes) and all(map(is_, joined, played.episodes))
+    is_unchanged = len(trained) == len(played.episodes) and all(map(is_, trained, played.episodes))
     turns = played.turns if is_unchanged else None
     batches = [
-        engine.batch(joined, progress=progress, policy=name, turns=turns)
+        engine.batch(trained, progress=progress, policy=name, turns=turns)
         for name in engine.learners
     ]
     credits: list[Credit] = [
@@ -825,10 +825,10 @@ def play_round(
     ]
     figures = [_figures(batch, credit) for batch, credit in zip(batches, credits, strict=True)]
     clock.append(time.perf_counter())
-    learned, metrics = list[LearnedBatch](), dict[str, float]()
+    learned_batches, metrics = list[LearnedBatch](), dict[str, float]()
     for batch, credit, values in zip(batches, credits, figures, strict=True):
         if recorded:
-            learned.append(_learned_record(engine, batch, credit))
+            learned_batches.append(_learned_record(engine, batch, credit))
         if batch.episodes and batch.teaches(credit):
             values |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
@@ -861,7 +861,7 @@ def play_round(
         metrics=metrics,
         timing=timing,
         state=after,
-        learned=tuple(learned),
+        learned=tuple(learned_batches),
     )
 
 

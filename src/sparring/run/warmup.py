@@ -46,7 +46,7 @@ def warm_up(
         specs, began = [], time.perf_counter()
         for number in range(config.warmup.games * len(config.league.tags)):
             name, play = list(config.league.tags)[number // config.warmup.games], number
-            play %= config.warmup.games  # each learner of a league imitates the same plays
+            play %= config.warmup.games  # each learner of a league imitates the same episodes
             stream = root.child(update).child(play)
             game = engine.environments[play % len(engine.environments)][0]
             specs.append(

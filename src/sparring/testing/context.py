@@ -74,9 +74,9 @@ def check_context(
     """
     plugin = bound("context", strategy, options)
     if grows(plugin):
-        for seen in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", again=True)):
-            window = ContextWindow(seen.past, seen.text)
-            same(plugin(seen), window, f"The {plugin} says GROWS, and hides something")
+        for case in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", again=True)):
+            window = ContextWindow(case.past, case.text)
+            same(plugin(case), window, f"The {plugin} says GROWS, and hides something")
     for number in range(plays):
         stream = Stream.from_seed(seed).child(number)
         _Course(plugin, Letters(stable=number % 3 > 0), stream).lead()
@@ -95,28 +95,28 @@ class _Course:
         for turn in range(1 + self.stream.integer(1, TURNS)):
             draw = self.stream.child(turn)
             note, fresh = (not again and draw.integer(place, 7) == 0 for place in range(2))
-            seen = _observation(f"t{turn}", attempt=attempt, note=note, fresh=fresh)
-            self.turn(seen, again, draw)
+            observation = _observation(f"t{turn}", attempt=attempt, note=note, fresh=fresh)
+            self.turn(observation, again, draw)
             attempt += note
             again = draw.integer(2, 5) == 0
 
-    def turn(self, seen: Observation, again: bool, stream: Stream) -> None:
+    def turn(self, observation: Observation, again: bool, stream: Stream) -> None:
         """Request one decision, and the memory before it if the ledger needs one."""
         ledger = self.ledger
-        self.ask(seen, again)
-        if seen.fresh:
+        self.ask(observation, again)
+        if observation.fresh:
             assert ledger.ids == self.renderer.initial(ledger.prompt), (
                 f"The {self.strategy} shows something of before a fresh conversation."
             )
         if ledger.memory_example is not None:
             self.reply(stream.child("memory"))
-            self.ask(seen, again)
+            self.ask(observation, again)
         self.reply(stream.child("decision"))
 
-    def ask(self, seen: Observation, again: bool) -> None:
+    def ask(self, observation: Observation, again: bool) -> None:
         twin = copy(self.ledger)
         for ledger in (twin, self.ledger):
-            ledger.ask(seen.text, seen, again=again)
+            ledger.ask(observation.text, observation, again=again)
         same(
             (twin.ids, twin.prompt),
             (self.ledger.ids, self.ledger.prompt),
@@ -138,8 +138,8 @@ class _Course:
         )
         new = tuple(token for segment in segments for token in segment.ids)
         self.recorded[number] = self.recorded.get(number, ()) + new
-        whole = (*sent, *ids, *self.renderer.close(kind == 1))
-        same(whole, self.recorded[number], f"The {self.strategy} breaks the ledger")
+        reply_ids = (*sent, *ids, *self.renderer.close(kind == 1))
+        same(reply_ids, self.recorded[number], f"The {self.strategy} breaks the ledger")
 
 
 def context_seen(*prompts: str, **changes: Any) -> ContextRequest:

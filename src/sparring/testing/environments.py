@@ -77,13 +77,13 @@ def _check(rules: Any, name: str, plays: int, seed: int) -> None:
     teams_of(rules)
     root = Stream.from_seed(seed)
     for number in range(plays):
-        history = [*_played(rules, name, root.child(number), copies=False)]
-        for copies, what in ((False, "the same stream"), (True, "a copy of a play")):
-            again = [*_played(rules, name, root.child(number), copies=copies)]
-            same(history, again, f"{name}: {what} must give the same play")
+        history = [*_play_randomly(rules, name, root.child(number), copies=False)]
+        for copies, reason in ((False, "the same stream"), (True, "a copy of a play")):
+            again = [*_play_randomly(rules, name, root.child(number), copies=copies)]
+            same(history, again, f"{name}: {reason} must give the same play")
 
 
-def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
+def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
     """Play at random and yield what distinguishes plays, each moment on a copy if ``copies``."""
     play = rules.reset(stream.child("deal"))
     try:
@@ -100,9 +100,9 @@ def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[
                 f"{name}: a play goes on after max_turns = {rules.max_turns} replies."
             )
             if copies and hasattr(play, "clone"):
-                before, play = play, play.clone()
-                close_play(before)
-            yield [_told(play, name, seat) for seat in due]
+                previous, play = play, play.clone()
+                close_play(previous)
+            yield [_checked_observation(play, name, seat) for seat in due]
             replies = {}
             for seat in due:
                 legal = play.legal(seat)
@@ -111,21 +111,21 @@ def _played(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[
             yield replies
             play.step(replies)
             turns += len(due)
-        yield _final(play, rules, name)
+        yield _checked_returns(play, rules, name)
     finally:
         close_play(play)
 
 
-def _told(play: Play, name: str, seat: int) -> Observation:
-    seen = play.observe(seat)
-    assert isinstance(seen, Observation) and seen.text.strip(), (
-        f"{name}: observe({seat}) gave {seen!r}; give an Observation with a text."
+def _checked_observation(play: Play, name: str, seat: int) -> Observation:
+    observation = play.observe(seat)
+    assert isinstance(observation, Observation) and observation.text.strip(), (
+        f"{name}: observe({seat}) gave {observation!r}; give an Observation with a text."
     )
-    assert play.observe(seat) == seen, (
+    assert play.observe(seat) == observation, (
         f"{name}: observe({seat}) gave another text at the second call; it may change only when "
         "the play goes on."
     )
-    return seen
+    return observation
 
 
 def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
@@ -145,7 +145,7 @@ def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
     assert read is None, f"{name}: the reply {NOTHING!r} is read as {read!r}; it is no action."
 
 
-def _final(play: Play, rules: Any, name: str) -> tuple[float, ...]:
+def _checked_returns(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     returns = tuple(play.returns)
     assert len(returns) == rules.num_seats, (
         f"{name}: {len(returns)} returns for {rules.num_seats} seats."

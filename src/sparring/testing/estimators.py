@@ -71,7 +71,7 @@ def _as_needed(turns: TurnTable, estimate: BoundPlugin) -> TurnTable:
 
 def check_estimator_on(estimate: BoundPlugin, turns: TurnTable, state: Mapping[str, Any]) -> Credit:
     """Check an estimator on one table and return its credit; see ``check_estimator``."""
-    before, state_json = copy.deepcopy(turns), json.dumps(state)
+    original, state_json = copy.deepcopy(turns), json.dumps(state)
     credit: Credit = estimate(turns, state)
     assert json.dumps(state) == state_json, (
         f"The {estimate} changed the state that it was given; return a new one."
@@ -79,7 +79,7 @@ def check_estimator_on(estimate: BoundPlugin, turns: TurnTable, state: Mapping[s
     for field in dataclasses.fields(turns):
         _equal(
             getattr(turns, field.name),
-            getattr(before, field.name),
+            getattr(original, field.name),
             f"The {estimate} changed the column {field.name!r} of the table.",
         )
     again = estimate(turns, json.loads(state_json))
@@ -106,7 +106,7 @@ def check_state(
     _equal(
         credit.advantages,
         resumed.advantages,
-        f"The {estimate} goes on otherwise from a state that went to JSON and back.",
+        f"The {estimate} gives other advantages from a state that went to JSON and back.",
     )
     assert credit.state == resumed.state, (
         f"The {estimate} returns another state from one that went to JSON and back."

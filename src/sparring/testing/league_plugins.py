@@ -169,8 +169,8 @@ def check_matchmaker(
     plugin = bound("league.matchmakers", matchmaker, options)
     for number in range(starts):
         teams, kind = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
-        several = kind > 0
-        members = [*MEMBERS, *LEAGUE] if several else MEMBERS
+        has_several = kind > 0
+        members = [*MEMBERS, *LEAGUE] if has_several else MEMBERS
         request = match_request(
             len(teams),
             members=members[: number // len(TEAMS) % (len(members) + 1)],
@@ -178,12 +178,12 @@ def check_matchmaker(
             payoffs=_matches(Stream.from_seed(seed).child("payoffs").child(number)),
             number=number,
             seed=seed,
-            learner=LEARNER.of(list(TAGS)[kind - 1]) if several else LEARNER,
-            tags=TAGS if several else None,
+            learner=LEARNER.of(list(TAGS)[kind - 1]) if has_several else LEARNER,
+            tags=TAGS if has_several else None,
         )
         seating = plugin(request)
         pairs = zip(seating.trained, seating.players, strict=True)
-        assert any(trained and who == request.learner for trained, who in pairs), (
+        assert any(trained and player == request.learner for trained, player in pairs), (
             f"The {plugin} trains {request.learner} in no seat of start {number}: "
             f"{', '.join(map(str, seating.seats))}. Seat request.learner."
         )
@@ -244,7 +244,7 @@ def check_meta_solver(
             shape = tuple(1 + stream.integer(side, 3) for side in range(2 + stream.integer(9, 2)))
             tables = (_cells(draws.child(side), shape) for side in range(len(shape)))
             game = MetaGame(payoffs=tuple(tables))
-        before = [table.copy() for table in game.payoffs]
+        original = [table.copy() for table in game.payoffs]
         try:
             first, second = plugin(game), plugin(game)
         except GameError:
@@ -255,7 +255,7 @@ def check_meta_solver(
         assert all(np.array_equal(a, b) for a, b in pairs), (
             f"The {plugin} must answer equal requests equally."
         )
-        assert all(map(np.array_equal, before, game.payoffs)), (
+        assert all(map(np.array_equal, original, game.payoffs)), (
             f"The {plugin} must not change the payoffs that it is given."
         )
 
@@ -323,7 +323,7 @@ def check_schedule(
         AssertionError: the schedule answers equal requests differently, or never yes.
         PluginError: the schedule raised, or returned what a run does not accept.
     """
-    plugin, due = bound("league.schedules", schedule, options), False
+    plugin, is_due = bound("league.schedules", schedule, options), False
     for number in range(requests):
         stream = Stream.from_seed(seed).child("schedule").child(number)
         every = 1 + stream.integer(0, 9)
@@ -339,8 +339,8 @@ def check_schedule(
         )
         answer = plugin(request)
         same(answer, plugin(request), f"The {plugin} must answer equal requests equally")
-        due = due or answer
-    assert due, f"The {plugin} takes no snapshot in {requests} questions, however old the last is."
+        is_due = is_due or answer
+    assert is_due, f"The {plugin} takes no snapshot in {requests} questions, however old the last."
 
 
 def _results(stream: Stream) -> Payoffs:

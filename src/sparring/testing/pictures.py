@@ -76,9 +76,9 @@ def check_picture(
         root = Stream.from_seed(seed)
         for number in range(plays):
             stream = root.child(number)
-            for play, past in _moments(rules, stream, stream, hostile=number == 1):
+            for play, past in _play_moments(rules, stream, stream, hostile=number == 1):
                 _check_position(rules, bound_environment.plugin.name, play, past)
-        return _compared(
+        return _compare_pictures(
             rules, bound_environment.plugin.name, root.child("deals"), deals, every_seat=every_seat
         )
 
@@ -116,18 +116,18 @@ def check_svg(svg: str, what: str = "the picture") -> None:
 
 def _check_position(rules: Any, name: str, play: Play, past: list[PastTurn]) -> None:
     for seat in (None, *range(rules.num_seats)):
-        what = f"{name}: the picture for {'all' if seat is None else rules.roles[seat]}"
+        label = f"{name}: the picture for {'all' if seat is None else rules.roles[seat]}"
         for theme in get_args(Theme):
             svg = draw_play(play, rules.roles, seat, theme, past)
-            check_svg(svg, what)
-            same(svg, draw_play(play, rules.roles, seat, theme, past), f"{what}, drawn twice")
+            check_svg(svg, label)
+            same(svg, draw_play(play, rules.roles, seat, theme, past), f"{label}, drawn twice")
         sentence = describe_play(play, rules.roles, seat, past)
         assert isinstance(sentence, str) and sentence.strip(), (
-            f"{what}: the sentence is {sentence!r}."
+            f"{label}: the sentence is {sentence!r}."
         )
 
 
-def _moments(
+def _play_moments(
     rules: Any, deal: Stream, replies: Stream, *, hostile: bool = False, other: int | None = None
 ) -> Iterator[tuple[Any, list[PastTurn]]]:
     """Play at random; yield (play, past turns) at some moments and at the end.
@@ -154,35 +154,35 @@ def _moments(
         yield play, past
 
 
-def _compared(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bool) -> int:
+def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_seat: bool) -> int:
     """Compare pictures of deals that a seat cannot tell apart; return the number of comparisons."""
     pictures: dict[Any, tuple[str, str]] = {}
     number = 0
     for deal in range(deals):
         other = deal % (rules.num_seats + 1)  # none where it is no seat
-        for play, past in _moments(rules, root.child(deal), root, other=other):
+        for play, past in _play_moments(rules, root.child(deal), root, other=other):
             for seat in range(rules.num_seats):
-                known = _knowledge(play, past, seat, every_seat=every_seat)
-                if known is None:
+                knowledge = _knowledge_of(play, past, seat, every_seat=every_seat)
+                if knowledge is None:
                     continue
                 picture = (
                     draw_play(play, rules.roles, seat, "light", past),
                     describe_play(play, rules.roles, seat, past),
                 )
-                number += known in pictures
+                number += knowledge in pictures
                 what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"
-                same(pictures.setdefault(known, picture), picture, what)
+                same(pictures.setdefault(knowledge, picture), picture, what)
     return number
 
 
-def _knowledge(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
+def _knowledge_of(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
     """Return what a seat knows of a play, or None if it is not compared."""
-    due = tuple(play.due())
+    seats = tuple(play.due())
     own_turns = tuple((turn.prompt, turn.reply) for turn in past if turn.seat == seat)
-    if seat in due:
-        seen = play.observe(seat)
-        return due, seat, own_turns, seen.text, seen.key, play.legal(seat)
+    if seat in seats:
+        observation = play.observe(seat)
+        return seats, seat, own_turns, observation.text, observation.key, play.legal(seat)
     ending = play.ending(seat) if play.done and hasattr(play, "ending") else None
     if every_seat:
-        return due, play.done, seat, own_turns, play.observe(seat).key, ending
-    return None if ending is None else (due, True, seat, own_turns, ending)
+        return seats, play.done, seat, own_turns, play.observe(seat).key, ending
+    return None if ending is None else (seats, True, seat, own_turns, ending)

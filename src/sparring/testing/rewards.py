@@ -51,7 +51,7 @@ def check_reward_of(
     reward: BoundPlugin, episode: Episode, games: Mapping[str, Environment]
 ) -> None:
     """Check a reward on one episode; see ``check_reward``."""
-    before = copy.deepcopy(episode)
+    original = copy.deepcopy(episode)
     (values,) = opinions(reward, [episode], games)
     assert len(values) == len(episode.turns), (
         f"The {reward} gave {len(values)} numbers for an episode of {len(episode.turns)} turns."
@@ -72,7 +72,7 @@ def check_reward_of(
         opinions(reward, [episode, episode], games),
         f"The {reward} must say the same of the same episode",
     )
-    assert episode == before, f"The {reward} changed the episode; make new objects."
+    assert episode == original, f"The {reward} changed the episode; make new objects."
 
 
 def random_episode(stream: Stream, *, turns: int = 6) -> Episode:

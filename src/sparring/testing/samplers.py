@@ -57,16 +57,16 @@ def check_sampler(
     replies = _replies(sampler, first, everything, len(first), stop_ids)
     for result in replies:
         check_reply(result, PARAMS, vocabulary, stop_ids)
-    second = [_continued(*pair, root, vocabulary) for pair in zip(first, replies, strict=True)]
+    second = [_add_turn(*pair, root, vocabulary) for pair in zip(first, replies, strict=True)]
     again = _replies(sampler, second, everything, len(second), stop_ids)
     mixed = sorted(everything, key=lambda place: root.child("order").integer(place, 1 << 30))
     for size in SIZES:
         for order in (everything, mixed):
-            other, how = make(), f"in {'another' if order is mixed else 'the same'} order, {size}"
-            _same(sampler, replies, _replies(other, first, order, size, stop_ids), how)
-            _same(sampler, again, _replies(other, second, order, size, stop_ids), how)
+            other, case = make(), f"in {'another' if order is mixed else 'the same'} order, {size}"
+            _compare(sampler, replies, _replies(other, first, order, size, stop_ids), case)
+            _compare(sampler, again, _replies(other, second, order, size, stop_ids), case)
             fresh = _replies(make(), second, order, size, stop_ids)
-            _same(sampler, again, fresh, f"by a new sampler, {how}")
+            _compare(sampler, again, fresh, f"by a new sampler, {case}")
     _check_scores(sampler, first, replies)
     _check_length(sampler, stop_ids)
     if weights is not None:
@@ -96,37 +96,37 @@ def check_backend(
     Raises:
         AssertionError: the backend breaks one of these rules.
     """
-    root, samplers, alone = Stream.from_seed(seed), make(), make()
+    root, samplers, separate = Stream.from_seed(seed), make(), make()
     assert len(samplers) > 1, "Give at least two samplers."
     backends = [backend_of(sampler) for sampler in samplers]
     assert None not in backends and len(set(backends)) == 1, (
-        f"The backends are {backends}; samplers that are asked together have an equal one."
+        f"The backends are {backends}; samplers of one joint call must share a backend."
     )
     longest = min(*(sampler.context // 2 for sampler in samplers), 40)
     first = [_openings(root, conversations, longest, vocabulary)] * len(samplers)
     for turn in range(2):
         expected = [
             _replies(sampler, results, range(len(results)), len(results), stop_ids)
-            for sampler, results in zip(alone, first, strict=True)
+            for sampler, results in zip(separate, first, strict=True)
         ]
         for chosen in (range(len(samplers)), *((number,) for number in range(len(samplers)))):
             for company in (make(), samplers):
-                answers = _together(
+                answers = _sample_all(
                     [company[n] for n in chosen], [first[n] for n in chosen], stop_ids
                 )
                 for number, results in zip(chosen, answers, strict=True):
-                    _same(samplers[number], expected[number], results, "with other samplers")
+                    _compare(samplers[number], expected[number], results, "with other samplers")
         first = [
-            [_continued(*pair, root.child(turn), vocabulary) for pair in zip(*both, strict=True)]
+            [_add_turn(*pair, root.child(turn), vocabulary) for pair in zip(*both, strict=True)]
             for both in zip(first, expected, strict=True)
         ]
-    twice = _together([samplers[0], samplers[1], samplers[0]], [first[0], [], first[0]], stop_ids)
+    twice = _sample_all([samplers[0], samplers[1], samplers[0]], [first[0], [], first[0]], stop_ids)
     assert twice[0] == twice[2] and not twice[1], (
-        "A sampler that stands in two lots with the same requests gives other replies to each."
+        "A sampler that gets the same requests in two batches gives each other replies."
     )
 
 
-def _together(
+def _sample_all(
     samplers: Sequence[Sampler], requests: Sequence[Sequence[SampleRequest]], stop_ids: Ids
 ) -> list[list[SampleResult]]:
     """Return the replies of samplers in one call, in order for each."""
@@ -171,13 +171,13 @@ def _openings(root: Stream, count: int, longest: int, vocabulary: int) -> list[S
     return [*out, SampleRequest(ids=out[-1].ids, stream=root.child("equal").key)]
 
 
-def _continued(
+def _add_turn(
     request: SampleRequest, result: SampleResult, root: Stream, vocabulary: int
 ) -> SampleRequest:
     draw = root.child("next").child(request.stream)
-    seen = request.ids + result.ids
+    ids = request.ids + result.ids
     new_ids = tuple(draw.integer(place, vocabulary) for place in range(1 + request.stream % 4))
-    return SampleRequest(ids=seen + new_ids, stream=draw.key, known=len(seen) - 1)
+    return SampleRequest(ids=ids + new_ids, stream=draw.key, known=len(ids) - 1)
 
 
 def _replies(
@@ -195,24 +195,24 @@ def _replies(
     return [results[place] for place in range(len(requests))]
 
 
-def _same(
-    sampler: Sampler, expected: Sequence[SampleResult], actual: Sequence[SampleResult], how: str
+def _compare(
+    sampler: Sampler, expected: Sequence[SampleResult], actual: Sequence[SampleResult], case: str
 ) -> None:
     """Check that replies are equal, to the bit if the sampler promises that."""
     for reply, other in zip(expected, actual, strict=True):
         assert reply.ids == other.ids, (
-            f"Asked {how} in a call, a reply is {other.ids}, and {reply.ids} all at once. Draw "
+            f"Asked {case} in a call, a reply is {other.ids}, and {reply.ids} all at once. Draw "
             "t of a reply must be draw t of its request's own stream."
         )
         if sampler.invariant:
             assert reply == other, (
-                f"Asked {how} in a call, log-probabilities are {other.logprobs}, and "
+                f"Asked {case} in a call, log-probabilities are {other.logprobs}, and "
                 f"{reply.logprobs} all at once. Return invariant=False, or let no product depend "
                 "on the rows beside it."
             )
         pairs = zip(reply.logprobs, other.logprobs, strict=True)
         assert all(abs(a - b) <= NEAR for a, b in pairs), (
-            f"Asked {how} in a call, log-probabilities are {other.logprobs}, and {reply.logprobs} "
+            f"Asked {case} in a call, log-probabilities are {other.logprobs}, and {reply.logprobs} "
             "all at once, which is further apart than 1e-5."
         )
 
@@ -251,9 +251,9 @@ def _check_publish(
     stop_ids: Ids,
 ) -> None:
     copies = {name: weight.clone() for name, weight in weights.items()}
-    before = sampler.version
+    old_version = sampler.version
     order = range(len(requests))
-    for number, factor in enumerate((0.5, 1.0), before + 1):
+    for number, factor in enumerate((0.5, 1.0), old_version + 1):
         version = sampler.publish({name: factor * copies[name] for name in copies}, number)
         assert version == sampler.version == number, (
             f"publish was given version {number}, returned {version}, and version is "
@@ -262,4 +262,4 @@ def _check_publish(
         actual = _replies(sampler, requests, order, len(requests), stop_ids)
         changed = [a.logprobs != b.logprobs for a, b in zip(expected, actual, strict=True)]
         assert factor == 1.0 or all(changed), "publish took other weights, and replies stayed."
-    _same(sampler, expected, actual, "with the first weights published again, all")
+    _compare(sampler, expected, actual, "with the first weights published again, all")

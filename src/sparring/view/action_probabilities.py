@@ -89,15 +89,15 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     Raises:
         SparringError: the probabilities cannot be computed.
     """
-    folder, played = Path(question["folder"]), question["step"]
-    episode = EpisodeStore(folder / "episodes").episode(played, question["episode"])
+    folder, number = Path(question["folder"]), question["step"]
+    episode = EpisodeStore(folder / "episodes").episode(number, question["episode"])
     if episode is None:
-        raise RolloutError(f"Step {played} has no episode {question['episode']}.")
+        raise RolloutError(f"Step {number} has no episode {question['episode']}.")
     if is_unsettled(folder):  # loading the run would repair the folder, and so write
         raise RunError("Another run is replacing this one.")
     turn = episode.turns[question["turn"]]
     lag = resolve(RunFolder.open(folder).config()).scale.lag
-    step = nearest(checkpoint.steps(folder), played - 1 - lag)
+    step = nearest(checkpoint.steps(folder), number - 1 - lag)
     engine = _engine(folder, step)
     player = _player(engine, episode, turn.seat)
     agent: Any = engine.agent(player)
@@ -132,12 +132,12 @@ def prompt_ids(episode: Episode, place: int) -> tuple[int, ...]:
     """Return the ids of the prompt at a turn: the seat's conversation up to the reply."""
     turn = episode.turns[place]
     conversation = (turn.seat, turn.conversation)
-    before = [
+    earlier_turns = [
         earlier
         for earlier in episode.turns[:place]
         if (earlier.seat, earlier.conversation) == conversation
     ]
-    ids = [number for earlier in before for part in earlier.segments for number in part.ids]
+    ids = [number for earlier in earlier_turns for part in earlier.segments for number in part.ids]
     for part in turn.segments:
         if part.kind == "sampled":
             break
@@ -168,8 +168,8 @@ def _engine(folder: Path, step: int) -> LocalEngine:
 
     # a run that is rolled back writes another checkpoint under the same step
     files = (folder / "checkpoints" / f"step_{step:06d}", folder / CONFIG)
-    written = [path.stat().st_mtime_ns if path.exists() else 0 for path in files]
-    key = (folder, step, written[0], written[1])
+    file_times = [path.stat().st_mtime_ns if path.exists() else 0 for path in files]
+    key = (folder, step, file_times[0], file_times[1])
     if key not in _loaded:
         _loaded.clear()
         _loaded[key] = load_run(folder, step, threads=1)[1]

@@ -97,7 +97,7 @@ def _endpoint(
 
 def _play_routes(plays: PlayServer) -> list[Route]:
     """Return the addresses of human plays, the only ones that accept POST."""
-    written = {
+    routes = {
         "/play": plays.begin,
         "/play/{id}/move": plays.move,
         "/play/{id}/hint": plays.hint,
@@ -108,7 +108,7 @@ def _play_routes(plays: PlayServer) -> list[Route]:
     return [
         Route("/play", _endpoint(plays.options, _json)),
         Route("/play/{id}", _endpoint(plays.state, _json)),
-        *(Route(path, _body_endpoint(take), methods=["POST"]) for path, take in written.items()),
+        *(Route(path, _body_endpoint(take), methods=["POST"]) for path, take in routes.items()),
     ]
 
 

@@ -145,14 +145,14 @@ class EpisodeIndex:
         """
         by_run = {run: stored_steps(run, path) for run, path in folders.items()}
         current = {place: key for keys in by_run.values() for place, key in keys.items()}
-        known = {place: key for place, key in self.known.items() if place.run in folders}
-        gone = [place for place, key in known.items() if current.get(place) != key]
-        fresh = [place for place, key in current.items() if known.get(place) != key]
+        indexed = {place: key for place, key in self.known.items() if place.run in folders}
+        removed = [place for place, key in indexed.items() if current.get(place) != key]
+        fresh = [place for place, key in current.items() if indexed.get(place) != key]
         self.num_stored.update({run: len(keys) for run, keys in by_run.items()})
-        self._drop(gone)
+        self._drop(removed)
         self.generation += 1
-        if gone:
-            changed({place.run for place in gone})
+        if removed:
+            changed({place.run for place in removed})
         newest = sorted(fresh, key=lambda place: current[place].episodes[1], reverse=True)
         to_add = newest[:most]
         for begin in range(0, len(to_add), BATCH):

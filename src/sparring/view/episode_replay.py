@@ -71,9 +71,9 @@ class Episodes:
         credit = CreditStore(run.path / CREDIT).path(step)
         key = (str(path), step, number, signature(path), signature(credit))
         with self._lock:
-            known = self._known.get(key)
-        if known is not None and run.owns(EPISODES):
-            return known
+            cached = self._known.get(key)
+        if cached is not None and run.owns(EPISODES):
+            return cached
         stored = _read(run, step, number)
         with self._lock:
             self._known[key] = stored
@@ -216,8 +216,8 @@ class Decoder:
         self._by_policy: dict[str, Tokenizer] = {}
         try:
             # plug-ins are not bound, because some import torch
-            known = current_keys(config, "The configuration")
-            policies = RunConfig.model_validate(known).by_policy
+            settings = current_keys(config, "The configuration")
+            policies = RunConfig.model_validate(settings).by_policy
         except (SparringError, ValueError, TypeError) as error:
             self.notes.append(f"tokens are shown as ids: {one_line(error)}")
             return
@@ -234,8 +234,8 @@ class Decoder:
             name = ref(agent).name or MAIN
         except SparringError:
             name = MAIN
-        alone = next(iter(self._by_policy.values())) if len(self._by_policy) == 1 else None
-        return self._by_policy.get(name, alone)
+        only_decoder = next(iter(self._by_policy.values())) if len(self._by_policy) == 1 else None
+        return self._by_policy.get(name, only_decoder)
 
 
 def text_of(tokenizer: Tokenizer | None, ids: Sequence[int]) -> str | None:
@@ -381,11 +381,11 @@ class Replays:
     def decoder(self, run: ViewedRun) -> Decoder:
         """Return the tokenizers of a run, cached until its configuration changes."""
         with self._lock:
-            known = self._decoders.get(run.number)
-            if known is None or known[0] is not run.config:
-                known = (run.config, Decoder(run.config))
-                self._decoders[run.number] = known
-            return known[1]
+            cached = self._decoders.get(run.number)
+            if cached is None or cached[0] is not run.config:
+                cached = (run.config, Decoder(run.config))
+                self._decoders[run.number] = cached
+            return cached[1]
 
 
 def _turn(

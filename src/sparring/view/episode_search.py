@@ -63,19 +63,19 @@ def _of_episodes(params: QueryParams, casts: Casts) -> Iterable[Condition]:
             raise RequestError(400, f"of is one of {', '.join(OF)}")
         yield OF[of], []
     if game := params.get("game"):
-        yield _among("cast_id", [number for number, cast in casts.items() if cast.game == game])
+        yield _is_among("cast_id", [number for number, cast in casts.items() if cast.game == game])
     for name, column in (("turns", "turns"), ("step", "step"), ("group", "group_id")):
         if params.get(name):
-            yield _between(name, column, params[name])
+            yield _in_range(name, column, params[name])
     if params.get("forfeited"):
-        yield f"forfeited_by IS {'NOT ' if _flag(params, 'forfeited') else ''}NULL", []
+        yield f"forfeited_by IS {'NOT ' if _parse_flag(params, 'forfeited') else ''}NULL", []
     if params.get("text"):
         yield "(run, step, episode) IN (SELECT (run, step, episode) FROM spoken)", []
     if params.get("seat") or params.get("player"):
         yield from _of_one_seat(params, casts)
         return
-    yield from _measured(params)
-    outcome = list(_outcome(params))
+    yield from _of_measurements(params)
+    outcome = list(_of_outcome(params))
     if outcome:
         yield f"id IN (SELECT id FROM seats WHERE {outcome[0][0]})", []
 
@@ -87,41 +87,41 @@ def _of_one_seat(params: QueryParams, casts: Casts) -> Iterable[Condition]:
         for seat, (role, agent) in enumerate(zip(cast.roles, cast.agents, strict=True))
         if params.get("seat", role) in ("", role) and params.get("player", agent) in ("", agent)
     ]
-    conditions = [*_outcome(params), *_measured(params)]
+    conditions = [*_of_outcome(params), *_of_measurements(params)]
     if not conditions:
-        yield _among("cast_id", sorted({place // SEATS for place in places}))
+        yield _is_among("cast_id", sorted({place // SEATS for place in places}))
         return
-    text, values = _among("place", places)
+    text, values = _is_among("place", places)
     clause = " AND ".join([text, *(text for text, _ in conditions)])
     values = [*values, *(value for _, numbers in conditions for value in numbers)]
     yield f"id IN (SELECT id FROM seats WHERE {clause})", values
 
 
-def _among(column: str, numbers: list[int]) -> Condition:
+def _is_among(column: str, numbers: list[int]) -> Condition:
     if not numbers:
         return "false", []
     return f"{column} IN ({', '.join('?' * len(numbers))})", list(numbers)
 
 
-def _outcome(params: QueryParams) -> Iterable[Condition]:
+def _of_outcome(params: QueryParams) -> Iterable[Condition]:
     if outcome := params.get("outcome"):
         if outcome not in OUTCOMES:
             raise RequestError(400, f"outcome is one of {', '.join(OUTCOMES)}")
         yield OUTCOMES[outcome], []
 
 
-def _measured(params: QueryParams) -> Iterable[Condition]:
+def _of_measurements(params: QueryParams) -> Iterable[Condition]:
     if params.get("illegal"):
-        yield f"illegal {'>' if _flag(params, 'illegal') else '='} 0", []
+        yield f"illegal {'>' if _parse_flag(params, 'illegal') else '='} 0", []
     if params.get("wrong"):
-        yield f"{'' if _flag(params, 'wrong') else 'NOT '}wrong", []
+        yield f"{'' if _parse_flag(params, 'wrong') else 'NOT '}wrong", []
     for name in ("advantage", "regret"):
         if params.get(name):
-            yield _between(name, name, params[name])
+            yield _in_range(name, name, params[name])
 
 
-def int_param(params: QueryParams, name: str, default: int, most: int) -> int:
-    """Return a parameter that is a whole number, at most ``most``.
+def int_param(params: QueryParams, name: str, default: int, maximum: int) -> int:
+    """Return a parameter that is a whole number, at most ``maximum``.
 
     Raises:
         RequestError: the parameter is not a whole number.
@@ -129,18 +129,18 @@ def int_param(params: QueryParams, name: str, default: int, most: int) -> int:
     text = params.get(name) or str(default)
     if not (text.isascii() and text.isdigit() and len(text) < 19):
         raise RequestError(400, f"{name} is a whole number")
-    return min(int(text), most)
+    return min(int(text), maximum)
 
 
-def _flag(params: QueryParams, name: str) -> bool:
+def _parse_flag(params: QueryParams, name: str) -> bool:
     if params[name] not in ("0", "1"):
         raise RequestError(400, f"{name} is 0 or 1")
     return params[name] == "1"
 
 
-def _between(name: str, column: str, text: str) -> Condition:
+def _in_range(name: str, column: str, text: str) -> Condition:
     try:
-        low, high = _ends(text.strip())
+        low, high = _parse_range(text.strip())
     except ValueError:
         raise RequestError(
             400, f"{name} is a number or a range, such as 5, 5-9, 5- or -9"
@@ -150,7 +150,7 @@ def _between(name: str, column: str, text: str) -> Condition:
     return " AND ".join(text for text, _ in clauses), [end for _, end in clauses]
 
 
-def _ends(text: str) -> tuple[float | None, float | None]:
+def _parse_range(text: str) -> tuple[float | None, float | None]:
     """Return the ends of a range; an initial minus means an open lower end."""
     match = _RANGE.fullmatch(text)
     if match is None or not text.strip("-"):
@@ -258,9 +258,9 @@ def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[s
     """Count the values of each facet, without the condition of the facet itself."""
     counted: dict[tuple[Any, ...], Counts] = {}
 
-    def counts(without: str) -> Counts:
+    def counts(ignored_key: str) -> Counts:
         text, values = conditions_of(
-            {key: value for key, value in params.items() if key != without}, casts
+            {key: value for key, value in params.items() if key != ignored_key}, casts
         )
         key = (text, str(values))
         if key not in counted:
@@ -282,18 +282,18 @@ def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[s
 
 def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path]) -> dict[str, int]:
     """Create the table ``spoken`` of episodes with these words, within the time limit."""
-    rest = {key: value for key, value in params.items() if key != "text"}
-    condition, values = conditions_of(rest, _casts(cursor))
+    other_params = {key: value for key, value in params.items() if key != "text"}
+    condition, values = conditions_of(other_params, _casts(cursor))
     places = cursor.execute(
         f"SELECT DISTINCT run, step FROM episodes WHERE {condition} ORDER BY step DESC, run", values
     ).fetchall()
-    ends, keys, done = time.monotonic() + SEARCH_SECONDS, [], 0
+    deadline, keys, num_rows = time.monotonic() + SEARCH_SECONDS, [], 0
     for run, step in places:
-        if time.monotonic() > ends:
+        if time.monotonic() > deadline:
             break
         numbers = _episodes_with_words(folders[run], step, params["text"]) if run in folders else []
         keys += [(run, step, number) for number in numbers]
-        done += 1
+        num_rows += 1
     table = pa.table(
         {
             name: pa.array([row[place] for row in keys], pa.int64())
@@ -302,7 +302,7 @@ def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path])
     )
     cursor.register("found_words", table)
     cursor.execute("CREATE OR REPLACE TEMP TABLE spoken AS SELECT * FROM found_words")
-    return {"parts": done, "of": len(places)}
+    return {"parts": num_rows, "of": len(places)}
 
 
 def _episodes_with_words(folder: Path, step: int, words: str) -> list[int]:

@@ -132,8 +132,8 @@ class Guard:
 def _split(host: str) -> tuple[str, str]:
     host = host.lower()
     if host.startswith("["):
-        name, bracket, rest = host.partition("]")
-        return name + bracket, rest[1:] if rest.startswith(":") else rest and "?"
+        name, bracket, port_text = host.partition("]")
+        return name + bracket, port_text[1:] if port_text.startswith(":") else port_text and "?"
     name, _, port = host.partition(":")
     return name, port
 
@@ -168,13 +168,13 @@ def _check_body(method: str, headers: dict[bytes, str]) -> None:
 
 def _with_limit(receive: Receive) -> Receive:
     """Return a receiver that counts the received bytes, independent of content-length."""
-    seen = 0
+    num_bytes = 0
 
     async def counted() -> Message:
-        nonlocal seen
+        nonlocal num_bytes
         message = await receive()
-        seen += len(message.get("body", b""))
-        if seen > LARGEST_BODY:
+        num_bytes += len(message.get("body", b""))
+        if num_bytes > LARGEST_BODY:
             raise RequestError(413, f"a body has at most {LARGEST_BODY} bytes")
         return message
 
@@ -189,9 +189,9 @@ def _with_headers(send: Send) -> Send:
             headers = [(name.lower(), value) for name, value in message.get("headers", [])]
             names = {name for name, _ in headers}
             defaults = {**HEADERS, b"content-security-policy": PAGE_POLICY.encode()}
-            others = [pair for pair in headers if pair[0] not in HEADERS]
-            more = [pair for pair in defaults.items() if pair[0] in HEADERS or pair[0] not in names]
-            message = {**message, "headers": others + more}
+            other_pairs = [pair for pair in headers if pair[0] not in HEADERS]
+            safe = [pair for pair in defaults.items() if pair[0] in HEADERS or pair[0] not in names]
+            message = {**message, "headers": other_pairs + safe}
         await send(message)
 
     return added

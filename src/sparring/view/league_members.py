@@ -32,18 +32,18 @@ def family(run: ViewedRun) -> dict[str, Any]:
     notes: list[str] = []
     step, pairs = newest(run, (ENGINE, STATE), members_of, notes)
     members = pairs or []
-    known = {str(member): lineage for member, lineage in members}
+    lineage_of = {str(member): lineage for member, lineage in members}
     rows: list[dict[str, Any]] = []
     policies = _policies(run)
     for name, trained in list(policies.items())[:POLICIES]:
         of_policy = [member for member, _ in members if (member.name or MAIN) == name]
-        before = taken_snapshots(run, name, notes) if trained else {}
-        more = {
+        early = taken_snapshots(run, name, notes) if trained else {}
+        added = {
             text: lineage
-            for text, lineage in known.items()
-            if lineage != Lineage() or text not in before
+            for text, lineage in lineage_of.items()
+            if lineage != Lineage() or text not in early
         }
-        rows += _of_policy(run, name, trained, of_policy, step, {**before, **more}, before, notes)
+        rows += _of_policy(run, name, trained, of_policy, step, {**early, **added}, early, notes)
     if len(policies) > POLICIES:
         notes.append(f"{len(policies) - POLICIES} more policies are not drawn")
     return {"run": run.number, "step": step, "members": _with_parents(rows, notes), "notes": notes}
@@ -111,7 +111,7 @@ def _of_policy(
     rows = [_row(start, name, 0, START, known.get(start))]
     if not trained:
         return rows
-    done, present = run.step or 0, {str(member) for member in members}
+    num_steps, present = run.step or 0, {str(member) for member in members}
     snapshots = [_row(str(m), name, m.step, KEPT, known[str(m)]) for m in members if m.step]
     former = [text for text in before if text not in present]
     if len(former) > MOST:
@@ -119,12 +119,12 @@ def _of_policy(
         notes.append(f"{name}: one in {every} of {len(former)} snapshots that left is drawn")
         former = former[::-every]
     for text in former:
-        at = ref(text).step or 0
-        state = NEW if step is None or at > step else LEFT
-        snapshots.append(_row(text, name, at, state, known.get(text)))
+        member_step = ref(text).step or 0
+        state = NEW if step is None or member_step > step else LEFT
+        snapshots.append(_row(text, name, member_step, state, known.get(text)))
     rows += sorted(snapshots, key=lambda row: row["step"])
     newest = str(PlayerRef("learner").of(name))
-    return [*rows, _row(newest, name, max(done, rows[-1]["step"]), NOW)]
+    return [*rows, _row(newest, name, max(num_steps, rows[-1]["step"]), NOW)]
 
 
 def _row(
@@ -146,7 +146,7 @@ def _with_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str
     """Set the parent of each member: the recorded one, else the previous one."""
     by_name = {row["name"]: row for row in rows}
     for place, row in enumerate(rows):
-        recorded, before = row["parent"], rows[place - 1] if place else None
+        recorded, previous = row["parent"], rows[place - 1] if place else None
         parent = by_name.get(recorded)
         is_older = parent is not None and parent is not row and parent["step"] <= row["step"]
         if recorded is not None and not is_older:
@@ -155,8 +155,8 @@ def _with_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str
             )
             row["recorded"] = False
         if not row["recorded"]:
-            same_policy = before is not None and before["policy"] == row["policy"]
-            row["parent"] = before["name"] if same_policy and before is not None else None
+            same_policy = previous is not None and previous["policy"] == row["policy"]
+            row["parent"] = previous["name"] if same_policy and previous is not None else None
     return rows
 
 
@@ -210,21 +210,21 @@ def taken_snapshots(run: ViewedRun, policy: str, notes: list[str]) -> dict[str, 
     """
     league = run.config.get("league")
     section = league if isinstance(league, Mapping) else {}
-    lineages = {str(member): lineage for member, lineage in _recorded(run, policy, section)}
+    lineages = {str(member): lineage for member, lineage in _recorded_members(run, policy, section)}
     steps = [ref(name).step or 0 for name in lineages]
-    every, done = section.get("every"), run.step or 0
+    every, step = section.get("every"), run.step or 0
     if type(every) is not int or every < 1:
         return lineages
     if _is_steady(section, policy):
-        first = min([*steps, done + 1])
-        early = [str(snapshot(at, policy)) for at in range(every, first, every)]
+        first = min([*steps, step + 1])
+        early = [str(snapshot(past_step, policy)) for past_step in range(every, first, every)]
         return {**dict.fromkeys(early, Lineage()), **lineages}
-    if not (run.path / LEAGUE).exists() and done >= every:
+    if not (run.path / LEAGUE).exists() and step >= every:
         notes.append(f"{policy}: which snapshots have left the league was not recorded")
     return lineages
 
 
-def _recorded(
+def _recorded_members(
     run: ViewedRun, policy: str, league: Mapping[str, Any]
 ) -> Iterator[tuple[PlayerRef, Lineage]]:
     try:
@@ -251,8 +251,8 @@ def _snapshot(name: Any) -> PlayerRef | None:
         player = ref(name) if isinstance(name, str) and len(name) < 200 else None
     except ValueError:
         return None
-    known = player is not None and player.step is not None and player.step < LAST_STEP
-    return player if known else None
+    is_known = player is not None and player.step is not None and player.step < LAST_STEP
+    return player if is_known else None
 
 
 def _is_steady(league: Mapping[str, Any], policy: str) -> bool:

@@ -44,7 +44,7 @@ class Solver(NamedTuple):
     """A meta-solver, and the source of the choice."""
 
     written: Any  # a text or a mapping, as in a configuration
-    source: str | None  # the name in the run's configuration; None: the reader, or nobody
+    source: str | None  # the name in the run's configuration; None: the reader's, or none
 
 
 class League(NamedTuple):
@@ -88,8 +88,8 @@ class MetaStrategies:
         return {
             "run": run.number,
             "step": step,
-            **_named(solver),
-            "own": None if run_solver is None else _named(run_solver),
+            **_solver_fields(solver),
+            "own": None if run_solver is None else _solver_fields(run_solver),
             "solvers": list(built_in(SLOT)),
             "labels": [*weights],
             "apart": apart,
@@ -97,7 +97,7 @@ class MetaStrategies:
         }
 
 
-def _named(solver: Solver) -> dict[str, Any]:
+def _solver_fields(solver: Solver) -> dict[str, Any]:
     return {"solver": text_of(solver.written), "source": solver.source}
 
 
@@ -138,12 +138,12 @@ def answer_in_words(config: Mapping[str, Any]) -> str:
     return f"{mixture} by {name} (league.answer: {name})"
 
 
-def text_of(written: Any) -> str:
+def text_of(solver: Any) -> str:
     """Return a solver's name and options as text."""
-    if not isinstance(written, Mapping):
-        return str(written)
-    options = (f"{key}={value}" for key, value in written.items() if key != "name")
-    return " ".join([str(written.get("name")), *options])
+    if not isinstance(solver, Mapping):
+        return str(solver)
+    options = (f"{key}={value}" for key, value in solver.items() if key != "name")
+    return " ".join([str(solver.get("name")), *options])
 
 
 def environments_of(config: Mapping[str, Any]) -> dict[str, float]:
@@ -190,8 +190,8 @@ def league_of(engine: Mapping[str, Any], state: Mapping[str, Any]) -> League:
     """
     book = RunState(owners=state).payoffs
     members = sorted(members_of(engine, state), key=lambda pair: pair[0].step or 0)
-    named = {row.player for row in book.rows if row.player.name}
-    if not any(member in named for member, _ in members):
+    players = {row.player for row in book.rows if row.player.name}
+    if not any(member in players for member, _ in members):
         merged: dict[PlayerRef, Lineage] = {}
         for member, lineage in members:
             merged.setdefault(snapshot(member.step or 0), lineage)
@@ -214,7 +214,7 @@ def solve_league(
         apart: whether each side has a population of its own.
     """
     members = [member for member, _ in league.members]
-    named = [
+    labels = [
         {"name": str(member), "tag": lineage.tag and lineage.tag[:TEXT]}
         for member, lineage in league.members
     ]
@@ -223,7 +223,7 @@ def solve_league(
         if len(members) > MOST:
             why = f"the league has {len(members)} members, and at most {MOST} are weighed here"
         none: Row = [
-            {**row, "sides": [None] * 2} if apart else {**row, "weight": None} for row in named
+            {**row, "sides": [None] * 2} if apart else {**row, "weight": None} for row in labels
         ]
         return {"members": none, "why": why}
     seats = two_seats(league.book, weights) if apart else None
@@ -233,8 +233,8 @@ def solve_league(
         plugin = PluginConfig.model_validate(written)
         if plugin.name not in built_in(SLOT):
             raise SparringError(
-                f"{plugin.name:.60} is none of Sparring's own meta-solvers, and no other is run "
-                "here; choose one of them"
+                f"{plugin.name:.60} is not a built-in meta-solver, and this page runs no other; "
+                "choose a built-in one"
             )
         solver = plugin.bind(SLOT)
     except UNSOLVED as error:
@@ -254,7 +254,7 @@ def solve_league(
     cells = cells_of(league.book, members, weights, seats)
     rows: Row = [
         {**row, "sides": pair} if apart else {**row, "weight": pair[0]}
-        for row, pair in zip(named, map(list, zip(*share, strict=True)), strict=True)
+        for row, pair in zip(labels, map(list, zip(*share, strict=True)), strict=True)
     ]
     return {"members": rows, "why": reason, "payoffs": table, **cells}
 
@@ -324,21 +324,21 @@ def cells_of(
     rates = None
     if len(weights) == 1:
         (label,) = weights
-        rates = [[_rate(cells.get((label, i, j))) for j in size] for i in size]
+        rates = [[_win_rate_row(cells.get((label, i, j))) for j in size] for i in size]
     if seats is None:
         least_plays = [min(*plays[i][j], *plays[j][i]) for i in size for j in size if i < j]
     else:
         least_plays = [min(cell) for row in plays for cell in row]
     exact = [[all(result.exact for result in cell) for cell in row] for row in results_of]
     counts = [
-        [0 if known else sum(games) for games, known in zip(row, exact_row, strict=True)]
+        [0 if is_exact else sum(games) for games, is_exact in zip(row, exact_row, strict=True)]
         for row, exact_row in zip(plays, exact, strict=True)
     ]
     tables = {"counts": counts, "exact": exact, "rates": rates}
     return {**tables, "pairs": len(least_plays), "empty": least_plays.count(0)}
 
 
-def _rate(results: Results | None) -> Row | None:
+def _win_rate_row(results: Results | None) -> Row | None:
     if results is None or not results.wins + results.draws + results.losses:
         return None
     return [results.win_rate(), *results.rate_interval()]

@@ -412,10 +412,10 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     """
     from sparring.report.baselines import known_values  # here, as it brings OpenSpiel
 
-    known = known_values(question["config"], question["names"])
+    values = known_values(question["config"], question["names"])
     return {
         "figures": {
             name: [{"label": reference.label, "value": reference.value} for reference in references]
-            for name, references in known.items()
+            for name, references in values.items()
         }
     }

@@ -106,10 +106,10 @@ class PlayServer:
             "seed": fields.number("seed", None),
         }
         with self._lock:
-            known = [name for name, other in self._sessions.items() if other.key == key]
-            name = known[0] if known else secrets.token_urlsafe(12)
+            names = [name for name, other in self._sessions.items() if other.key == key]
+            name = names[0] if names else secrets.token_urlsafe(12)
             dropped: list[str] = []
-            if not known:
+            if not names:
                 oldest = sorted(self._sessions, key=lambda name: self._sessions[name].used)
                 oldest = oldest[: max(0, len(oldest) - SESSIONS + 1)]
                 for old in oldest:
@@ -117,7 +117,7 @@ class PlayServer:
                 dropped, self._to_forget = [*self._to_forget, *oldest], []
             new = ServerSession(key, "" if run is None else run.name, used=time.monotonic())
             session = self._sessions.setdefault(name, new)
-        if known:
+        if names:
             return self._view(name, session)
         try:
             return self._run_job(name, ["begin", name, choices, dropped], "the players to be ready")
@@ -196,9 +196,9 @@ class PlayServer:
             if session is None:
                 return {"left": False}
             self._to_forget.append(params["id"])
-            pending, others = session.pending, bool(self._sessions)
+            pending, has_sessions = session.pending, bool(self._sessions)
             at_work = pending is not None and not pending.cancel() and not pending.done()
-            if at_work and self._pool is not None and not (session.judging and others):
+            if at_work and self._pool is not None and not (session.judging and has_sessions):
                 self._end_reason = "A person left a play at which it worked."
                 self._pool.kill()
         return {"left": True}

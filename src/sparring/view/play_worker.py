@@ -81,7 +81,7 @@ class PlaySession:
         self._finish()
 
     def close(self) -> None:
-        """Close the play, if there is one."""
+        """Close the play, if any."""
         if self.play:
             self.sitting.close()
 
@@ -206,10 +206,10 @@ class PlayWorker:
 
     def __call__(self, job: Job) -> Answer:
         """Return the answer to a job; errors become answers with a status."""
-        kind, *rest = job
+        kind, *arguments = job
         try:
             with CallWatch(JUDGES if kind in ("hint", "judge") else PLAYS):
-                result: Answer = getattr(self, f"on_{kind}")(*rest)
+                result: Answer = getattr(self, f"on_{kind}")(*arguments)
         except RequestError as refused:
             return {"error": str(refused), "status": refused.status}
         except SparringError as error:
@@ -268,15 +268,15 @@ class PlayWorker:
 
     def _lobby(self, run: str | None) -> Lobby:
         path = None if run is None else Path(run)
-        now = None if path is None else signature(path / CONFIG)
-        before, lobby = self._lobbies.get(run, (None, None))
-        if lobby is None or before != now:  # none yet, or the run was overwritten or removed
+        current = None if path is None else signature(path / CONFIG)
+        previous, lobby = self._lobbies.get(run, (None, None))
+        if lobby is None or previous != current:  # none yet, or the run was overwritten or removed
             self._oracles = {
                 key: oracle for key, oracle in self._oracles.items() if key[0] is not lobby
             }
             meant = (None, None) if path is None else (self.step, self.answer)
             lobby = Lobby(path, meant[0], self.trusted, meant[1])
-            self._lobbies[run] = now, lobby
+            self._lobbies[run] = current, lobby
         return lobby
 
     def _session(self, name: str, play: int | None = None) -> PlaySession:
@@ -369,11 +369,11 @@ def revealed_end(sitting: InteractiveSession, episode: Episode) -> Answer:
         episode: its record, judged or not.
     """
     game, opponent = sitting.game, sitting.opponent
-    known = {}
+    probabilities = {}
     if opponent is not None and not no_rules(game):
-        known = policy_probabilities(game, episode, opponent.agent, opponent.name)
+        probabilities = policy_probabilities(game, episode, opponent.agent, opponent.name)
     turns = [
-        {**_turn(sitting, turn), "index": number, "thought": known.get(number, "")}
+        {**_turn(sitting, turn), "index": number, "thought": probabilities.get(number, "")}
         for number, turn in enumerate(episode.turns)
     ]
     return {

@@ -252,6 +252,6 @@ def axis(kind: str, steps: Sequence[int], timing: FigureColumns) -> Numbers:
         rate = "games_per_second" if kind == "plays" else "tokens_per_second"
         each = np.rint(np.nan_to_num(timing.column(rate)) * seconds)
     total = np.concatenate([[0.0], np.cumsum(each)])
-    known = np.array(timing.steps, dtype=np.int64)
-    places: Numbers = total[np.searchsorted(known, np.array(steps, dtype=np.int64), side="right")]
+    present = np.array(timing.steps, dtype=np.int64)
+    places: Numbers = total[np.searchsorted(present, np.array(steps, dtype=np.int64), side="right")]
     return places

@@ -58,8 +58,8 @@ def _why_none(config: Mapping[str, Any]) -> str | None:
     if isinstance(league, Mapping) and any(league.get(key) for key in ("every", "start")):
         return None
     name = matchmaker.get("name") if isinstance(matchmaker, Mapping) else matchmaker
-    how = ": mirror self-play" if name in ("mirror", None) else ""
-    return f"This run has no league{how}. league.every keeps snapshots to play: see docs/league.md."
+    reason = ": mirror self-play" if name in ("mirror", None) else ""
+    return f"This run has no league{reason}. league.every keeps snapshots: see docs/league.md."
 
 
 def _has_decay(run: ViewedRun) -> bool:
@@ -162,14 +162,14 @@ def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:
 def _num_workers(run: ViewedRun, lines: Lines) -> int:
     scale = run.config.get("scale")
     configured = scale.get("workers") if isinstance(scale, Mapping) else None
-    most = max((int(line["workers"]) for line in lines), default=0)
-    return max(configured if type(configured) is int else 0, most, 1)
+    num_workers = max((int(line["workers"]) for line in lines), default=0)
+    return max(configured if type(configured) is int else 0, num_workers, 1)
 
 
 def _ready_share(line: Mapping[str, Any], count: int) -> float | None:
     """Return the share of the workers that were present; workers that played count."""
-    played, ready = _share(1 - line["workers_idle"]), _share(line["workers"] / count)
-    return ready if played is None or ready is None else max(played, ready)
+    busy, ready_share = _share(1 - line["workers_idle"]), _share(line["workers"] / count)
+    return ready_share if busy is None or ready_share is None else max(busy, ready_share)
 
 
 def _share(value: Any) -> float | None:

@@ -51,8 +51,8 @@ def modules(view: str) -> tuple[str, ...]:
     Raises:
         OSError: a file of the page is missing.
     """
-    known = views()
-    level = [AHEAD, MAIN, known.get(view, known[FIRST_VIEW])]
+    view_modules = views()
+    level = [AHEAD, MAIN, view_modules.get(view, view_modules[FIRST_VIEW])]
     names = dict.fromkeys(level)
     while level:
         level = [name for module in level for name in _IMPORT.findall(_text(module))]

@@ -68,9 +68,9 @@ class ViewedRun:
 
     def changes(self) -> set[str]:
         """Return which of ``WATCHED`` have changed since the last call."""
-        seen = tuple(signature(self.path / name) for name in WATCHED)
-        before, self._seen = self._seen or (None,) * len(seen), seen
-        pairs = zip(WATCHED, before, seen, strict=True)
+        signatures = tuple(signature(self.path / name) for name in WATCHED)
+        previous, self._seen = self._seen or (None,) * len(signatures), signatures
+        pairs = zip(WATCHED, previous, signatures, strict=True)
         return {name for name, old, new in pairs if old != new}
 
     def refresh(self) -> ViewedRun:
@@ -139,9 +139,9 @@ class ViewedRun:
             holder = int(read_from(self.path / HOLDER, 0)[0])
             os.kill(holder, 0)
         except ProcessLookupError:
-            written = signature(self.path / METRICS)
+            current = signature(self.path / METRICS)
             is_short = self.steps is None or self.step is None or self.step < self.steps
-            return written is not None and time.time() - written[1] / 1e9 < FRESH and is_short
+            return current is not None and time.time() - current[1] / 1e9 < FRESH and is_short
         except PermissionError:
             return True
         except (OSError, ValueError, OverflowError):
@@ -189,7 +189,7 @@ class ViewedRun:
         newest = {name: self.metrics.newest(name) for name in self.metrics.curves}
         plays = self.config.get("rollout", {})
         each = plays.get("games_per_step") if isinstance(plays, dict) else None
-        written = signature(self.path / METRICS)
+        current = signature(self.path / METRICS)
         return {
             "run": self.number,
             "name": self.name,
@@ -205,7 +205,7 @@ class ViewedRun:
             "seconds_left": seconds_left,
             "started": _text(self.starts[0].get("date")) if self.starts else None,
             "seconds": self._seconds(),
-            "written": None if written is None else written[1] / 1e9,
+            "written": None if current is None else current[1] / 1e9,
             "environments": _environments(self.config),
             "newest": {
                 name: {"step": point[0], "value": point[1]}
@@ -280,10 +280,10 @@ def find_runs(folder: Path, depth: int = DEPTH) -> list[Path]:
     return [run for path in inside for run in find_runs(path, depth - 1)]
 
 
-def unique_name(path: Path, root: Path, taken: Sequence[str]) -> str:
+def unique_name(path: Path, root: Path, used_names: Sequence[str]) -> str:
     """Return a unique name for a run: its path below the named folder, longer if necessary."""
     short = path.name if path == root else str(path.relative_to(root))
     for name in (short, f"{root.name}/{short}" if path != root else f"{path.parent.name}/{short}"):
-        if name not in taken:
+        if name not in used_names:
             return name
     return str(path)

@@ -91,11 +91,11 @@ class RunWatcher:
                 self._wake.set()
 
     def _search(self) -> None:
-        known = {run.path for run in self.runs}
+        paths = {run.path for run in self.runs}
         for root in self.roots:
             for path in find_runs(root):
-                if path not in known:
-                    known.add(path)
+                if path not in paths:
+                    paths.add(path)
                     name = unique_name(path, root, [run.name for run in self.runs])
                     self.runs.append(ViewedRun(len(self.runs), path, name))
                     self._bump_version({len(self.runs) - 1})
@@ -112,31 +112,31 @@ class RunWatcher:
             self._wake.wait(timeout=1.0)
             self._wake.clear()
             with self._lock:
-                due = set(self._due) if self._is_wanted() or not is_built else set()
-                self._due -= due
-                self._current = due
-            if not due:
+                pending = set(self._due) if self._is_wanted() or not is_built else set()
+                self._due -= pending
+                self._current = pending
+            if not pending:
                 continue
-            live = is_built and any(self.runs[number].state == "training" for number in due)
+            live = is_built and any(self.runs[number].state == "training" for number in pending)
             begin = time.thread_time()
-            if not self._update(due, LIVE_PARTS if live else None):
+            if not self._update(pending, LIVE_PARTS if live else None):
                 with self._lock:
-                    self._due |= due
+                    self._due |= pending
                     self._wake.set()
             is_built = True
             if live:
                 self._ending.wait((time.thread_time() - begin) / LIVE_SHARE)
 
-    def _update(self, due: set[int], most: int | None) -> bool:
+    def _update(self, pending: set[int], limit: int | None) -> bool:
         """Index stored steps of runs; return whether all are indexed."""
-        folders, is_done = self.folders(due), True
+        folders, is_done = self.folders(pending), True
         with suppress(OSError):  # a folder that goes is seen again at the next look
-            is_done = self.index.update(folders, self._indexed, most)
+            is_done = self.index.update(folders, self._indexed, limit)
         with self._lock:
             self._current = set()
             if is_done and not self._due:
                 self.idle.set()
-            self._bump_version(due)
+            self._bump_version(pending)
         return is_done
 
     def indexing(self, run: int) -> str | None:

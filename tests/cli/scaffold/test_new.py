@@ -38,7 +38,13 @@ def forgotten(monkeypatch):
 def test_what_is_written_keeps_what_its_test_says_and_trains(kind, tmp_path, monkeypatch, forgotten):
     name, folder = f"written_{kind}", tmp_path / f"written_{kind}"
     assert new(kind, name, "--folder", str(folder)).exit_code == 0
-    assert {path.name for path in folder.iterdir()} == {"pyproject.toml", "README.md", f"{name}.py", f"test_{name}.py", "recipe.yaml"}
+    assert {path.name for path in folder.iterdir()} == {
+        "pyproject.toml",
+        "README.md",
+        f"{name}.py",
+        f"test_{name}.py",
+        "recipe.yaml",
+    }
     assert not any(word in path.read_text() for path in folder.iterdir() for word in ("NAME", "KIND", "sparring.SLOT"))
     monkeypatch.syspath_prepend(str(folder))
     for module in (name, f"test_{name}"):

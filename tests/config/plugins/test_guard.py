@@ -21,11 +21,17 @@ def spin():
         pass
 
 
-@pytest.mark.parametrize("hang", [spin, lambda: time.sleep(60), lambda: threading.Lock().acquire() and threading.Event().wait()])
+@pytest.mark.parametrize(
+    "hang", [spin, lambda: time.sleep(60), lambda: threading.Lock().acquire() and threading.Event().wait()]
+)
 def test_a_call_that_does_not_come_back_is_interrupted(hang):
     began = time.monotonic()
     message = r"The oracle 'slow' \(environments.N.oracle\) has not come back for 0.5 seconds.*call_seconds"
-    with CallWatch(**FAST), pytest.raises(HungError, match=message), PluginCall("oracle 'slow' (environments.N.oracle)"):
+    with (
+        CallWatch(**FAST),
+        pytest.raises(HungError, match=message),
+        PluginCall("oracle 'slow' (environments.N.oracle)"),
+    ):
         hang()
     assert time.monotonic() - began < 20
     assert guard._calls == []
@@ -74,7 +80,12 @@ def test_other_threads_are_not_interrupted():
 
 
 def test_what_a_plug_in_raises_names_it():
-    with pytest.raises(PluginError, match=r"The reward 'mine' \(rewards.N\) failed in test_guard.py, line \d+: ZeroDivisionError: ") as caught, PluginCall("reward 'mine' (rewards.N)"):
+    with (
+        pytest.raises(
+            PluginError, match=r"The reward 'mine' \(rewards.N\) failed in test_guard.py, line \d+: ZeroDivisionError: "
+        ) as caught,
+        PluginCall("reward 'mine' (rewards.N)"),
+    ):
         _ = 1 // 0
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     for error in (ConfigError("as it is"), KeyboardInterrupt()):
@@ -84,7 +95,9 @@ def test_what_a_plug_in_raises_names_it():
 
 def child(code, **options):
     imports = "import itertools, logging, os, time\nfrom sparring.config.plugins import guard\nfrom sparring.config.plugins.guard import PluginCall, CallWatch\nlogging.basicConfig()\n"
-    return subprocess.Popen([sys.executable, "-c", imports + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+    return subprocess.Popen(
+        [sys.executable, "-c", imports + code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options
+    )
 
 
 DEAF = """
@@ -116,7 +129,9 @@ def test_what_cannot_be_interrupted_ends_the_process(code, exit_code, message):
 
 
 def test_time_in_which_the_process_is_stopped_does_not_count():
-    process = child("print('on', flush=True)\nwith CallWatch(2.0), PluginCall('game'):\n    time.sleep(1.0)\nprint('done')")
+    process = child(
+        "print('on', flush=True)\nwith CallWatch(2.0), PluginCall('game'):\n    time.sleep(1.0)\nprint('done')"
+    )
     assert process.stdout.readline() == "on\n"
     time.sleep(0.2)
     os.kill(process.pid, signal.SIGSTOP)

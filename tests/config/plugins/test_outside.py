@@ -52,7 +52,7 @@ def ours(turns, state, *, scale: float = 1.0):
     """The reward of each turn."""
     return Credit(advantages=scale * turns.reward, state=state)
 '''
-MATCHMAKER = '''
+MATCHMAKER = """
 SLOT = "league.matchmakers"
 
 
@@ -60,7 +60,7 @@ def selfish(*args, **options):
     from sparring.league.matchmakers.mirror import mirror
 
     return mirror(*args)
-'''
+"""
 GAME = '''
 SLOT = "environments"
 
@@ -145,7 +145,10 @@ def test_modules_are_named_as_such_wherever_they_lie(package, tmp_path):
 @pytest.mark.parametrize("function", ["private", "system", "__class__", "PLUGINS", "SLOT"])
 def test_only_functions_of_its_own_that_a_module_lists_are_its_plug_ins(package, function):
     name = package(short_replies=REWARD)
-    with pytest.raises(ConfigError, match=f"'{function}' is not a plug-in of the module .*which has 'nothing', 'short_replies'|has no function '{function}'"):
+    with pytest.raises(
+        ConfigError,
+        match=f"'{function}' is not a plug-in of the module .*which has 'nothing', 'short_replies'|has no function '{function}'",
+    ):
         registry.load("rewards", f"{name}.short_replies.{function}")
 
 
@@ -153,22 +156,32 @@ def test_the_solver_in_the_folder_of_a_game_is_found(package, tmp_path):
     name = package()
     folder = tmp_path / "path" / name / "our_urn"
     folder.mkdir()
-    (folder / "__init__.py").write_text('SLOT = "environments"\n\n\ndef our_urn():\n    from sparring.environments.urn import urn\n\n    return urn()\n')
+    (folder / "__init__.py").write_text(
+        'SLOT = "environments"\n\n\ndef our_urn():\n    from sparring.environments.urn import urn\n\n    return urn()\n'
+    )
     game = make_game(f"{name}.our_urn")
-    assert solver_of(game, "posterior").module.__name__ == "sparring.environments.urn.solver"  # by the name of the rules
+    assert (
+        solver_of(game, "posterior").module.__name__ == "sparring.environments.urn.solver"
+    )  # by the name of the rules
     (folder / "solver.py").write_text(SOLVER)
     registry.clear_caches()
     game = make_game(f"{name}.our_urn")
     oracle, state = registry.bind("oracles", "posterior", {"options": {"most": 0.5}})(), game.reset(Stream.from_seed(0))
     assert set(oracle.judge([state])[0].values) == {0.5} and has_reference(game) and reference_of(state) == ("draw",)
     assert f"{name}.our_urn.solver" in outside.loaded_modules()
-    rewarded = {"environments": [{"name": f"{name}.our_urn"}], "rewards": [{"name": "reference_match"}], "reorder_outcomes": True}
+    rewarded = {
+        "environments": [{"name": f"{name}.our_urn"}],
+        "rewards": [{"name": "reference_match"}],
+        "reorder_outcomes": True,
+    }
     assert resolve({**load_recipe("kuhn-tiny"), **rewarded}).environments[0].name == f"{name}.our_urn"
     with pytest.raises(UnknownNameError, match="Did you mean 'most'"):
         registry.bind("oracles", "posterior", {"options": {"mots": 0.5}})().covers(game)
 
 
-@pytest.mark.parametrize("line", ["SLOT = 'rewards'", "SLOT: Final = 'rewards'", 'SLOT: Final[str]="rewards"  # a reward'])
+@pytest.mark.parametrize(
+    "line", ["SLOT = 'rewards'", "SLOT: Final = 'rewards'", 'SLOT: Final[str]="rewards"  # a reward']
+)
 def test_a_module_declares_its_slot_in_one_line(package, line):
     name = package(good=f"from typing import Final\n\n{line}\n\n\ndef good(episode): ...\n")
     assert registry.load("rewards", f"{name}.good").name == f"{name}.good"
@@ -231,7 +244,10 @@ def test_what_declares_itself_no_plug_in_is_not_even_imported(name, monkeypatch)
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("SLOT = 'rewards'\n1 / 0\n", r"advantage estimator|importing '.*' failed in bad\.py, line 2: ZeroDivisionError"),
+        (
+            "SLOT = 'rewards'\n1 / 0\n",
+            r"advantage estimator|importing '.*' failed in bad\.py, line 2: ZeroDivisionError",
+        ),
         ("SLOT = 'rewards'\nraise SystemExit(3)\n", r"failed in bad\.py, line 2: SystemExit: 3"),
         ("SLOT = 'rewards'\nimport no_such_package_here\n", "failed.*No module named 'no_such_package_here'"),
         ("SLOT = 'rewards'\ndef other(episode): ...\n", "has no function 'bad'"),
@@ -256,11 +272,16 @@ def test_names_that_are_none_of_a_module_are_unknown(name):
 
 
 def test_what_is_not_here_says_how_it_is_named_or_installed():
-    with pytest.raises(ConfigError, match=r"there is no module 'no_such_package_here' here\. Install the package of 'no_such"):
+    with pytest.raises(
+        ConfigError, match=r"there is no module 'no_such_package_here' here\. Install the package of 'no_such"
+    ):
         registry.load("rewards", "no_such_package_here.reward")
     with pytest.raises(UnknownNameError, match=r"named package\.module"):
         registry.load("rewards", "short_replies")
-    assert not outside.is_outside("sparring.methods.oracles.constraint") and outside.slot_of("sparring.methods.oracles.constraint") is None
+    assert (
+        not outside.is_outside("sparring.methods.oracles.constraint")
+        and outside.slot_of("sparring.methods.oracles.constraint") is None
+    )
 
 
 def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(package, monkeypatch):
@@ -276,11 +297,16 @@ def test_entry_points_have_plain_names_and_are_listed_and_the_built_in_wins(pack
     registry.clear_caches()
     try:
         assert set(registry.names("rewards")) == {*registry.built_in("rewards"), "brief", "short_replies"}
-        assert registry.load("rewards", "brief").function.__name__ == registry.load("rewards", "short_replies").function.__name__
+        assert (
+            registry.load("rewards", "brief").function.__name__
+            == registry.load("rewards", "short_replies").function.__name__
+        )
         first = registry.built_in("rewards")[0]
         assert registry.load("rewards", first).module.__name__ == f"sparring.methods.rewards.{first}"
         broken = metadata.EntryPoint(name="brief", value="no_such_package_here", group=group)
-        with pytest.raises(ConfigError, match="reward 'brief', an entry point: importing 'no_such_package_here' failed"):
+        with pytest.raises(
+            ConfigError, match="reward 'brief', an entry point: importing 'no_such_package_here' failed"
+        ):
             outside.from_entry_point(broken, "reward")
     finally:
         registry.clear_caches()
@@ -314,7 +340,17 @@ def test_a_run_with_plug_ins_from_outside_is_trained_resumed_evaluated_and_playe
     call("export", "run", "exported")
     explained = call("explain", f"{name}.short_replies")
     assert "Pay every reply of at most" in explained and "option most: int, default 3" in explained
-    assert f"{name}.ours" in call("credit", "compare", "--environment", "kuhn_poker", "--estimators", f"{name}.ours,{name}.ours scale=2", "--episodes", "256", "--no-time")
+    assert f"{name}.ours" in call(
+        "credit",
+        "compare",
+        "--environment",
+        "kuhn_poker",
+        "--estimators",
+        f"{name}.ours,{name}.ours scale=2",
+        "--episodes",
+        "256",
+        "--no-time",
+    )
     start = json.loads((tmp_path / "run" / "provenance.json").read_text())["starts"][0]
     assert set(start["plugins"]) == {f"{name}.{module}" for module in ("short_replies", "ours", "selfish", "our_kuhn")}
     assert all(len(entry["sha256"]) == 64 for entry in start["plugins"].values())

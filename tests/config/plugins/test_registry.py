@@ -54,7 +54,10 @@ def plugins(monkeypatch):
     module = types.ModuleType("sample")
     module.PRESETS = {"wide": {"share": 0.9, "rounds": 5}}
     module.NEEDS = {"values"}
-    samples = {function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module) for function in (sample, needy)}
+    samples = {
+        function.__name__: registry.Plugin(slot="credit", name=function.__name__, function=function, module=module)
+        for function in (sample, needy)
+    }
     real = registry.load
     monkeypatch.setattr(registry, "load", lambda slot, name: samples[name] if name in samples else real(slot, name))
     of_base = plugin.of_base
@@ -81,7 +84,9 @@ def test_options_are_checked_by_what_is_made_once_and_share_no_default(monkeypat
 def test_every_plugin_describes_itself_and_its_options_have_types(slot, name):
     plugin = registry.load(slot, name)
     assert plugin.module.__name__.rsplit(".", 1)[1] in (plugin.name, "standard")
-    assert plugin.function is getattr(plugin.module, name) and plugin.function.__module__.startswith(plugin.module.__name__)
+    assert plugin.function is getattr(plugin.module, name) and plugin.function.__module__.startswith(
+        plugin.module.__name__
+    )
     assert plugin.summary
     assert set(plugin.options) <= set(typing.get_type_hints(plugin.function))
     for preset in plugin.presets:
@@ -95,7 +100,10 @@ def test_plugins_are_sorted_and_what_they_declare_is_known():
     assert "reduction" not in registry.names("losses")
     nim, value = registry.load("environments", "nim"), registry.load("columns", "token_value")
     assert inspect.isclass(nim.function) and list(nim.options) == ["pile_sizes", "is_misere", "style"]
-    assert value.module.__name__ == "sparring.methods.columns.standard" and (value.declared("PER", ""), registry.required_services(registry.bind("columns", "value"))) == ("token", {"critic"})
+    assert value.module.__name__ == "sparring.methods.columns.standard" and (
+        value.declared("PER", ""),
+        registry.required_services(registry.bind("columns", "value")),
+    ) == ("token", {"critic"})
     assert not {"standard", "turns_in", "played_on"} & {*registry.names("columns")}
     plugin = registry.load("credit", "sample")
     assert (plugin.needs, plugin.summary) == ({"value"}, "Return its options.")
@@ -111,7 +119,9 @@ def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
         def __init__(self, options: Sizes, *, style: str = "brief") -> None:
             calls.append((options, style))
 
-    plugin = registry.Plugin(slot="environments", name="entry", function=entry_of(Entry, Sizes), module=types.ModuleType("entry"))
+    plugin = registry.Plugin(
+        slot="environments", name="entry", function=entry_of(Entry, Sizes), module=types.ModuleType("entry")
+    )
     assert list(plugin.options) == ["size", "cost", "style"] and plugin.summary == "Make something."
     registry.with_options(plugin, {"cost": 2, "style": "full"})()
     assert calls == [(Sizes(size=3, cost=2.0), "full")]
@@ -122,11 +132,22 @@ def test_options_of_a_dataclass_are_those_of_the_entry_and_its_own_come_last():
 def test_what_the_folder_of_a_plugin_offers_besides_it():
     assert set(registry.offering("environments", "solver", "def reference(")) >= {"sokoban", "sudoku", "zebra"}
     assert registry.offering("environments", "solver", "def sudoku(") == ("sudoku",)
-    assert registry.offering("environments", "solver", "def nothing(") == registry.offering("rewards", "solver", "") == ()
+    assert (
+        registry.offering("environments", "solver", "def nothing(") == registry.offering("rewards", "solver", "") == ()
+    )
     solver = registry.load_part("environments", "sudoku", "solver")
-    assert (solver.module.__name__, str(registry.with_options(solver))) == ("sparring.environments.sudoku.solver", "solver 'sudoku' (environments.N.oracle)")
-    assert registry.load_part("environments", "kuhn_rounds", "solver") is registry.load_part("environments", "nim", "solver") is None
-    with pytest.raises(UnknownNameError, match=r"option of environments\.solver 'sudoku' 'rigt'\. Did you mean 'right'"):
+    assert (solver.module.__name__, str(registry.with_options(solver))) == (
+        "sparring.environments.sudoku.solver",
+        "solver 'sudoku' (environments.N.oracle)",
+    )
+    assert (
+        registry.load_part("environments", "kuhn_rounds", "solver")
+        is registry.load_part("environments", "nim", "solver")
+        is None
+    )
+    with pytest.raises(
+        UnknownNameError, match=r"option of environments\.solver 'sudoku' 'rigt'\. Did you mean 'right'"
+    ):
         registry.with_options(solver, {"rigt": "forced"})
 
 
@@ -144,11 +165,20 @@ def test_needs_may_depend_on_an_option():
     ("call", "message"),
     [
         (lambda: registry.names("credits"), "Unknown slot 'credits'. Did you mean 'credit'"),
-        (lambda: registry.load("credit", "grpoo"), "Unknown advantage estimator 'grpoo'. Did you mean 'grpo'.*sparring list credit"),
+        (
+            lambda: registry.load("credit", "grpoo"),
+            "Unknown advantage estimator 'grpoo'. Did you mean 'grpo'.*sparring list credit",
+        ),
         (lambda: registry.load("losses", "base"), "Unknown loss 'base'"),
         (lambda: registry.load("losses", "../config"), "Unknown loss"),
-        (lambda: registry.bind("credit", "mars", {"gama": 1.0}), "Unknown option of credit 'mars' 'gama'. Did you mean 'gamma'"),
-        (lambda: registry.bind("credit", "mars", preset="as_relesed"), "Unknown preset of credit 'mars' 'as_relesed'. Did you mean 'as_released'"),
+        (
+            lambda: registry.bind("credit", "mars", {"gama": 1.0}),
+            "Unknown option of credit 'mars' 'gama'. Did you mean 'gamma'",
+        ),
+        (
+            lambda: registry.bind("credit", "mars", preset="as_relesed"),
+            "Unknown preset of credit 'mars' 'as_relesed'. Did you mean 'as_released'",
+        ),
     ],
 )
 def test_unknown_names_give_the_nearest(call, message):
@@ -171,8 +201,14 @@ def test_unknown_names_give_the_nearest(call, message):
         ({"bots": {"random": "often"}}, "option 'bots.random'"),
         ({"rounds": {"schedule": "linear", "start": 3, "end": 1}}, "option 'rounds'"),
         ({"share": {"schedule": "linear", "start": 0.5}}, "option 'share': a linear schedule takes"),
-        ({"share": {"schedule": "linear", "start": 1.5, "end": 0.5}}, "option 'share': .*less than or equal to 1, got 1.5 in its schedule"),
-        ({"share": {"schedule": "staircase", "values": [0, 2, 1], "at": [0.2, 0.4]}}, "option 'share': .*got 2.0 in its schedule"),
+        (
+            {"share": {"schedule": "linear", "start": 1.5, "end": 0.5}},
+            "option 'share': .*less than or equal to 1, got 1.5 in its schedule",
+        ),
+        (
+            {"share": {"schedule": "staircase", "values": [0, 2, 1], "at": [0.2, 0.4]}},
+            "option 'share': .*got 2.0 in its schedule",
+        ),
         ({"share": {"schedule": "linear", "start": float("inf"), "end": 0.5}}, "option 'share': .*finite"),
         ({"limit": {"schedule": "linear", "start": 3.0, "end": 0.5}}, "option 'limit': .*got 0.5 in its schedule"),
     ],
@@ -187,19 +223,29 @@ def test_options_and_their_limits_schedules_presets_and_defaults():
     with pytest.raises(ConfigError, match="option 'count': Field required"):
         registry.bind("credit", "needy")
     assert registry.bind("credit", "needy", {"count": 2})() == 2
-    assert registry.bind("credit", "sample").at(0.5) == dict(share=0.5, rounds=3, cap=None, limit=None, kind="plain", bots=None)
+    assert registry.bind("credit", "sample").at(0.5) == dict(
+        share=0.5, rounds=3, cap=None, limit=None, kind="plain", bots=None
+    )
     at = registry.bind("credit", "sample", {"rounds": 2}, preset="wide").at(0.0)
     assert (at["share"], at["rounds"]) == (0.9, 2)
     assert registry.load("credit", "sample").presets["wide"] == {"share": 0.9, "rounds": 5}
     for share in (0, 1):
         assert registry.bind("credit", "sample", {"share": share}).options["share"] == share
     assert registry.bind("credit", "sample", {"rounds": 1}).options["rounds"] == 1
-    assert registry.bind("credit", "sample", {"limit": {"schedule": "linear", "start": 4, "end": 2}}).at(0.5)["limit"] == 3.0
+    assert (
+        registry.bind("credit", "sample", {"limit": {"schedule": "linear", "start": 4, "end": 2}}).at(0.5)["limit"]
+        == 3.0
+    )
     bound = registry.bind("credit", "sample", {"share": RAMP, "kind": "fancy"})
     assert bound([1]) == ([1], 0.4, 3, None, None, "fancy", None)
     assert bound([1], progress=1.0)[1] == pytest.approx(0.2) and "share" not in bound.options
     assert registry.bind("credit", "sample", {"cap": RAMP}).at(0.5)["cap"] == pytest.approx(0.3)
-    bound = registry.bind("losses", "ppo_clip", {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}}, preset="dapo")
+    bound = registry.bind(
+        "losses",
+        "ppo_clip",
+        {"clip_high": RAMP, "dual_clip": {"schedule": "linear", "start": 3, "end": 2}},
+        preset="dapo",
+    )
     assert bound.at(0.5) == pytest.approx({"clip_low": 0.2, "clip_high": 0.3, "dual_clip": 2.5})
 
 
@@ -207,7 +253,9 @@ def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin_and_others_a
     import sparring.methods.features as slot
 
     (tmp_path / "plain.py").write_text("def plain():\n    pass\n")
-    (tmp_path / "helper.py").write_text("def other():\n    pass\n\n\nclass helper:\n    def helper(self):\n        pass\n")
+    (tmp_path / "helper.py").write_text(
+        "def other():\n    pass\n\n\nclass helper:\n    def helper(self):\n        pass\n"
+    )
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / "__init__.py").write_text("from math import inf\n\n\ndef folder(option=inf):\n    pass\n")
     (tmp_path / "room").mkdir()
@@ -226,5 +274,7 @@ def test_a_module_or_folder_with_a_function_of_its_name_is_a_plugin_and_others_a
 def test_an_option_of_an_earlier_version_is_dropped_at_its_default_and_else_refused():
     """As the configurations of old runs have it."""
     assert "max_entries" not in registry.bind("credit", "coma", {"max_entries": 20_000, "decay": 0.5}).options
-    with pytest.raises(ConfigError, match=r"'coma' has no option 'max_entries' any more: max_entries=7 needs version 0.2.0"):
+    with pytest.raises(
+        ConfigError, match=r"'coma' has no option 'max_entries' any more: max_entries=7 needs version 0.2.0"
+    ):
         registry.bind("credit", "coma", {"max_entries": 7})

@@ -24,7 +24,12 @@ SMALL = (
 def _run(path, *changes, through=None):
     config = resolve(apply_overrides(load_recipe("kuhn-tiny"), [*SMALL, *changes]))
     engine = LocalEngine(config)
-    with RunFolder.create(path, to_yaml(config)) as folder, CallWatch(config.call_seconds), before_the_fleet(through), playing(engine, path):
+    with (
+        RunFolder.create(path, to_yaml(config)) as folder,
+        CallWatch(config.call_seconds),
+        before_the_fleet(through),
+        playing(engine, path),
+    ):
         train(config, engine, folder)
     weights = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.glob("*.safetensors")}
     timing = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]

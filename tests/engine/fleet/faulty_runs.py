@@ -36,9 +36,7 @@ class HarmedRun:
         return bool(self.accounts) and all(account.balances for account in self.accounts)
 
 
-def accounted(
-    config: RunConfig, folder: Path, harm: FaultPlan, *, count: int, seed: int = 0
-) -> HarmedRun:
+def accounted(config: RunConfig, folder: Path, harm: FaultPlan, *, count: int, seed: int = 0) -> HarmedRun:
     """Train in fresh order on worker processes that are harmed, in the folder ``harmed`` of this one."""
     path, fleets = folder / "harmed", list[FaultyFleet]()
 
@@ -50,7 +48,11 @@ def accounted(
     counted = Counter[str]()
     for line in read_lines(path / TIMING):
         counted.update({name: int(line.get(name, 0)) for name in COUNTED})
-    return HarmedRun(accounts=tuple(account_of(line) for line in read_lines(path / METRICS)), done=fleets[0].counts(), counted=dict(counted))
+    return HarmedRun(
+        accounts=tuple(account_of(line) for line in read_lines(path / METRICS)),
+        done=fleets[0].counts(),
+        counted=dict(counted),
+    )
 
 
 def account_of(metrics: Any) -> EpisodeBudget:

@@ -145,9 +145,7 @@ class SimulatedFleet:
         self._draws[worker] += 1
         return self._root.child(worker).child(self._draws[worker])
 
-    def _soon(
-        self, worker: int, seconds: float, message: bytes | _Task | None, late: bool = False
-    ) -> None:
+    def _soon(self, worker: int, seconds: float, message: bytes | _Task | None, late: bool = False) -> None:
         time, life = self._now + seconds, self._lives[worker]
         heapq.heappush(self._events, _Event(time, next(self._order), worker, life, message, late))
 

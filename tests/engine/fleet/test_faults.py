@@ -42,7 +42,10 @@ def test_plays_that_fail_are_begun_anew_and_dropped_as_without_workers(tmp_path,
         return whole(self, stream)
 
     monkeypatch.setattr(Game, "reset", flaky)
-    alone, workers = (kuhn(tmp_path / str(len(changes)), "steps=3", "rollout.group_size=4", *changes).bytes for changes in ((), WORKERS))
+    alone, workers = (
+        kuhn(tmp_path / str(len(changes)), "steps=3", "rollout.group_size=4", *changes).bytes
+        for changes in ((), WORKERS)
+    )
     assert alone == workers and b'"dropped_groups": 0.0' not in alone[1] and b'"retried_games": 0.0' not in alone[1]
 
 
@@ -53,7 +56,7 @@ def test_a_worker_of_another_torch_is_refused_unless_mixed_ones_may_play(tmp_pat
     if mixed:
         assert kuhn(tmp_path / "run", *changes).timing[-1]["workers"] == 3
         return
-    with pytest.raises(RunError, match=r"A worker has sparring None and .*scale.mixed=true"):
+    with pytest.raises(RunError, match=r"A worker has sparring None, .*scale.mixed=true"):
         kuhn(tmp_path / "run", *changes)
 
 

@@ -28,7 +28,9 @@ class Echo:
 
     def send(self, worker, message, files):
         numbers = [unit[0] for unit in json.loads(message)["units"]]
-        self.messages.put(WorkerMessage(worker, json.dumps({"units": [{"number": number} for number in numbers]}).encode() + b"\n"))
+        self.messages.put(
+            WorkerMessage(worker, json.dumps({"units": [{"number": number} for number in numbers]}).encode() + b"\n")
+        )
 
     def poll(self, seconds):
         self.polls += 1
@@ -122,7 +124,13 @@ def test_a_worker_that_is_killed_is_gone_and_what_it_said_is_not_heard():
     assert chaos.poll(5.0)[0].message == b'{"ready": {}}'
     chaos.send(0, task_of(3), {})
     assert numbers([message for _, message in heard_in(chaos, 90000)]) == [[3]]  # no more than it was told to kill
-    assert chaos.counts() | {"held_back": 0} == {"killed": 1, "stopped": 0, "held_back": 0, "given_twice": 0, "spoilt": 0}
+    assert chaos.counts() | {"held_back": 0} == {
+        "killed": 1,
+        "stopped": 0,
+        "held_back": 0,
+        "given_twice": 0,
+        "spoilt": 0,
+    }
 
 
 def test_no_process_is_killed_twice():

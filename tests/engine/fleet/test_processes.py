@@ -26,7 +26,11 @@ class TormentingFleet:
     elastic, apart = False, True
 
     def __init__(self, fleet):
-        self.fleet, self.workers, self.harms = fleet, fleet.workers, {8: "kill", 16: "stop", 24: "twice", 32: "rubbish", 40: "tear"}
+        self.fleet, self.workers, self.harms = (
+            fleet,
+            fleet.workers,
+            {8: "kill", 16: "stop", 24: "twice", 32: "rubbish", 40: "tear"},
+        )
         self.lies = {}  # by worker
         self.listening = set()
 
@@ -53,7 +57,9 @@ class TormentingFleet:
         messages = []
         for message in self.fleet.poll(seconds):
             lie = self.lies.pop(message.worker, None) if message.message and b'"units"' in message.message else None
-            messages += [WorkerMessage(message.worker, b"what?")] if lie == "rubbish" else [message] * (1 + (lie == "twice"))
+            messages += (
+                [WorkerMessage(message.worker, b"what?")] if lie == "rubbish" else [message] * (1 + (lie == "twice"))
+            )
         return messages
 
 
@@ -154,7 +160,9 @@ def heard_of(fleet, seconds=20.0):
 
 
 @LINUX
-def test_a_death_is_noticed_though_a_child_of_the_worker_holds_its_pipe_and_the_child_ends_too(monkeypatch, fleet, tmp_path):
+def test_a_death_is_noticed_though_a_child_of_the_worker_holds_its_pipe_and_the_child_ends_too(
+    monkeypatch, fleet, tmp_path
+):
     path = tmp_path / "child"
     light(monkeypatch, f"child = os.fork(); child and open({str(path)!r}, 'w').write(str(child)); time.sleep(60)")
     fleet.start(0)
@@ -265,7 +273,11 @@ def test_no_worker_outlives_a_run_that_is_killed_or_interrupted(tmp_path, number
     while not ((run / "metrics.jsonl").exists() and (run / "metrics.jsonl").read_text().count("\n") > 1):
         assert process.poll() is None
         time.sleep(0.1)
-    children = [int(pid) for task in Path(f"/proc/{process.pid}/task").iterdir() for pid in (task / "children").read_text().split()]
+    children = [
+        int(pid)
+        for task in Path(f"/proc/{process.pid}/task").iterdir()
+        for pid in (task / "children").read_text().split()
+    ]
     assert len(children) >= 2
     assert listening([process.pid, *children]) == set()
     if number == signal.SIGKILL:

@@ -26,9 +26,16 @@ from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 
 BASE = {
-    "name": "rays", "steps": 6, "threads": 1, "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}], "rollout": {"games_per_step": 32},
-    "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "league": {"every": 2, "keep": 2}, "matchmaker": {"name": "pfsp", "past": 0.5},
-    "warmup": {"updates": 1, "games": 8}, "evaluation": {"every": 9, "exact": False},
+    "name": "rays",
+    "steps": 6,
+    "threads": 1,
+    "environments": [{"name": "kuhn_poker", "illegal": {"penalty": 0.5}}],
+    "rollout": {"games_per_step": 32},
+    "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+    "league": {"every": 2, "keep": 2},
+    "matchmaker": {"name": "pfsp", "past": 0.5},
+    "warmup": {"updates": 1, "games": 8},
+    "evaluation": {"every": 9, "exact": False},
 }
 RAY = {"fleet": "ray", "workers": 2, "unit_games": 4, "lag": 1}
 NODE = {"num_cpus": 1, "object_store_memory": 100 << 20}
@@ -89,7 +96,11 @@ def listening(processes):
     addresses = set()
     for process in processes:
         try:
-            addresses |= {connection.laddr.ip for connection in process.net_connections("tcp") if connection.status == psutil.CONN_LISTEN}
+            addresses |= {
+                connection.laddr.ip
+                for connection in process.net_connections("tcp")
+                if connection.status == psutil.CONN_LISTEN
+            }
         except psutil.Error:
             continue
     return addresses
@@ -151,7 +162,16 @@ def test_a_head_that_dies_is_an_error_that_says_what_to_do(tmp_path, monkeypatch
 
 
 def test_a_signal_ends_the_run_in_good_order(tmp_path):
-    command = [sys.executable, "-c", "from sparring.cli import main; main()", "train", "kuhn-tiny", "threads=1", "steps=100000", "rollout.games_per_step=16"]
+    command = [
+        sys.executable,
+        "-c",
+        "from sparring.cli import main; main()",
+        "train",
+        "kuhn-tiny",
+        "threads=1",
+        "steps=100000",
+        "rollout.games_per_step=16",
+    ]
     words = ["scale.fleet=ray", "scale.workers=1", "--run", str(tmp_path / "run")]
     with subprocess.Popen([*command, *words], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         line = ""
@@ -293,7 +313,14 @@ def ready(fleet, seconds):
 def on_gpus(monkeypatch, each, gpus=(0,), workers=3):
     monkeypatch.setenv("SPARRING_VLLM_PYTHON", sys.executable)
     scale = {"fleet": "ray", "workers": workers, "unit_games": 4, "gpus": list(gpus), "gpus_per_worker": each}
-    config = resolve({**BASE, "scale": scale, "model": {"hidden_size": 32, "layers": 1, "heads": 1}, "sampler": {"name": "vllm", "device": "cuda", "gpus": [7]}})
+    config = resolve(
+        {
+            **BASE,
+            "scale": scale,
+            "model": {"hidden_size": 32, "layers": 1, "heads": 1},
+            "sampler": {"name": "vllm", "device": "cuda", "gpus": [7]},
+        }
+    )
     return config.model_dump(mode="json")
 
 

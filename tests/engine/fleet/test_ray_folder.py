@@ -26,7 +26,13 @@ def test_what_no_run_locks_is_removed_and_the_rest_stays(place):
     assert first.parent == place
     assert not abandoned.exists()
     second, other = ray._folder()
-    assert {path.name for path in place.iterdir()} == {first.name, second.name, named.name, "other", "sparring-ray-link"}
+    assert {path.name for path in place.iterdir()} == {
+        first.name,
+        second.name,
+        named.name,
+        "other",
+        "sparring-ray-link",
+    }
     assert (foreign / "log").exists()
     os.close(lock)
     third, last = ray._folder()

@@ -19,11 +19,27 @@ from tests.engine.fleet.network_model import NetworkModel, rubbish
 from tests.engine.fleet.simulated import SimulatedFleet
 
 CHANGES = (
-    *( "steps=4", "threads=1", "warmup.updates=1", "warmup.games=16", "rollout.games_per_step=64", "league.every=2", ),
-    *( "matchmaker.name=pfsp", "matchmaker.past=0.4", "evaluation.exact=false", "model.hidden_size=16", "model.layers=1", "model.heads=2", ),
+    *(
+        "steps=4",
+        "threads=1",
+        "warmup.updates=1",
+        "warmup.games=16",
+        "rollout.games_per_step=64",
+        "league.every=2",
+    ),
+    *(
+        "matchmaker.name=pfsp",
+        "matchmaker.past=0.4",
+        "evaluation.exact=false",
+        "model.hidden_size=16",
+        "model.layers=1",
+        "model.heads=2",
+    ),
     *("scale.unit_games=8", "scale.fleet=processes", "scale.workers=3", "scale.restarts=10000"),
 )
-GALE = NetworkModel(mean=5, sigma=1, starting=5, dies=0.1, dies_idle=0.08, hangs=0.05, lost=0.05, twice=0.2, late=0.7, rubbish=0.1)
+GALE = NetworkModel(
+    mean=5, sigma=1, starting=5, dies=0.1, dies_idle=0.08, hangs=0.05, lost=0.05, twice=0.2, late=0.7, rubbish=0.1
+)
 CALM = NetworkModel(mean=5, sigma=1)
 COUNTS = ("lost_workers", "resent_units", "timed_out_units", "duplicate_units", "refused_weights")
 
@@ -51,7 +67,11 @@ def run(path, fleet=None, changes=()):
     weights = {file.name: file.read_bytes() for file in last.glob("*.safetensors")}
     lines = [json.loads(line) for line in (path / "timing.jsonl").read_text().splitlines()]
     assert len(weights) > 2
-    return (weights, (path / "metrics.jsonl").read_bytes(), {name: sum(line.get(name, 0) for line in lines) for name in COUNTS})
+    return (
+        weights,
+        (path / "metrics.jsonl").read_bytes(),
+        {name: sum(line.get(name, 0) for line in lines) for name in COUNTS},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -66,9 +86,7 @@ def simulated(seed, memo=None, weather=GALE, workers=3):
 
 def check(run_folder, memo, alone, seed, weather=GALE, workers=3):
     *outcome, counts = run(run_folder, simulated(seed, memo, weather, workers))
-    assert tuple(outcome) == alone, (
-        f"other bytes than without workers: seed {seed}, {workers} workers"
-    )
+    assert tuple(outcome) == alone, f"other bytes than without workers: seed {seed}, {workers} workers"
     return counts
 
 
@@ -76,9 +94,7 @@ def check(run_folder, memo, alone, seed, weather=GALE, workers=3):
 @pytest.mark.parametrize("seed", range(6))
 def test_bad_luck_changes_no_byte(run_folder, memo, alone, seed):
     counts = check(run_folder, memo, alone, seed)
-    assert (
-        counts["lost_workers"] > 2 and counts["resent_units"] > 2 and counts["refused_weights"] == 0
-    )
+    assert counts["lost_workers"] > 2 and counts["resent_units"] > 2 and counts["refused_weights"] == 0
 
 
 def test_good_luck_changes_no_byte_and_nothing_is_counted(run_folder, memo, alone):
@@ -132,9 +148,7 @@ def test_the_same_seed_is_the_same_bad_luck(run_folder, memo, alone):
     assert first != check(run_folder, memo, alone, 6)
 
 
-def test_a_unit_that_always_ends_its_worker_is_given_up_with_the_command_that_plays_it_alone(
-    run_folder, memo
-):
+def test_a_unit_that_always_ends_its_worker_is_given_up_with_the_command_that_plays_it_alone(run_folder, memo):
     with pytest.raises(RolloutError, match=rf"ended 5 workers.*sparring replay-unit {run_folder} 1 0\."):
         run(run_folder, simulated(0, memo, NetworkModel(dies=1.0, most=1000)), ("warmup.updates=0",))
 
@@ -155,8 +169,7 @@ def test_two_hundred_seeds_of_bad_luck_change_no_byte(run_folder, memo, alone, s
 
 def test_rubbish_is_never_an_answer():
     messages = {
-        rubbish(b'{"units": [{"number": 0}]}\n' + bytes(range(99)), Stream.from_seed(0).child(k))
-        for k in range(99)
+        rubbish(b'{"units": [{"number": 0}]}\n' + bytes(range(99)), Stream.from_seed(0).child(k)) for k in range(99)
     }
     assert len(messages) > 7
     for message in messages:

@@ -43,7 +43,9 @@ def test_answers_banks_and_what_is_told():
     assert after.key(0) == "shots: a1 hit b2 miss a3 hit d4 hit a2 sunk c4 sunk won"
     sea = replace(SEA, shots=5)
     spent = shoot(sea, 0, 1, 2, 11, 3)
-    assert spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.feedback(4) == ("miss", "lost")
+    assert (
+        spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.feedback(4) == ("miss", "lost")
+    )
     assert shoot(sea, 0, 1, 2, 11, 15).returns() == [1.0]  # with the very last shot
     assert shoot(sea, 0, 1, 2, 11).returns() == [0.0] and shoot(sea, 0, 1, 2, 11).player == 0
     share = replace(sea, pay="share")
@@ -68,10 +70,20 @@ def test_answers_banks_and_what_is_told():
 @given(data=st.data())
 def test_play_against_an_independent_sea(data):
     rows, columns = data.draw(st.integers(2, 5)), data.draw(st.integers(2, 5))
-    lengths = sorted(data.draw(st.lists(st.integers(1, 2), min_size=1, max_size=3 if rows * columns >= 9 else 1)), reverse=True)
+    lengths = sorted(
+        data.draw(st.lists(st.integers(1, 2), min_size=1, max_size=3 if rows * columns >= 9 else 1)), reverse=True
+    )
     touch, share = rows * columns < 12 or data.draw(st.booleans()), data.draw(st.booleans())
     shots = data.draw(st.integers(sum(lengths), rows * columns))
-    environment = game(rows=rows, columns=columns, fleet=" ".join(map(str, lengths)), shots=shots, touch=touch, pay="share" if share else "sunk", layouts=20)
+    environment = game(
+        rows=rows,
+        columns=columns,
+        fleet=" ".join(map(str, lengths)),
+        shots=shots,
+        touch=touch,
+        pay="share" if share else "sunk",
+        layouts=20,
+    )
     state = start(environment, data.draw(st.integers(0, 999)))
     ships = [{divmod(cell, columns) for cell in range(64) if mask >> cell & 1} for mask in state.spiel.table.ships]
     assert [len(ship) for ship in ships] == lengths
@@ -98,7 +110,9 @@ def test_play_against_an_independent_sea(data):
     assert state.spiel.table.feedback(len(shot) - 1)[1:] == ("won" if sunk else "lost",)
 
 
-@pytest.mark.parametrize(("lengths", "touch", "number"), [((2, 2), True, 44), ((2, 1), False, 8 * 3)], ids=["alike", "apart"])
+@pytest.mark.parametrize(
+    ("lengths", "touch", "number"), [((2, 2), True, 44), ((2, 1), False, 8 * 3)], ids=["alike", "apart"]
+)
 def test_every_layout_is_equally_likely(lengths, touch, number):
     draws = 6000
     seen = Counter(fleet_of(3, 3, lengths, touch, 7, index) for index in range(draws))
@@ -121,9 +135,17 @@ def test_wording():
     board = Sea(rows=2, columns=3, lengths=(2,), shots=4, layouts=60, pay="sunk", ships=(bits(1, 4),))
     won, lost = shoot(board, 0, 1, 4), shoot(board, 0, 1, 2, 5)
     assert reached(environment, won).observe(0).text == "battleship hunter a1 miss a2 hit b2 sunk won"
-    assert [reached(environment, won).observe(0, since).text for since in (1, 2, 3)] == ["miss hit sunk won", "hit sunk won", "sunk won"]
+    assert [reached(environment, won).observe(0, since).text for since in (1, 2, 3)] == [
+        "miss hit sunk won",
+        "hit sunk won",
+        "sunk won",
+    ]
     assert reached(environment, lost).observe(0, 4).text == "miss lost"
-    check_says(reached(full, won).observe(0).text, "a hit, and a ship is sunk. All ships are sunk.", ":\n  1 2 3\na o x .\nb . s .\nShots left: 1.")
+    check_says(
+        reached(full, won).observe(0).text,
+        "a hit, and a ship is sunk. All ships are sunk.",
+        ":\n  1 2 3\na o x .\nb . s .\nShots left: 1.",
+    )
     assert "You shot at b3: a miss. You have no shots left." in reached(full, lost).observe(0, 4).text
     assert "they may touch" in full.rules and "1 point if all" in full.rules and "4 shots" in full.rules
     other = game(**{**options, "touch": False, "pay": "share"}, style="full").rules
@@ -133,10 +155,17 @@ def test_wording():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"fleet": ""}, "fleet"), ({"fleet": "3 x"}, "fleet"), ({"fleet": "3 0"}, "fleet"),
-        ({"fleet": "1 1 1 1 1"}, "fleet"), ({"fleet": "5"}, "longer"), ({"shots": 4}, "shots"), ({"shots": 17}, "shots"), ({"rows": 2, "columns": 2, "fleet": "2 2", "touch": False, "shots": 4}, "do not touch do not fit"),
+        ({"fleet": ""}, "fleet"),
+        ({"fleet": "3 x"}, "fleet"),
+        ({"fleet": "3 0"}, "fleet"),
+        ({"fleet": "1 1 1 1 1"}, "fleet"),
+        ({"fleet": "5"}, "longer"),
+        ({"shots": 4}, "shots"),
+        ({"shots": 17}, "shots"),
+        ({"rows": 2, "columns": 2, "fleet": "2 2", "touch": False, "shots": 4}, "do not touch do not fit"),
         ({"rows": 3, "columns": 3, "fleet": "1 1 1 1", "touch": False, "shots": 4, "layouts": 5}, ""),
-        ({"rows": 4, "columns": 4, "fleet": "4 4 4 4", "shots": 16}, ""), ({"rows": 8, "columns": 8, "fleet": "8 8 8 8", "shots": 32}, ""),
+        ({"rows": 4, "columns": 4, "fleet": "4 4 4 4", "shots": 16}, ""),
+        ({"rows": 8, "columns": 8, "fleet": "8 8 8 8", "shots": 32}, ""),
     ],
     ids=str,
 )

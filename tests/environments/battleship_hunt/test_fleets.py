@@ -41,14 +41,22 @@ def every_fleet(rows, columns, lengths, touch):
 @given(data=st.data())
 def test_counts_are_those_of_trying_everything(data):
     rows, columns = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
-    lengths = tuple(sorted(data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4 if rows * columns < 9 else 3)), reverse=True))
+    lengths = tuple(
+        sorted(
+            data.draw(st.lists(st.integers(1, 3), min_size=1, max_size=4 if rows * columns < 9 else 3)), reverse=True
+        )
+    )
     touch, cells = data.draw(st.booleans()), rows * columns
     water = Waters(rows, columns, lengths, touch)
     banned, hits = data.draw(st.integers(0, 2**cells - 1)) & data.draw(st.integers(0, 2**cells - 1)), 0
     for cell in data.draw(st.sets(st.integers(0, cells - 1), max_size=3)):
         hits |= 1 << cell & ~banned
     usable = [masks & np.uint64(banned) == 0 for masks in water.masks]
-    agree = {fleet for fleet in every_fleet(rows, columns, lengths, touch) if not sum(fleet) & banned and not hits & ~sum(fleet)}
+    agree = {
+        fleet
+        for fleet in every_fleet(rows, columns, lengths, touch)
+        if not sum(fleet) & banned and not hits & ~sum(fleet)
+    }
     tally = water.tally(usable, hits)
     assert tally.fleets == len(agree)
     assert tally.ordered == len(agree) * prod(factorial(many) for many in Counter(lengths).values())
@@ -82,14 +90,18 @@ def test_placements_and_the_largest_grid():
     assert halo(3, 3, 1) == 0b000011011 and halo(3, 3, 1 << 4) == 0b111111111
     water = Waters(8, 8, (8, 1), True)
     tally = water.tally(hits=1 << 63)
-    assert tally.fleets == 2 * 56 + 14  # a long ship in the corner and a short one anywhere else; or the other way round
+    assert (
+        tally.fleets == 2 * 56 + 14
+    )  # a long ship in the corner and a short one anywhere else; or the other way round
     assert tally.chances(water)[63] == 1.0
     four, three = Waters(8, 8, (4, 3, 2, 1), True), Waters(8, 8, (4, 3, 2), True)
     assert four.tally().fleets == three.tally().fleets * (64 - 9)  # a ship of one cell lies in any cell left
     assert four.tally().chances(four).sum() == pytest.approx(10)
 
 
-@pytest.mark.parametrize(("rows", "lengths"), [(9, (2,)), (8, (2, 3)), (8, ()), (8, (2, 2, 2, 2, 2))], ids=["cells", "order", "none", "many"])
+@pytest.mark.parametrize(
+    ("rows", "lengths"), [(9, (2,)), (8, (2, 3)), (8, ()), (8, (2, 2, 2, 2, 2))], ids=["cells", "order", "none", "many"]
+)
 def test_what_cannot_be_counted_is_refused(rows, lengths):
     with pytest.raises(ValueError, match="Waters"):
         Waters(rows, 8, lengths, True)

@@ -73,8 +73,10 @@ def played(environment, number, *, seed=0):
 
 
 SMALL = [
-    {"rows": 3, "columns": 3, "fleet": "2", "shots": 4, "layouts": 20}, {"rows": 3, "columns": 3, "fleet": "2 1", "shots": 6, "layouts": 30},
-    {"rows": 3, "columns": 3, "fleet": "2 2", "shots": 6, "layouts": 30}, {"rows": 2, "columns": 5, "fleet": "3 1 1", "shots": 8, "layouts": 30},
+    {"rows": 3, "columns": 3, "fleet": "2", "shots": 4, "layouts": 20},
+    {"rows": 3, "columns": 3, "fleet": "2 1", "shots": 6, "layouts": 30},
+    {"rows": 3, "columns": 3, "fleet": "2 2", "shots": 6, "layouts": 30},
+    {"rows": 2, "columns": 5, "fleet": "3 1 1", "shots": 8, "layouts": 30},
     {"rows": 2, "columns": 4, "fleet": "2 2", "shots": 6, "layouts": 9, "touch": False},
 ]
 IDS = ["one", "two", "alike", "three", "apart"]
@@ -104,8 +106,17 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, pay, prio
 @given(data=st.data())
 def test_chances_are_those_of_all_worlds_whatever_was_shot_and_sunk(data):
     rows, columns = data.draw(st.integers(2, 4)), data.draw(st.integers(3, 4))
-    fleet = data.draw(st.sampled_from(["2", "3 2", "2 2", "2 1 1", "3 1", "2 2 2"] if rows * columns > 8 else ["2", "3 1", "2 1 1"]))
-    environment = game(rows=rows, columns=columns, fleet=fleet, shots=rows * columns, layouts=40, touch=rows * columns < 12 or data.draw(st.booleans()))
+    fleet = data.draw(
+        st.sampled_from(["2", "3 2", "2 2", "2 1 1", "3 1", "2 2 2"] if rows * columns > 8 else ["2", "3 1", "2 1 1"])
+    )
+    environment = game(
+        rows=rows,
+        columns=columns,
+        fleet=fleet,
+        shots=rows * columns,
+        layouts=40,
+        touch=rows * columns < 12 or data.draw(st.booleans()),
+    )
     for prior in ("uniform", "bank"):
         fleets = fleets_of(environment, prior)
         for state in played(environment, 1, seed=data.draw(st.integers(0, 999))):
@@ -123,7 +134,11 @@ def test_chances_are_those_of_all_worlds_whatever_was_shot_and_sunk(data):
 def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
     rows, columns = data.draw(st.sampled_from([(3, 3), (2, 4), (1, 7)]))
     environment = game(
-        rows=rows, columns=columns, fleet=data.draw(st.sampled_from(["2", "3", "2 1"])), shots=data.draw(st.integers(3, 5)), layouts=30,
+        rows=rows,
+        columns=columns,
+        fleet=data.draw(st.sampled_from(["2", "3", "2 1"])),
+        shots=data.draw(st.integers(3, 5)),
+        layouts=30,
         pay=data.draw(st.sampled_from(["sunk", "share"])),
     )
     for state in played(environment, 2, seed=data.draw(st.integers(0, 99))):
@@ -133,7 +148,11 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
         assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
         assert short.certainty == (0.5 if short.bound else 1.0)
         afloat = sum(table.lengths) - table.hits
-        assert short.bound > 0.0 or table.shots_left == 1 or (environment.spiel.opening.pay == "sunk" and afloat > table.shots_left)
+        assert (
+            short.bound > 0.0
+            or table.shots_left == 1
+            or (environment.spiel.opening.pay == "sunk" and afloat > table.shots_left)
+        )
         assert short.entropy == exact.entropy
         tiny = belief(state, worlds=1000, beliefs=1)
         assert tiny in (exact, short)  # a search that stops early leaves nothing behind
@@ -143,25 +162,57 @@ def test_by_hand_and_the_largest_board():
     # 1 x 5, a ship of two, three shots: it begins at cell 0, 1, 2 or 3
     sea = Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,))
     posterior = posterior_of(sea, "uniform", 9)
-    assert posterior.chances == pytest.approx([1 / 4, 1 / 2, 1 / 2, 1 / 2, 1 / 4]) and posterior.entropy == pytest.approx(log(4))
+    assert posterior.chances == pytest.approx(
+        [1 / 4, 1 / 2, 1 / 2, 1 / 2, 1 / 4]
+    ) and posterior.entropy == pytest.approx(log(4))
     assert belief(SimpleNamespace(table=sea)).values == pytest.approx(
         [1 / 2, 3 / 4, 3 / 4, 3 / 4, 1 / 2]
     )  # a2: a hit wins; after a miss a4 hits, then a guess
     hit = shoot(sea, 1)  # a1 a2 or a2 a3
-    assert belief(SimpleNamespace(table=hit)).values == pytest.approx([1, 1, 1 / 2, 1 / 2]) and belief(SimpleNamespace(table=hit)).entropy == pytest.approx(log(2))
+    assert belief(SimpleNamespace(table=hit)).values == pytest.approx([1, 1, 1 / 2, 1 / 2]) and belief(
+        SimpleNamespace(table=hit)
+    ).entropy == pytest.approx(log(2))
     assert belief(SimpleNamespace(table=hit), worlds=0).values == pytest.approx([1 / 2, 1 / 2, 0, 0])
     missed = shoot(sea, 3)  # the ship is not at a4: a1 a2 or a2 a3
     assert belief(SimpleNamespace(table=missed)).values == pytest.approx([1 / 2, 1 / 2, 1 / 2, 0])
+
     def bound(shots, share):
-        return belief(SimpleNamespace(table=Sea(rows=1, columns=5, lengths=(2,), shots=shots, layouts=1, pay="share" if share else "sunk", ships=(0b00110,))), worlds=0).bound
-    assert [bound(3, False), bound(2, False)] == [3 / 4, 1 / 2]  # cells hit with 1/4 or 1/2; a miss with two shots is lost
+        return belief(
+            SimpleNamespace(
+                table=Sea(
+                    rows=1,
+                    columns=5,
+                    lengths=(2,),
+                    shots=shots,
+                    layouts=1,
+                    pay="share" if share else "sunk",
+                    ships=(0b00110,),
+                )
+            ),
+            worlds=0,
+        ).bound
+
+    assert [bound(3, False), bound(2, False)] == [
+        3 / 4,
+        1 / 2,
+    ]  # cells hit with 1/4 or 1/2; a miss with two shots is lost
     assert [bound(3, True), bound(2, True), bound(1, True)] == [7 / 8, 1 / 2, 0.0]
+
     def least(table):
-        return next(number for number in range(60) if belief(SimpleNamespace(table=table), beliefs=number).certainty == 1.0)
+        return next(
+            number for number in range(60) if belief(SimpleNamespace(table=table), beliefs=number).certainty == 1.0
+        )
+
     hit = shoot(Sea(rows=1, columns=5, lengths=(2,), shots=3, layouts=1, pay="sunk", ships=(0b00110,)), 1)
-    assert least(hit) == 1  # a1 or a3: a shot at either tells which, one at a4 or a5 nothing, and both leave the same belief
-    assert least(Sea(rows=2, columns=2, lengths=(2, 2), shots=4, layouts=1, pay="sunk", ships=(0b0011, 0b1100))) == 0  # the ships fill the board
-    assert least(Sea(rows=1, columns=6, lengths=(2,), shots=4, layouts=1, pay="sunk", ships=(0b000110,))) == 27  # 28 if no shot were passed over
+    assert (
+        least(hit) == 1
+    )  # a1 or a3: a shot at either tells which, one at a4 or a5 nothing, and both leave the same belief
+    assert (
+        least(Sea(rows=2, columns=2, lengths=(2, 2), shots=4, layouts=1, pay="sunk", ships=(0b0011, 0b1100))) == 0
+    )  # the ships fill the board
+    assert (
+        least(Sea(rows=1, columns=6, lengths=(2,), shots=4, layouts=1, pay="sunk", ships=(0b000110,))) == 27
+    )  # 28 if no shot were passed over
     environment = game(rows=8, columns=8, fleet="4 3 3 2", shots=40, layouts=5)
     for state in played(environment, 1)[::4]:
         table = state.spiel.table
@@ -173,25 +224,47 @@ def test_by_hand_and_the_largest_board():
     sea = Sea(rows=1, columns=6, lengths=(3, 2), shots=6, layouts=1, pay="sunk", ships=(0b000111, 0b011000))
     hits = shoot(sea, 1, 3)  # a2 and a4 hit, neither sunk
     assert set(posterior_of(hits, "uniform", 9).layouts) == {
-        (0b000111, 0b011000), (0b001110, 0b110000), (0b011100, 0b000011), (0b111000, 0b000011), (0b111000, 0b000110),
+        (0b000111, 0b011000),
+        (0b001110, 0b110000),
+        (0b011100, 0b000011),
+        (0b111000, 0b000011),
+        (0b111000, 0b000110),
     }
     late = shoot(sea, 3, 4, 1)  # the hit on a2 came later, but the sunk ship is still a4 a5
     assert posterior_of(late, "uniform", 9).layouts == [(0b000111, 0b011000)]
-    sea = Sea(rows=2, columns=4, lengths=(2, 2, 2), shots=8, layouts=1, pay="sunk", ships=(0b00000011, 0b00001100, 0b00110000))
+    sea = Sea(
+        rows=2, columns=4, lengths=(2, 2, 2), shots=8, layouts=1, pay="sunk", ships=(0b00000011, 0b00001100, 0b00110000)
+    )
     sunk = shoot(sea, 0, 1, 3, 2)  # a2 and a3 sank ships, so not one of a2 a3, with a1 b1 and a4 b4
-    assert posterior_of(sunk, "uniform", 9).layouts == [(0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)]
+    assert posterior_of(sunk, "uniform", 9).layouts == [
+        (0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)
+    ]
     sea = Sea(rows=1, columns=6, lengths=(2, 2), shots=6, layouts=1, pay="sunk", ships=(0b000011, 0b001100))
     first, second = shoot(sea, 0, 5, 2), shoot(sea, 2, 0, 5)
     assert key(SimpleNamespace(table=first), prior="uniform") == key(SimpleNamespace(table=second), prior="uniform")
     early, late = shoot(sea, 2, 1, 0), shoot(sea, 1, 0, 2)  # hit a3 before or after a1 sank a ship
-    assert early.view(0) == late.view(0) and key(SimpleNamespace(table=early), prior="uniform") != key(SimpleNamespace(table=late), prior="uniform")
+    assert early.view(0) == late.view(0) and key(SimpleNamespace(table=early), prior="uniform") != key(
+        SimpleNamespace(table=late), prior="uniform"
+    )
 
 
 def test_the_likeliest_hit_need_not_be_the_best_shot():
     # x at a4 and b2, misses at c3, d2 and d3, four shots for three cells: b4 hits more often than b3 and wins less often
-    table = Sea(rows=4, columns=4, lengths=(3, 2), shots=9, layouts=1, pay="sunk", ships=(1,), moves=(13, 14, 3, 10, 5), answers=(0, 0, 1, 0, 1))
+    table = Sea(
+        rows=4,
+        columns=4,
+        lengths=(3, 2),
+        shots=9,
+        layouts=1,
+        pay="sunk",
+        ships=(1,),
+        moves=(13, 14, 3, 10, 5),
+        answers=(0, 0, 1, 0, 1),
+    )
     words = [table.name_of(0, cell) for cell in table.legal()]
-    exact, short = (dict(zip(words, belief(SimpleNamespace(table=table), worlds=worlds).values, strict=True)) for worlds in (64, 0))
+    exact, short = (
+        dict(zip(words, belief(SimpleNamespace(table=table), worlds=worlds).values, strict=True)) for worlds in (64, 0)
+    )
     assert (short["b4"], short["b3"]) == pytest.approx((7 / 12, 5 / 12)) and max(short.values()) == short["b4"]
     assert (exact["b4"], exact["b3"]) == pytest.approx((7 / 12, 2 / 3)) and max(exact.values()) == exact["b3"]
     worlds = agreeing(game(shots=9), sorted(every_fleet(4, 4, (3, 2), True)), table)
@@ -201,6 +274,8 @@ def test_the_likeliest_hit_need_not_be_the_best_shot():
 
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
 def test_a_board_that_agrees_with_no_layout_is_refused(prior):
-    wrong = Sea(rows=2, columns=2, lengths=(2,), shots=4, layouts=5, pay="sunk", ships=(0b0011,), moves=(0, 3), answers=(1, 1))  # hits at two corners
+    wrong = Sea(
+        rows=2, columns=2, lengths=(2,), shots=4, layouts=5, pay="sunk", ships=(0b0011,), moves=(0, 3), answers=(1, 1)
+    )  # hits at two corners
     with pytest.raises(OracleError, match="no layout agrees"):
         posterior_of(wrong, prior)

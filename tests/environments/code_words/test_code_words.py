@@ -31,14 +31,18 @@ def new_play(deal=((0, 1), (1, 2)), **options):
     return play
 
 
-test_it_keeps_the_contract = keeping(code_words, [{}, {"style": "full", "words": 2}, {"words": 6, "leak": 1.0}], plays=5)
+test_it_keeps_the_contract = keeping(
+    code_words, [{}, {"style": "full", "words": 2}, {"words": 6, "leak": 1.0}], plays=5
+)
 
 
 @pytest.mark.parametrize(
     ("guesses", "pay", "understood", "leaked"),
     [
-        (("red green", "green red"), 0.0, (1, 1), (1, 1)), (("red blue", "green blue"), 0.0, (1, 1), (0, 0)),
-        (("red green", "green blue"), 0.5, (1, 1), (0, 1)), (("red green", "red green"), 1.5, (1, 0), (0, 1)),
+        (("red green", "green red"), 0.0, (1, 1), (1, 1)),
+        (("red blue", "green blue"), 0.0, (1, 1), (0, 0)),
+        (("red green", "green blue"), 0.5, (1, 1), (0, 1)),
+        (("red green", "red green"), 1.5, (1, 0), (0, 1)),
         (("blue blue", "green red"), -1.5, (0, 1), (1, 0)),
     ],
 )
@@ -58,8 +62,13 @@ def test_a_team_gets_its_word_less_what_leaks_of_it(guesses, pay, understood, le
 @pytest.mark.parametrize(
     ("reply", "exact", "guess"),
     [
-        ("red blue", True, "red blue"), ("My team's is Red, the other team's blue.", False, "red blue"), ("red, blue", False, "red blue"),
-        ("red, blue", True, None), ("red", False, None), ("red or green, blue", False, None), ("Answer: green green", False, "green green"),
+        ("red blue", True, "red blue"),
+        ("My team's is Red, the other team's blue.", False, "red blue"),
+        ("red, blue", False, "red blue"),
+        ("red, blue", True, None),
+        ("red", False, None),
+        ("red or green, blue", False, None),
+        ("Answer: green green", False, "green green"),
         ("red and coloured blue-ish", False, None),
     ],
 )
@@ -84,7 +93,11 @@ CONVENTIONS = {  # what a teller says for a word; what a guesser takes its own t
     "key": (encode_word, decode_word, decode_word),
     "key, others as said": (encode_word, decode_word, lambda word, key, size: word),
     "clear": (lambda word, key, size: word,) + (lambda word, key, size: word,) * 2,
-    "next word": (lambda word, key, size: encode_word(word, 1, size), lambda word, key, size: decode_word(word, 1, size), lambda word, key, size: word),
+    "next word": (
+        lambda word, key, size: encode_word(word, 1, size),
+        lambda word, key, size: decode_word(word, 1, size),
+        lambda word, key, size: word,
+    ),
 }
 
 
@@ -119,16 +132,20 @@ def test_what_conventions_gain_and_what_a_seat_gains_alone(entered):
     for name, joint in [("key", 0), ("key, others as said", leak / size), ("clear", leak), (None, 1 - 1 / size)]:
         report = team_exploitability(states, game.teams, [rows(game, states, (name, name))])
         assert report.joint == pytest.approx((joint, joint), abs=1e-12), name
-        assert report.alone == pytest.approx((0, 0), abs=1e-12), name
+        assert report.single == pytest.approx((0, 0), abs=1e-12), name
         assert report.values == pytest.approx((0, 0), abs=1e-12)
 
 
 @pytest.mark.parametrize(
     ("mine", "theirs", "gain"),
     [
-        ("key, others as said", "clear", lambda size, leak: leak * (1 - 1 / size)), ("next word", "clear", lambda size, leak: leak),
-        ("key", "clear", lambda size, leak: 0), ("next word", "key, others as said", lambda size, leak: leak / size),
-        ("key", "next word", lambda size, leak: 0), ("key", None, lambda size, leak: 1 - 1 / size), ("clear", None, lambda size, leak: 1 - 1 / size),
+        ("key, others as said", "clear", lambda size, leak: leak * (1 - 1 / size)),
+        ("next word", "clear", lambda size, leak: leak),
+        ("key", "clear", lambda size, leak: 0),
+        ("next word", "key, others as said", lambda size, leak: leak / size),
+        ("key", "next word", lambda size, leak: 0),
+        ("key", None, lambda size, leak: 1 - 1 / size),
+        ("clear", None, lambda size, leak: 1 - 1 / size),
     ],
 )
 def test_what_a_convention_gets_from_another(entered, mine, theirs, gain):
@@ -164,7 +181,13 @@ def test_what_is_told():
         for seat, hidden in itertools.product(range(4), ("own word", "other word", "other key")):
             team = seat // 2
             secret, key = [0, 1], [1, 2]
-            which = (secret, team) if hidden == "own word" else (secret, 1 - team) if hidden == "other word" else (key, 1 - team)
+            which = (
+                (secret, team)
+                if hidden == "own word"
+                else (secret, 1 - team)
+                if hidden == "other word"
+                else (key, 1 - team)
+            )
             seen = []
             for value in (0, 2):
                 which[0][which[1]] = value
@@ -191,7 +214,10 @@ def test_what_is_told():
         "The play is over. The secret word of team a is red. Its key is 1. The secret word of team b is green. teller_a said green. "
         "teller_b said red. guesser_a said red red. guesser_b said green green."
     )
-    assert "1 point if" in new_play(style="full", leak=1).observe(0).prompt and "loses 1 point if" in new_play(style="full", leak=1).observe(0).prompt
+    assert (
+        "1 point if" in new_play(style="full", leak=1).observe(0).prompt
+        and "loses 1 point if" in new_play(style="full", leak=1).observe(0).prompt
+    )
     play = new_play(words=3)
     assert (play.observe(0).prompt, play.observe(1).prompt) == ("key 1 word red say", "key 1")
     play.step({0: "green", 2: "red"})

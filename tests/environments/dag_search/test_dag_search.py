@@ -17,45 +17,84 @@ def new_play(**options):
     return Dag(dag_search(tasks=3, **{"workers": 3, "turns": 4, **options}), WORLD)
 
 
-test_it_keeps_the_contract = keeping(dag_search, [
+test_it_keeps_the_contract = keeping(
+    dag_search,
+    [
         *({}, {"shape": "chain", "style": "full"}, {"shape": "independent", "handout": 0}),
-        *({"tasks": 12, "workers": 16, "pages": 4, "edges": 0.1}, {"tasks": 1, "workers": 1, "slack": 3.5}, {"worlds": 1, "edges": 1.0}),
-    ], plays=8)
+        *(
+            {"tasks": 12, "workers": 16, "pages": 4, "edges": 0.1},
+            {"tasks": 1, "workers": 1, "slack": 3.5},
+            {"worlds": 1, "edges": 1.0},
+        ),
+    ],
+    plays=8,
+)
 
 
 def test_plays_by_hand():
     play = new_play()
     # 1 + 2 + 3 of the first wave, 1 + 1 + 2 of the second
     assert play.limit == 6 + 4 and play.due() == (0,)
-    assert play.observe(0).prompt == "lead workers 3 left 10 task 1 takes 2 task 2 takes 3 task 3 takes 2 needs 1 2 ready 2 of 1 2"
+    assert (
+        play.observe(0).prompt
+        == "lead workers 3 left 10 task 1 takes 2 task 2 takes 3 task 3 takes 2 needs 1 2 ready 2 of 1 2"
+    )
     assert play.legal(0) == ("call 1", "call 2", "call 3")
     play.step({0: "call 2"})
     assert play.due() == (1, 2) and play.critical_steps == 3 and play.legal(0) == ()
     assert play.observe(1).prompt == "worker 1 begin ardan left 4" and play.observe(1).fresh
-    assert play.legal(1) == (*(f"open {name}" for name in ("ardan", "bemir", "cosol", "dutek")), *(f"note {colour}" for colour in RESULTS), "done")
+    assert play.legal(1) == (
+        *(f"open {name}" for name in ("ardan", "bemir", "cosol", "dutek")),
+        *(f"note {colour}" for colour in RESULTS),
+        "done",
+    )
     play.step({1: "open ardan", 2: "open bemir"})
     assert play.observe(1).prompt == "page ardan result red left 3" and not play.observe(1).fresh
     assert play.observe(2).prompt == "page bemir next cosol left 3"
     play.step({1: "note red", 2: "open cosol"})
     assert play.due() == (2,) and play.done_by == {0: 1}
     play.step({2: "note blue"})
-    assert play.due() == (0,) and play.observe(0).prompt == "finished 2 left 4 ready 1 of 3" and play.returns == (0.0,) * 4
+    assert (
+        play.due() == (0,) and play.observe(0).prompt == "finished 2 left 4 ready 1 of 3" and play.returns == (0.0,) * 4
+    )
     steps(play, {0: "call 1"}, {1: "open dutek"}, {1: "note gold"})
     assert play.done and play.due() == () and play.returns == (1.0,) * 4
     figures = play.figures()
     assert {name: values[0] for name, values in figures.items() if name != "found"} == {
-        "waves": 2, "width": 2, "critical_steps": 10, "total_steps": 5 + 2 + 3 + 2, "called": 3, "finished": 3, "parallel": 0.5,
-        "finished_share": 1.0, "success": 1.0, "optimal_width": 2, "optimal_critical_steps": 10, "serial_critical_steps": 3 * (1 + 1) + 2 + 3 + 2,
+        "waves": 2,
+        "width": 2,
+        "critical_steps": 10,
+        "total_steps": 5 + 2 + 3 + 2,
+        "called": 3,
+        "finished": 3,
+        "parallel": 0.5,
+        "finished_share": 1.0,
+        "success": 1.0,
+        "optimal_width": 2,
+        "optimal_critical_steps": 10,
+        "serial_critical_steps": 3 * (1 + 1) + 2 + 3 + 2,
     }
     assert figures["found"] == (0.0, 2.0, 1.0, 0.0)
     # Three are called for two sub-tasks; one step too many leaves the last sub-task a turn short.
     play = new_play()
     play.step({0: "call 3"})
     assert play.due() == (1, 2) and play.critical_steps == 4
-    steps(play, {1: "open ardan", 2: "open bemir"}, {1: "note red", 2: "open cosol"}, {2: "note blue"}, {0: "call 1"}, {1: "open dutek"})
+    steps(
+        play,
+        {1: "open ardan", 2: "open bemir"},
+        {1: "note red", 2: "open cosol"},
+        {2: "note blue"},
+        {0: "call 1"},
+        {1: "open dutek"},
+    )
     assert play.done and play.critical_steps == play.limit and play.returns[0] == pytest.approx(2 / 3)
     figures = play.figures()
-    assert figures["called"][0] == 4 and figures["finished_share"][0] == 2 / 4 and figures["parallel"][0] == 1.0 and figures["success"][0] == 0.0
+    assert (
+        figures["called"][0] == 4
+        and figures["finished_share"][0] == 2 / 4
+        and figures["parallel"][0] == 1.0
+        and figures["success"][0] == 0.0
+    )
     play = new_play(slack=10.0)
     steps(play, {0: "call 2"}, {1: "note blue", 2: "done"})
     assert play.ready() == [0, 1] and play.observe(0).prompt.startswith("finished 0 left")
@@ -115,7 +154,14 @@ def test_worlds(number, shape, tasks, edges):
 def test_limits_and_parts():
     # 2.2 times 45 is 99; in floating point it is a little more.
     needs = ((), *((task,) for task in range(7)))
-    chain = DagWorld((*(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")), ("z",)), ("red",) * 8, needs)
+    chain = DagWorld(
+        (
+            *(tuple(name * 2 for name in four) for four in ("abcd", "efgh", "ijkl", "mnop", "qrst", "uvwx", "ABCD")),
+            ("z",),
+        ),
+        ("red",) * 8,
+        needs,
+    )
     play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
     assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99
     # Workers 1 and 2 do a sub-task each, and the third one needs both: it is nobody's alone.
@@ -129,12 +175,18 @@ def test_limits_and_parts():
     assert play.done and play.returns == (play.worth((1, 2)),) * 4 == (1.0,) * 4
     assert play.own_share(1) == 1.0 and play.own_share(2) == 0.0  # of three calls and of one
     play.done_by = {0: 1, 1: 2, 2: 1}
-    assert play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == pytest.approx(1 / 3) and play.worth((1, 2)) == 1.0
+    assert (
+        play.worth((1,)) == pytest.approx(1 / 3)
+        and play.worth((2,)) == pytest.approx(1 / 3)
+        and play.worth((1, 2)) == 1.0
+    )
     play.num_calls = {1: 4, 2: 1}
     assert play.own_share(1) == pytest.approx(2 / 4)
 
 
-@pytest.mark.parametrize(("seat", "reply"), [(0, "call 4"), (0, "call 0"), (0, "call"), (1, "done"), (0, "open ardan"), (9, "call 1")])
+@pytest.mark.parametrize(
+    ("seat", "reply"), [(0, "call 4"), (0, "call 0"), (0, "call"), (1, "done"), (0, "open ardan"), (9, "call 1")]
+)
 def test_illegal_replies_are_refused(seat, reply):
     play = new_play()
     with pytest.raises(GameError, match="is illegal for seat"):

@@ -47,14 +47,20 @@ def tried(play):
 
 
 def new_play(steps, needs, slack=1.0, **options):
-    return Dag(dag_search(tasks=len(steps), **{"pages": 4, "turns": 6, "slack": slack, **options}), world_of(steps, needs))
+    return Dag(
+        dag_search(tasks=len(steps), **{"pages": 4, "turns": 6, "slack": slack, **options}), world_of(steps, needs)
+    )
 
 
 def test_schedules_by_hand():
     # Sub-task 3 takes 5 turns and needs 1, of 2 turns; 2 takes 5. Both at first: 1 + 2 + 5, then 1 + 1 + 5.
     # One at first: 1 + 1 + 2, then both others: 1 + 2 + 5.
     schedule = WaveSchedule((2, 5, 5), ((), (), (0,)), 2, 1)
-    assert schedule.best() == BestSchedule(12, 2) and schedule.best(0b001) == BestSchedule(8, 2) and schedule.best(0b011) == BestSchedule(7, 1)
+    assert (
+        schedule.best() == BestSchedule(12, 2)
+        and schedule.best(0b001) == BestSchedule(8, 2)
+        and schedule.best(0b011) == BestSchedule(7, 1)
+    )
     assert schedule.ready(0) == [0, 1] and schedule.ready(0b001) == [1, 2] and schedule.ready(0b111) == []
     assert schedule.after(0, 12, 1) == WaveOutcome(0b001, 8) and schedule.after(0, 12, 2) == WaveOutcome(0b011, 4)
     # with twelve steps: all, or the two of the first wave
@@ -84,7 +90,9 @@ def test_shapes_by_hand(needs, handout, expected):
 DAGS = st.integers(1, 5).flatmap(
     lambda size: st.tuples(
         st.lists(st.integers(2, 5), min_size=size, max_size=size).map(tuple),
-        st.tuples(*(st.sets(st.integers(0, task - 1)).map(sorted).map(tuple) if task else st.just(()) for task in range(size))),
+        st.tuples(
+            *(st.sets(st.integers(0, task - 1)).map(sorted).map(tuple) if task else st.just(()) for task in range(size))
+        ),
     )
 )
 

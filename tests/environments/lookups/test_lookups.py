@@ -28,25 +28,55 @@ def by_hand(style="brief", **options):
     return course
 
 
-test_it_keeps_what_every_environment_must = keeping(lookups, [
-    {}, {"style": "full"}, {"hops": 1, "terms": 1, "calls": 1}, {"terms": 3, "things": 3, "cost": 0.1}, {"largest": 99, "results": 20, "things": 12},
-], plays=8)
+test_it_keeps_what_every_environment_must = keeping(
+    lookups,
+    [
+        {},
+        {"style": "full"},
+        {"hops": 1, "terms": 1, "calls": 1},
+        {"terms": 3, "things": 3, "cost": 0.1},
+        {"largest": 99, "results": 20, "things": 12},
+    ],
+    plays=8,
+)
 
 
 def test_a_play_by_hand():
     course, texts = by_hand(), []
-    for reply in ("search ada", "search red", "search lamp", "search bob", "search blue", "search drum", "add 7 5", "answer 12"):
+    for reply in (
+        "search ada",
+        "search red",
+        "search lamp",
+        "search bob",
+        "search blue",
+        "search drum",
+        "add 7 5",
+        "answer 12",
+    ):
         texts.append(course.observe(0).text)
         course.step({0: reply})
     assert texts == [
-        "ada plus bob", "ada owns red", "ada owns red ; red holds lamp", "red holds lamp ; lamp weighs 7", "bob owns blue",
-        "bob owns blue ; blue holds drum", "blue holds drum ; drum weighs 5", "12",
+        "ada plus bob",
+        "ada owns red",
+        "ada owns red ; red holds lamp",
+        "red holds lamp ; lamp weighs 7",
+        "bob owns blue",
+        "bob owns blue ; blue holds drum",
+        "blue holds drum ; drum weighs 5",
+        "12",
     ]
     assert course.done and course.returns == (1.0,)
     course = by_hand("full", calls=3, cost=0.125)
-    assert course.observe(0).prompt.startswith("What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?\n\nBefore")
+    assert course.observe(0).prompt.startswith(
+        "What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?\n\nBefore"
+    )
     texts = []
-    for reply in ('I search "<search>Ada\'s box</search>"', "Now what?", "<calculate>7+5</calculate>", "So <answer>1</answer>, no: <answer> 12 </answer>."):
+    for reply in (
+        'I search "<search>Ada\'s box</search>"',
+        "Now what?",
+        "<calculate>7+5</calculate>",
+        "So <answer>1</answer>, no: <answer> 12 </answer>.",
+    ):
         course.step({0: course.read(0, reply)})
         texts.append(None if course.done else course.observe(0).prompt)
     assert texts[0] == "Found: Ada owns the red box. Bob owns the blue box."
@@ -60,7 +90,10 @@ def test_a_play_by_hand():
         course.step({0: "answer 1"})
 
 
-@pytest.mark.parametrize(("answer", "pay"), [("12", 1.0), ("13", 0.0), ("012", 0.0), ("12.0", 0.0), ("+12", 0.0), ("", 0.0), ("१२", 0.0), ("9" * 9999, 0.0)])
+@pytest.mark.parametrize(
+    ("answer", "pay"),
+    [("12", 1.0), ("13", 0.0), ("012", 0.0), ("12.0", 0.0), ("+12", 0.0), ("", 0.0), ("१२", 0.0), ("9" * 9999, 0.0)],
+)
 def test_an_answer_is_checked_digit_by_digit(answer, pay):
     course = by_hand("full")
     course.step({0: f"<answer>{answer}</answer>"})
@@ -71,8 +104,18 @@ def test_an_answer_is_checked_digit_by_digit(answer, pay):
     ("hops", "brief", "full", "documents"),
     [
         (1, "lamp plus drum", "What is the weight of the lamp plus the weight of the drum?", 2),
-        (2, "red plus blue", "What is the weight of the thing in the red box plus the weight of the thing in the blue box?", 4),
-        (3, "ada plus bob", "What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?", 6),
+        (
+            2,
+            "red plus blue",
+            "What is the weight of the thing in the red box plus the weight of the thing in the blue box?",
+            4,
+        ),
+        (
+            3,
+            "ada plus bob",
+            "What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?",
+            6,
+        ),
     ],
 )
 def test_where_the_way_begins(hops, brief, full, documents):
@@ -81,7 +124,20 @@ def test_where_the_way_begins(hops, brief, full, documents):
     assert [len(start.documents(style)) for style in ("brief", "full")] == [documents, documents]
 
 
-HARD = ["", " ", "search", "answer", "answer 1 2", "search " + '"' * 99, "search '; DROP TABLE documents; --", "search \x00", "search \ud800", "x" * 99_999, "🦆", "<answer>"]
+HARD = [
+    "",
+    " ",
+    "search",
+    "answer",
+    "answer 1 2",
+    "search " + '"' * 99,
+    "search '; DROP TABLE documents; --",
+    "search \x00",
+    "search \ud800",
+    "x" * 99_999,
+    "🦆",
+    "<answer>",
+]
 
 
 @every_case("style", ["brief", "full"])
@@ -96,7 +152,14 @@ def test_hard_replies_spend_a_call_and_then_are_illegal(reply, style):
 
 
 @settings(deadline=None, max_examples=60)
-@given(st.integers(0, 2**31 - 1), st.integers(0, 10**6), st.integers(1, 12), st.integers(1, 99), st.integers(1, 3), st.integers(1, 3))
+@given(
+    st.integers(0, 2**31 - 1),
+    st.integers(0, 10**6),
+    st.integers(1, 12),
+    st.integers(1, 99),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
 def test_every_question_has_one_answer_that_its_facts_lead_to(bank, number, things, largest, hops, terms):
     start = library(bank, number, things, largest, hops, min(terms, things))
     facts = {}

@@ -58,7 +58,14 @@ def test_banks_and_a_game_for_one():
     assert [word_of(2, 3, index) for index in range(9)] == ["rr", "rg", "rb", "gr", "gg", "gb", "br", "bg", "bb"]
     assert [code_of(4, 6, index) for index in range(6**4)] == list(itertools.product(range(6), repeat=4))
     assert len({word_of(4, 6, index) for index in range(6**4)}) == 6**4
-    assert not {"".join(letters) for letters in itertools.product("rgbwpv", repeat=2)} & {"be", "by", "go", "we", "a", "or"}
+    assert not {"".join(letters) for letters in itertools.product("rgbwpv", repeat=2)} & {
+        "be",
+        "by",
+        "go",
+        "we",
+        "a",
+        "or",
+    }
     assert sorted(bank_of(3, 3, 5)) == list(range(27))
     assert {start(game(codes=4, bank=5), seed).spiel.table.hidden for seed in range(60)} == set(bank_of(3, 3, 5)[:4])
     assert bank_of(3, 3, 6) != bank_of(3, 3, 5)
@@ -83,7 +90,9 @@ def test_play_against_an_independent_judge(pay, data):
     code = code_of(pegs, colours, state.spiel.table.hidden)
     for number in range(guesses):
         assert state.legal_actions() == environment.words and not state.done and state.returns == (0.0,)
-        guess = data.draw(st.one_of(st.just(environment.words[state.spiel.table.hidden]), st.sampled_from(environment.words)))
+        guess = data.draw(
+            st.one_of(st.just(environment.words[state.spiel.table.hidden]), st.sampled_from(environment.words))
+        )
         state.apply(guess)
         words = state.observe(0, state.plies).text.split()
         assert tuple(map(int, words[:2])) == pegs_matched(["rgbw".index(letter) for letter in guess], code)
@@ -96,7 +105,9 @@ def test_play_against_an_independent_judge(pay, data):
 
 
 def after_guesses(environment, code, *guesses):
-    draw = bank_of(environment.pegs, len({letter for word in environment.words for letter in word}), 0).index(environment.indices[code])
+    draw = bank_of(environment.pegs, len({letter for word in environment.words for letter in word}), 0).index(
+        environment.indices[code]
+    )
     state = environment.state_of(environment.spiel.new_initial_state().child(draw))
     for guess in guesses:
         state.apply(guess)
@@ -114,7 +125,10 @@ def test_wording():
     text = after_guesses(environment, "rgb", "rrg").observe(0).text
     assert "You guessed rrg: 1 exact, 1 misplaced." in text and "You have 2 guess(es) left." in text
     assert "You cracked the code." in after_guesses(environment, "rgb", "rgb").observe(0, 1).text
-    assert "No guess is left; the code was rgb." in after_guesses(environment, "rgb", "rrg", "rrg", "rrg").observe(0, 3).text
+    assert (
+        "No guess is left; the code was rgb."
+        in after_guesses(environment, "rgb", "rrg", "rrg", "rrg").observe(0, 3).text
+    )
     assert "0.25 less for every later guess" in start(game(pay="left", style="full")).observe(0).text
     assert start(environment).parse("I think that red-green-blue is likely: [rgb]") == "rgb"
     state = start(game(pegs=4, colours=6, guesses=10, style="full"))

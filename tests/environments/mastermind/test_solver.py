@@ -46,14 +46,19 @@ def consistent(state, codes=None):
 def test_the_table_of_answers_is_the_game_s(pegs, colours):
     codes = [code_of(pegs, colours, index) for index in range(colours**pegs)]
     naive = [[answer_of(guess, code) for code in codes] for guess in codes]
-    assert answers(pegs, colours).tolist() == [[exact * (pegs + 1) + misplaced for exact, misplaced in row] for row in naive]
+    assert answers(pegs, colours).tolist() == [
+        [exact * (pegs + 1) + misplaced for exact, misplaced in row] for row in naive
+    ]
 
 
 @pytest.mark.parametrize(
     "options",
     [
-        {"pegs": 2, "colours": 2, "guesses": 4}, {"pegs": 2, "colours": 3, "guesses": 2, "pay": "left"}, {"pegs": 2, "colours": 3, "guesses": 3, "codes": 5},
-        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 6, "bank": 2, "pay": "left"}, {"pegs": 3, "colours": 2, "guesses": 3, "codes": 5, "pay": "left"},
+        {"pegs": 2, "colours": 2, "guesses": 4},
+        {"pegs": 2, "colours": 3, "guesses": 2, "pay": "left"},
+        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 5},
+        {"pegs": 2, "colours": 3, "guesses": 3, "codes": 6, "bank": 2, "pay": "left"},
+        {"pegs": 3, "colours": 2, "guesses": 3, "codes": 5, "pay": "left"},
     ],
     ids=["two-colours", "left", "bank", "bank-left", "three-pegs"],
 )
@@ -73,7 +78,9 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options):
     assert len(seen) > 5
 
 
-@pytest.mark.parametrize(("pegs", "colours", "total", "most"), [(2, 3, 21, 3), (2, 4, 45, 4), (3, 3, 73, 4), (3, 4, 206, 4)])
+@pytest.mark.parametrize(
+    ("pegs", "colours", "total", "most"), [(2, 3, 21, 3), (2, 4, 45, 4), (3, 3, 73, 4), (3, 4, 206, 4)]
+)
 def test_expected_guesses_are_the_least_that_are_known(pegs, colours, total, most):
     """Sums of guesses over all codes under best play, and the fewest guesses that always do."""
     state = game(pegs=pegs, colours=colours, guesses=8, pay="left").reset(Stream.from_seed(0))
@@ -88,7 +95,9 @@ def test_a_guess_that_cannot_be_the_code_can_be_the_only_best_one(pay, inside, o
     state = after_guesses(game(pegs=2, colours=5, guesses=4, pay=pay), "rb", "rr", "gr")
     assert consistent(state) == ["rb", "rw", "rp"]
     values = dict(zip(state.game.words, belief(state).values, strict=True))
-    assert values["rb"] == values["rw"] == pytest.approx(inside)  # two guesses for three codes that only differ in one peg
+    assert (
+        values["rb"] == values["rw"] == pytest.approx(inside)
+    )  # two guesses for three codes that only differ in one peg
     assert values["bw"] == values["pb"] == max(values.values()) == pytest.approx(outside)
     assert values["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # told before
 
@@ -100,7 +109,10 @@ def test_last_guesses_keys_and_refusals():
     assert [word for word, value in zip(state.game.words, judgement.values, strict=True) if value] == codes
     assert max(judgement.values) == pytest.approx(1 / len(codes))
     environment = game(guesses=5)
-    first, second = after_guesses(environment, "rgb", "rrr", "ggb", "rrr"), after_guesses(environment, "rgb", "ggb", "rrr", "ggb")
+    first, second = (
+        after_guesses(environment, "rgb", "rrr", "ggb", "rrr"),
+        after_guesses(environment, "rgb", "ggb", "rrr", "ggb"),
+    )
     assert key(first, prior="uniform") == key(second, prior="uniform") and belief(first) == belief(second)
     assert key(first, prior="uniform") != key(after_guesses(environment, "rgb", "rrr", "ggb"), prior="uniform")
     with pytest.raises(OracleError, match="no player acts"):
@@ -111,7 +123,9 @@ def test_last_guesses_keys_and_refusals():
 @given(data=st.data())
 def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
     environment = game(
-        pegs=data.draw(st.integers(2, 3)), colours=data.draw(st.integers(2, 3)), guesses=data.draw(st.integers(1, 5)),
+        pegs=data.draw(st.integers(2, 3)),
+        colours=data.draw(st.integers(2, 3)),
+        guesses=data.draw(st.integers(1, 5)),
         pay=data.draw(st.sampled_from(["cracked", "left"])),
     )
     for state in random_states(environment, 1, seed=data.draw(st.integers(0, 99))):

@@ -10,7 +10,11 @@ from sparring.environments.minesweeper.solver import mine_counts
 
 
 def enumerated(constraints, cells, mines):
-    layouts = [set(some) for some in itertools.combinations(cells, mines) if all(len(set(some) & set(group)) == number for group, number in constraints)]
+    layouts = [
+        set(some)
+        for some in itertools.combinations(cells, mines)
+        if all(len(set(some) & set(group)) == number for group, number in constraints)
+    ]
     return {cell: sum(cell in layout for layout in layouts) for cell in cells}, len(layouts)
 
 

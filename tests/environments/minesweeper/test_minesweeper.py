@@ -109,7 +109,10 @@ def test_play_against_an_independent_board(data):
     cells = rows * columns
     mines, flags = data.draw(st.integers(1, cells - 1)), data.draw(st.booleans())
     share = data.draw(st.booleans())
-    state = start(game(rows=rows, columns=columns, mines=mines, flags=flags, pay="share" if share else "cleared"), data.draw(st.integers(0, 999)))
+    state = start(
+        game(rows=rows, columns=columns, mines=mines, flags=flags, pay="share" if share else "cleared"),
+        data.draw(st.integers(0, 999)),
+    )
     opened, mined, flagged, lost = set(), None, set(), False
     while not state.done:
         legal = state.spiel.legal_actions()
@@ -158,15 +161,29 @@ def reached(environment, table):
 
 
 def test_wording():
-    environment, full = (game(rows=2, columns=3, mines=1, layouts=50, flags=True, style=style) for style in ("brief", "full"))
+    environment, full = (
+        game(rows=2, columns=3, mines=1, layouts=50, flags=True, style=style) for style in ("brief", "full")
+    )
     board = field(2, 3, (5,), flags=True)
     won, burst, wrong = board.after(1).after(11).after(0).after(2), board.after(1).after(5), board.after(1).after(10)
-    assert reached(environment, won).observe(0).text == "minesweeper sweeper r1c2 1 f2c3 r1c1 0 r2c1 0 r2c2 1 r1c3 1 cleared"
-    assert [reached(environment, won).observe(0, since).text for since in (1, 2, 4)] == ["1 0 r2c1 0 r2c2 1 1 cleared", "0 r2c1 0 r2c2 1 1 cleared", "1 cleared"]
+    assert (
+        reached(environment, won).observe(0).text
+        == "minesweeper sweeper r1c2 1 f2c3 r1c1 0 r2c1 0 r2c2 1 r1c3 1 cleared"
+    )
+    assert [reached(environment, won).observe(0, since).text for since in (1, 2, 4)] == [
+        "1 0 r2c1 0 r2c2 1 1 cleared",
+        "0 r2c1 0 r2c2 1 1 cleared",
+        "1 cleared",
+    ]
     assert reached(environment, board.after(1).after(11)).observe(0, 2).text == "."
     assert reached(environment, burst).observe(0).text == "minesweeper sweeper r1c2 1 r2c3 mine"
     assert reached(environment, wrong).observe(0, 2).text == "wrong"
-    check_says(reached(full, won).observe(0).text, "it has 0 mine(s) next to it, and 2 more cell(s) opened.", "All safe cells are open.", ":\n0 1 1\n0 1 F\n")
+    check_says(
+        reached(full, won).observe(0).text,
+        "it has 0 mine(s) next to it, and 2 more cell(s) opened.",
+        "All safe cells are open.",
+        ":\n0 1 1\n0 1 F\n",
+    )
     assert "You revealed r2c3: there is a mine." in reached(full, burst).observe(0, 2).text
     assert "You flagged f2c2: there is no mine." in reached(full, wrong).observe(0, 2).text
     assert "flag" not in start(game(style="full")).observe(0).text
@@ -178,12 +195,16 @@ test_options_out_of_range_are_refused = refusing("minesweeper", {"mines": 16}, {
 
 @pytest.mark.parametrize("style", ["brief", "full"])
 def test_the_middle_may_be_open_at_the_start(style):
-    environment = make_game("minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "centre": True, "style": style})
+    environment = make_game(
+        "minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "centre": True, "style": style}
+    )
     plain = make_game("minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "style": style})
     for number in range(30):
         state, other = (game.reset(Stream.from_seed(number)) for game in (environment, plain))
         other.apply("r2c3")  # the middle of 3 rows and 5 columns
-        assert state.plies == 0 and state.table.view(0) == other.table.view(0) and state.table.mined == other.table.mined
+        assert (
+            state.plies == 0 and state.table.view(0) == other.table.view(0) and state.table.mined == other.table.mined
+        )
         if not state.done:
             assert state.legal_actions() == other.legal_actions() and "r2c3" in state.observe(0, 0).text
             action = state.legal_actions()[number % len(state.legal_actions())]
@@ -191,5 +212,7 @@ def test_the_middle_may_be_open_at_the_start(style):
             other.apply(action)
             assert state.returns == other.returns and state.done == other.done
             if not state.done:
-                assert state.observe(0, 1).prompt == other.observe(0, 2).prompt  # what the action showed, and nothing twice
+                assert (
+                    state.observe(0, 1).prompt == other.observe(0, 2).prompt
+                )  # what the action showed, and nothing twice
     assert "is open at the start" in environment.rules and "is open at the start" not in plain.rules

@@ -20,7 +20,11 @@ def belief(state, prior):
 
 def near(table, cell):
     places = itertools.product(range(table.rows), range(table.columns))
-    return {r * table.columns + c for r, c in places if max(abs(r - cell // table.columns), abs(c - cell % table.columns)) == 1}
+    return {
+        r * table.columns + c
+        for r, c in places
+        if max(abs(r - cell // table.columns), abs(c - cell % table.columns)) == 1
+    }
 
 
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
@@ -53,16 +57,34 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
 
 
 def test_boards_and_games_that_are_refused_or_left_out():
-    wrong = Minefield(rows=1, columns=4, mines=1, layouts=1, order=(0, 1, 2, 3), mined=frozenset({0, 2}), moves=(1,), opened_by_move=((1,),), opened=frozenset({1}))
+    wrong = Minefield(
+        rows=1,
+        columns=4,
+        mines=1,
+        layouts=1,
+        order=(0, 1, 2, 3),
+        mined=frozenset({0, 2}),
+        moves=(1,),
+        opened_by_move=((1,),),
+        opened=frozenset({1}),
+    )
     for prior in ("uniform", "bank"):  # the count 2 needs two mines, and there is one
         with pytest.raises(OracleError, match="no layout agrees"):
             mine_probabilities(wrong, prior)
+
     def judged(flags=False, **options):
-        environment = make_game("minesweeper", options={"rows": 3, "columns": 4, "mines": 2, "layouts": 90, "flags": flags})
-        return registry.with_options(load_part("environments", "minesweeper", "solver"), options)(environment.reset(Stream.from_seed(0)))
+        environment = make_game(
+            "minesweeper", options={"rows": 3, "columns": 4, "mines": 2, "layouts": 90, "flags": flags}
+        )
+        return registry.with_options(load_part("environments", "minesweeper", "solver"), options)(
+            environment.reset(Stream.from_seed(0))
+        )
+
     safest, best = judged(), judged(worlds=55)
     assert set(safest.values) == {1.0} and safest.bound == 1.0
-    assert max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0  # corners, and the cells in the middle of the long side
+    assert (
+        max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0
+    )  # corners, and the cells in the middle of the long side
     assert [cell for cell, value in enumerate(best.values) if value == max(best.values)] == [0, 3, 5, 6, 8, 11]
     assert best.entropy == safest.entropy == pytest.approx(log(55))
     for left_out in (judged(worlds=54), judged(worlds=55, beliefs=3)):
@@ -121,7 +143,10 @@ def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
                 else:
                     layouts = [frozenset(two) for two in itertools.combinations(cells - {first}, 2)]
                 layouts = [
-                    mined for mined in layouts if not mined & table.opened and all(len(AROUND[other] & mined) == table.number(other) for other in table.opened)
+                    mined
+                    for mined in layouts
+                    if not mined & table.opened
+                    and all(len(AROUND[other] & mined) == table.number(other) for other in table.opened)
                 ]
                 expected = revealed(layouts, frozenset(table.opened), cell, cells, pays) / len(layouts)
                 assert value == pytest.approx(expected, abs=1e-12)

@@ -9,7 +9,13 @@ from hypothesis import strategies as st
 from sparring.environments.minesweeper.solver import LongMinesweeperSearchError, Sweeper, layouts_of
 
 
-@given(st.lists(st.tuples(st.sets(st.integers(0, 5), min_size=1).map(lambda cells: tuple(sorted(cells))), st.integers(0, 3)), max_size=4), st.integers(0, 6))
+@given(
+    st.lists(
+        st.tuples(st.sets(st.integers(0, 5), min_size=1).map(lambda cells: tuple(sorted(cells))), st.integers(0, 3)),
+        max_size=4,
+    ),
+    st.integers(0, 6),
+)
 def test_layouts_are_those_that_agree(constraints, mines):
     def agrees(mined):
         return all(len(set(some) & set(mined)) == count for some, count in constraints)
@@ -33,7 +39,14 @@ def test_best_play_by_hand():
     assert shared.revealing(range(3), 0, 0) == 9 and shared.revealing(range(3), 1, 1) == 1 + 6
     assert Sweeper([2, 2], row(3), share=False, beliefs=10).revealing(range(2), 0, 0) == 2
     layouts = list(layouts_of([], range(1, 9), 3))
-    around = [[other for other in range(9) if other != cell and max(abs(other // 3 - cell // 3), abs(other % 3 - cell % 3)) == 1] for cell in range(9)]
+    around = [
+        [
+            other
+            for other in range(9)
+            if other != cell and max(abs(other // 3 - cell // 3), abs(other % 3 - cell % 3)) == 1
+        ]
+        for cell in range(9)
+    ]
     assert Sweeper(layouts, around, share=False, beliefs=10_000).revealing(range(len(layouts)), 0, 0) > 0
     with pytest.raises(LongMinesweeperSearchError):
         Sweeper(layouts, around, share=False, beliefs=3).revealing(range(len(layouts)), 0, 0)

@@ -19,7 +19,9 @@ game = maker("ordinal_2x2")
 @pytest.mark.parametrize(
     ("pay", "returns"),
     [
-        ("own", [(2, 2), (4, 1), (1, 4), (3, 3)]), ("response", [(1, 1), (1, 0), (0, 1), (0, 0)]), ("equilibrium", [(1, 1), (0, 0), (0, 0), (0, 0)]),
+        ("own", [(2, 2), (4, 1), (1, 4), (3, 3)]),
+        ("response", [(1, 1), (1, 0), (0, 1), (0, 0)]),
+        ("equilibrium", [(1, 1), (0, 0), (0, 0), (0, 0)]),
         ("joint", [(0, 0), (0, 0), (0, 0), (1, 1)]),
     ],
 )
@@ -35,13 +37,18 @@ def test_ranks_that_are_told_and_games_by_hand():
     rules = game(game="2", drawn=False)  # seat 0: 1 2 3 4; seat 1: 1 3 2 4
     assert after(rules).observe(0).text == "ordinal row 1 2 3 4 1 2 3 4"
     assert after(rules, "one").observe(1).text == "ordinal column 1 3 2 4 1 3 2 4"
-    assert after(rules, "one", "two").observe(0, 1).text == "two" and after(rules, "one", "two").observe(1, 2).text == "one"
+    assert (
+        after(rules, "one", "two").observe(0, 1).text == "two"
+        and after(rules, "one", "two").observe(1, 2).text == "one"
+    )
     for pay in ("response", "equilibrium", "joint"):
         for style in ("brief", "full"):
             paid_otherwise, plain = (game(game="2", drawn=False, style=style, pay=kind) for kind in (pay, "own"))
             assert after(paid_otherwise).observe(0) == after(plain).observe(0)
     full = after(game(**DILEMMA, style="full"), "one")
-    assert "If you choose one and the other player chooses two: 4 for you, 1 for the other player." in full.observe(1).text
+    assert (
+        "If you choose one and the other player chooses two: 4 for you, 1 for the other player." in full.observe(1).text
+    )
     assert game().spiel.max_chance_outcomes() == 4 * 144 and game(drawn=False).spiel.max_chance_outcomes() == 144
     rules = game(game="prisoners_dilemma")
     seen = Counter(after(rules, seed=seed).observe(0).key for seed in range(200))
@@ -49,10 +56,15 @@ def test_ranks_that_are_told_and_games_by_hand():
     assert rules.illegal.forfeit_returns(rules, after(rules), 0)[0] == 1.0
     rules = game(**DILEMMA)
     report = nash_conv(rules, enumerate_info_states(rules), UniformScorer())
-    assert report.values == pytest.approx((2.5, 2.5)) and report.gains == pytest.approx((0.5, 0.5))  # defecting earns (4 + 2) / 2
+    assert report.values == pytest.approx((2.5, 2.5)) and report.gains == pytest.approx(
+        (0.5, 0.5)
+    )  # defecting earns (4 + 2) / 2
     states = enumerate_info_states(game(game="cyclic"))
     assert len(states) == 2 * 4 * 18
-    with pytest.raises(ConfigError, match=r"game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma"):
+    with pytest.raises(
+        ConfigError,
+        match=r"game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma",
+    ):
         game(game="dilema")
     assert game(game=7).spiel.max_chance_outcomes() == 4
 
@@ -62,7 +74,11 @@ def test_a_choice_is_hidden_until_both_have_chosen(style):
     rules = game(style=style)
     for seed in range(20):
         state, other = (after(rules, word, seed=seed) for word in ("one", "two"))
-        assert state.observe(1) == other.observe(1) and state.described(1) == other.described(1) and state.draw(1) == other.draw(1)
+        assert (
+            state.observe(1) == other.observe(1)
+            and state.described(1) == other.described(1)
+            and state.draw(1) == other.draw(1)
+        )
         assert state.observe(0).key != other.observe(0).key
         ends = [after(rules, word, "one", seed=seed).observe(1).key for word in ("one", "two")]
         assert ends[0] != ends[1]
@@ -80,7 +96,9 @@ def test_the_suites_have_every_family_and_game_by_every_measure():
     _, suite = load_suite("ordinal-2x2")
     rows = {(row.options["game"], row.options.get("pay", "own")): row for row in suite.rows}
     pays = ("own", "response", "equilibrium", "joint")
-    assert set(rows) == set(itertools.product(FAMILIES, pays)) - {("cyclic", "equilibrium")} and len(rows) == len(suite.rows)
+    assert set(rows) == set(itertools.product(FAMILIES, pays)) - {("cyclic", "equilibrium")} and len(rows) == len(
+        suite.rows
+    )
     assert sum(len(select_games(name)) for name in FAMILIES) == 144
     for (_, pay), row in rows.items():
         assert (row.kind, row.in_totals) == ("match" if pay in ("own", "response") else "coplay", pay == "own")

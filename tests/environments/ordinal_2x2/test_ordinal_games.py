@@ -36,7 +36,9 @@ def frozen(cells):
 
 
 def equilibria(cells):
-    return [at for at in CELLS if cells[at][0] > cells[1 - at[0], at[1]][0] and cells[at][1] > cells[at[0], 1 - at[1]][1]]
+    return [
+        at for at in CELLS if cells[at][0] > cells[1 - at[0], at[1]][0] and cells[at][1] > cells[at[0], 1 - at[1]][1]
+    ]
 
 
 def of(name):
@@ -59,7 +61,14 @@ def test_games_families_and_measures():
     assert sorted(number for name in FAMILIES for number in ordinal.select_games(name)) == list(range(1, 145))
     # 36 win-win games, 18 without a pure equilibrium, 7 whose only one both would leave together: the dilemma and six alibi games.
     counts = Counter(map(family, all_games()))
-    assert counts == {"win_win": 36, "cyclic": 18, "dilemma": 7, "coordination": 9, "one_dominant": 48, "both_dominant": 26}
+    assert counts == {
+        "win_win": 36,
+        "cyclic": 18,
+        "dilemma": 7,
+        "coordination": 9,
+        "one_dominant": 48,
+        "both_dominant": 26,
+    }
     assert set(counts) == set(FAMILIES)
     for game in all_games():
         cells = tables(game)
@@ -88,7 +97,9 @@ def test_the_order_of_choices_does_not_change_the_number(swaps):
     for number, game in enumerate(all_games(), start=1):
         other = swap_choices(game, swaps)
         assert number_of(other) == number and frozen(tables(other)) in map(frozen, orders(tables(game)))
-        assert tables(other) == {(row ^ swaps[0], column ^ swaps[1]): value for (row, column), value in tables(game).items()}
+        assert tables(other) == {
+            (row ^ swaps[0], column ^ swaps[1]): value for (row, column), value in tables(game).items()
+        }
     assert all(pattern.index(4) % 2 for game in all_games() for pattern in game)
 
 

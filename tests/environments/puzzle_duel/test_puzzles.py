@@ -12,6 +12,7 @@ from sparring.environments.puzzle_duel.puzzles import (
     LONGEST,
     Puzzle,
     PuzzleLimits,
+    puzzle_text,
     random_puzzle,
     random_solution,
     read_puzzle,
@@ -19,7 +20,6 @@ from sparring.environments.puzzle_duel.puzzles import (
     solves,
     tagged,
     value_of,
-    puzzle_text,
 )
 from tests.cases import every_case
 
@@ -59,8 +59,40 @@ def test_an_expression_has_the_value_that_python_gives_it(text):
 @every_case(
     "text",
     [
-        *["", " ", "3 5", "3+", "+3", "-3", "3**5", "3/5", "3.5", "(3", "3)", "()", "03", "3+05", "1_0", "1e3", "1234567", "٣+٥", "³", "3\x00", "3\u00a0+5"],
-        *["__import__('os')", "3;5", "3+5#", "'3'+'5'", "\"3\"", "(" * 10**6, "3+" * 10**6 + "3", "9" * 10**6, "3" + " " * LONGEST + "+ 5"],
+        *[
+            "",
+            " ",
+            "3 5",
+            "3+",
+            "+3",
+            "-3",
+            "3**5",
+            "3/5",
+            "3.5",
+            "(3",
+            "3)",
+            "()",
+            "03",
+            "3+05",
+            "1_0",
+            "1e3",
+            "1234567",
+            "٣+٥",
+            "³",
+            "3\x00",
+            "3\u00a0+5",
+        ],
+        *[
+            "__import__('os')",
+            "3;5",
+            "3+5#",
+            "'3'+'5'",
+            '"3"',
+            "(" * 10**6,
+            "3+" * 10**6 + "3",
+            "9" * 10**6,
+            "3" + " " * LONGEST + "+ 5",
+        ],
     ],
 )
 def test_what_is_no_expression_has_no_value(text):
@@ -75,7 +107,12 @@ def test_expressions_and_tags_by_hand():
     assert value_of("0") == (0, (0,))
     puzzle = Puzzle((3, 3, 5), 14)
     assert solves(puzzle, "3*3+5") and solves(puzzle, "5 + 3 * 3")
-    assert not solves(puzzle, "9+5") and not solves(puzzle, "3*3+5+3-3") and not solves(puzzle, "14") and not solves(puzzle, "3+3+5")
+    assert (
+        not solves(puzzle, "9+5")
+        and not solves(puzzle, "3*3+5+3-3")
+        and not solves(puzzle, "14")
+        and not solves(puzzle, "3+3+5")
+    )
     assert tagged("<a>1</a> <a>2</a>", "a") == "2"
     assert tagged("<a><a>2</a>", "a") == "2"
     assert tagged("</a><a>", "a") is None and tagged("", "a") is None and tagged("<a>" * 10**6, "a") is None
@@ -110,7 +147,12 @@ def test_a_puzzle_is_valid_or_none(style, stated, target, proof, valid):
 
 @pytest.mark.parametrize("style", ["brief", "full"])
 @settings(max_examples=100, deadline=None)
-@given(text=st.text() | st.lists(st.sampled_from(["3", "5", "target", "proof", "<puzzle>", "</puzzle>", "->", "<proof>", "</proof>", "'", '"'])).map(" ".join))
+@given(
+    text=st.text()
+    | st.lists(
+        st.sampled_from(["3", "5", "target", "proof", "<puzzle>", "</puzzle>", "->", "<proof>", "</proof>", "'", '"'])
+    ).map(" ".join)
+)
 def test_no_text_breaks_the_reading(style, text):
     puzzle = read_puzzle(text, style, ALLOWED, LIMITS)
     assert puzzle is None or set(puzzle.numbers) <= set(ALLOWED)
@@ -118,11 +160,18 @@ def test_no_text_breaks_the_reading(style, text):
 
 
 @settings(max_examples=200, deadline=None)
-@given(seed=st.integers(0, 2**32), allowed=st.sets(st.integers(1, 9), min_size=1, max_size=9).map(sorted).map(tuple), numbers=st.integers(2, 6))
+@given(
+    seed=st.integers(0, 2**32),
+    allowed=st.sets(st.integers(1, 9), min_size=1, max_size=9).map(sorted).map(tuple),
+    numbers=st.integers(2, 6),
+)
 def test_random_puzzles_are_valid_and_random_solutions_use_every_number(seed, allowed, numbers):
     limits, stream = PuzzleLimits(numbers=numbers, most=9 * numbers), Stream.from_seed(seed)
     puzzle, proof = random_puzzle(allowed, limits, stream)
     assert read_puzzle(f"{puzzle_text(puzzle, 'brief')} proof {proof}", "brief", allowed, limits) == puzzle
-    assert read_puzzle(f"<puzzle>{puzzle_text(puzzle, 'full')}</puzzle><proof>{proof}</proof>", "full", allowed, limits) == puzzle
+    assert (
+        read_puzzle(f"<puzzle>{puzzle_text(puzzle, 'full')}</puzzle><proof>{proof}</proof>", "full", allowed, limits)
+        == puzzle
+    )
     value = value_of(random_solution(puzzle, stream))
     assert value is not None and value[1] == tuple(sorted(puzzle.numbers))

@@ -32,7 +32,9 @@ def plain(table):
     def places(mask):
         return frozenset(divmod(cell, floor.columns) for cell in cells_of(mask))
 
-    free = frozenset((row, column) for row in range(floor.rows) for column in range(floor.columns)) - places(floor.walls)
+    free = frozenset((row, column) for row in range(floor.rows) for column in range(floor.columns)) - places(
+        floor.walls
+    )
     return free, places(floor.goals), places(table.boxes), divmod(table.agent, floor.columns)
 
 
@@ -58,9 +60,16 @@ def least_moves(free, goals, boxes, agent, number):
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(0, 2**32), boxes=st.integers(1, 3), walls=st.integers(0, 8), blocked=st.sampled_from(["illegal", "waits"]))
+@given(
+    seed=st.integers(0, 2**32),
+    boxes=st.integers(1, 3),
+    walls=st.integers(0, 8),
+    blocked=st.sampled_from(["illegal", "waits"]),
+)
 def test_moves_follow_the_rules(seed, boxes, walls, blocked):
-    state = start(game(rows=5, columns=6, boxes=boxes, walls=walls, shortest=1, longest=12, moves=20, blocked=blocked), seed)
+    state = start(
+        game(rows=5, columns=6, boxes=boxes, walls=walls, shortest=1, longest=12, moves=20, blocked=blocked), seed
+    )
     draws = Stream.from_seed(seed).child("play")
     while not state.done:
         free, goals, boxes_now, agent = plain(state.spiel.table)
@@ -75,13 +84,16 @@ def test_moves_follow_the_rules(seed, boxes, walls, blocked):
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "boxes", "walls", "least", "most"), [(4, 4, 1, 2, 3, 8), (4, 5, 2, 3, 5, 12), (5, 5, 1, 8, 6, 6), (4, 4, 3, 0, 4, 9)]
+    ("rows", "columns", "boxes", "walls", "least", "most"),
+    [(4, 4, 1, 2, 3, 8), (4, 5, 2, 3, 5, 12), (5, 5, 1, 8, 6, 6), (4, 4, 3, 0, 4, 9)],
 )
 def test_the_shortest_solution_of_a_room_has_a_length_in_the_range(rows, columns, boxes, walls, least, most):
     lengths = set()
     for index in range(12):
         room = room_of(rows, columns, boxes, walls, least, most, 0, index)
-        table = game(rows=rows, columns=columns, boxes=boxes, walls=walls, shortest=least, longest=most).opening.spiel.table
+        table = game(
+            rows=rows, columns=columns, boxes=boxes, walls=walls, shortest=least, longest=most
+        ).opening.spiel.table
         free, goals, placed, agent = plain(_at(table, room))
         assert len(free) == rows * columns - walls and len(goals) == len(placed) == boxes
         assert agent in free and agent not in placed and placed | goals <= free
@@ -94,7 +106,10 @@ def _at(table, room):
     return replace(table, room=room, agent=room.agent, boxes=room.boxes)
 
 
-@pytest.mark.parametrize(("rows", "columns", "walls", "goals"), [(3, 3, (4,), (0,)), (3, 4, (), (5, 6)), (2, 5, (3,), (1, 7)), (1, 6, (), (4,))])
+@pytest.mark.parametrize(
+    ("rows", "columns", "walls", "goals"),
+    [(3, 3, (4,), (0,)), (3, 4, (), (5, 6)), (2, 5, (3,), (1, 7)), (1, 6, (), (4,))],
+)
 @pytest.mark.parametrize("fewer", [0, 1])
 def test_distances_are_those_of_a_forward_search_from_every_position(rows, columns, walls, goals, fewer):
     floor, boxes = Floor(rows=rows, columns=columns, walls=mask_of(walls), goals=mask_of(goals)), len(goals)
@@ -139,8 +154,15 @@ def test_what_pays(pay, worth):
 @pytest.mark.parametrize(
     ("room", "message"),
     [
-        ("@$x", "holds 'x'"), ("@$./--", "2 rows of 3, 2 cells"), ("@$.-----", "1 rows of 8 cells"), ("-$.", "0 agent"), ("@$-", "0 goal"), ("@-.", "0 box"),
-        ("@*-", "is solved already"), ("$@.", "no solution within moves=12"), ("@------/$------/-------/-------/-------/.------", None),
+        ("@$x", "holds 'x'"),
+        ("@$./--", "2 rows of 3, 2 cells"),
+        ("@$.-----", "1 rows of 8 cells"),
+        ("-$.", "0 agent"),
+        ("@$-", "0 goal"),
+        ("@-.", "0 box"),
+        ("@*-", "is solved already"),
+        ("$@.", "no solution within moves=12"),
+        ("@------/$------/-------/-------/-------/.------", None),
     ],
     ids=["sign", "ragged", "wide", "agent", "goal", "box", "solved", "stuck", "good"],
 )
@@ -154,7 +176,9 @@ def test_rooms_that_cannot_be_played_are_refused(room, message):
         game(room=room)
 
 
-test_options_out_of_range_are_refused = refusing("sokoban", {"walls": 6}, {"shortest": 9}, {"longest": 13}, {"shortest": 100, "longest": 100, "moves": 100})
+test_options_out_of_range_are_refused = refusing(
+    "sokoban", {"walls": 6}, {"shortest": 9}, {"longest": 13}, {"shortest": 100, "longest": 100, "moves": 100}
+)
 
 
 def test_flags_keys_views_and_wording():
@@ -166,11 +190,21 @@ def test_flags_keys_views_and_wording():
     assert state.observe(0).text == "sokoban pusher agent r1c1 box r1c3 goal r1c4 wall r2c1 moves 12"
     state.apply("right")
     assert state.observe(0, 1).text == "agent r1c2 box r1c3 goal r1c4 wall r2c1 moves 11"
-    assert state.observe(0).text == f"sokoban pusher agent r1c1 box r1c3 goal r1c4 wall r2c1 moves 12 right {state.observe(0, 1).text}"
+    assert (
+        state.observe(0).text
+        == f"sokoban pusher agent r1c1 box r1c3 goal r1c4 wall r2c1 moves 12 right {state.observe(0, 1).text}"
+    )
     state = start(game(room="----/-$--/#-*+", style="full", moves=20, cost=0.25))
     text = state.observe(0).text
     check_says(
-        text, "at most 20 moves", "######\n#----#\n#-$--#\n##-*+#\n######", "20 move(s) left", "is illegal", "0 points if not", "0.25 point", "never pull",
+        text,
+        "at most 20 moves",
+        "######\n#----#\n#-$--#\n##-*+#\n######",
+        "20 move(s) left",
+        "is illegal",
+        "0 points if not",
+        "0.25 point",
+        "never pull",
     )
     text = start(game(style="full", pay="share", blocked="waits")).observe(0).text
     assert "the share of boxes" in text and "costs the move" in text

@@ -36,7 +36,8 @@ def best_play(table, known):
 
 
 ROOMS = [
-    {"boxes": 1, "walls": 3, "shortest": 1, "longest": 6, "moves": 7}, {"boxes": 2, "walls": 2, "shortest": 1, "longest": 7, "moves": 7},
+    {"boxes": 1, "walls": 3, "shortest": 1, "longest": 6, "moves": 7},
+    {"boxes": 2, "walls": 2, "shortest": 1, "longest": 7, "moves": 7},
     {"boxes": 3, "walls": 4, "shortest": 1, "longest": 6, "moves": 6},
 ]
 
@@ -48,9 +49,13 @@ ROOMS = [
 def test_values_and_best_moves_are_those_of_best_play(room, pay, blocked, cost):
     states = played(game(**room, pay=pay, blocked=blocked, cost=cost), number=12)
     right, wrong, known = 0, 0, {}
-    for state, every, forced in zip(states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True):
+    for state, every, forced in zip(
+        states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True
+    ):
         table = state.spiel.table
-        ways = dict(zip(state.legal_actions(), (best_play(table.after(index), known) for index in table.legal()), strict=True))
+        ways = dict(
+            zip(state.legal_actions(), (best_play(table.after(index), known) for index in table.legal()), strict=True)
+        )
         keeps = {word for word, (_, length) in ways.items() if length is not None}
         if every is None:
             assert forced is None and not keeps and pay == "solved"
@@ -77,7 +82,9 @@ def test_values_by_hand_and_what_cannot_be_judged():
     assert judged(CORRIDOR, "right", moves=4).best == {"right"}
     assert judged(CORRIDOR, "right", moves=5, judge=constraint_oracle(right="forced")).best == {"right"}
     judgement = judged("@-$-./-----", "right", moves=4, cost=0.1, blocked="waits")
-    assert judgement.actions == ("down", "left", "right", "up") and judgement.values == pytest.approx((-0.4, -0.4, 0.7, 0.6))
+    assert judgement.actions == ("down", "left", "right", "up") and judgement.values == pytest.approx(
+        (-0.4, -0.4, 0.7, 0.6)
+    )
     assert judgement.best == {"right", "up"}  # up waits, and keeps a solution
     room, judge = "----/-$--/-@.-/----", constraint_oracle(lost="solution")
     assert judged(room, "up") is None and judged(room, "up", judge=judge) is None  # along the wall
@@ -88,7 +95,9 @@ def test_values_by_hand_and_what_cannot_be_judged():
     assert dict(zip(judgement.actions, judgement.values, strict=True)) == {"left": 0.0, "right": 1.0}
     assert judgement.best == {"right"} and judgement.bound == pytest.approx(1.4) and judgement.certainty == 1.0
     room = "-@$.-/--$.-/-----"
-    judgement = judged(room, "left", "down", "right", "right", moves=5, pay="share")  # the lower box is home, the upper 3 moves away
+    judgement = judged(
+        room, "left", "down", "right", "right", moves=5, pay="share"
+    )  # the lower box is home, the upper 3 moves away
     assert dict(zip(judgement.actions, judgement.values, strict=True)) == {"down": 0.5, "left": 0.5, "right": 0.0}
     assert judgement.best == {"down", "left"} and judgement.bound == 0.0
     environment, judge = game(room="@$."), puzzle.sokoban

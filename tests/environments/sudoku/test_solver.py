@@ -46,7 +46,11 @@ def test_z3_and_backtracking_agree_on_hard_puzzles_and_on_several_solutions():
         puzzle, _ = puzzle_of(9, 52, "search", 0, index)
         assert solution(9, puzzle, "backtracking") == solution(9, puzzle, "z3")
     for solver in ("backtracking", "z3"):
-        for board, what in (((0,) * 16, "several"), ((1, 1, *(0,) * 14), "no solution"), ((1, 2, 3, 0, 0, 0, 0, 4, *(0,) * 8), "no solution")):
+        for board, what in (
+            ((0,) * 16, "several"),
+            ((1, 1, *(0,) * 14), "no solution"),
+            ((1, 2, 3, 0, 0, 0, 0, 4, *(0,) * 8), "no solution"),
+        ):
             with pytest.raises(OracleError, match=what):
                 solution(4, board, solver)
 
@@ -60,9 +64,13 @@ def test_values_are_the_returns_of_best_play(wrong, pay):
 def test_boards_by_hand():
     environment = game(wrong="continues")
     check_lost_boards(environment, played(environment, number=10))
-    environment = game(puzzle="1..4 ..13 ..4. .2..")  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
+    environment = game(
+        puzzle="1..4 ..13 ..4. .2.."
+    )  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
     judgement = constraint_oracle(right="forced").judge([environment.reset(Stream.from_seed(0))])[0]
-    assert judgement.best == {*["r1c2=3", "r1c3=2", "r2c1=2", "r2c2=4", "r3c1=3", "r3c2=1", "r3c4=2", "r4c1=4", "r4c3=3", "r4c4=1"]}
+    assert judgement.best == {
+        *["r1c2=3", "r1c3=2", "r2c1=2", "r2c2=4", "r3c1=3", "r3c2=1", "r3c4=2", "r4c1=4", "r4c3=3", "r4c4=1"]
+    }
 
 
 def single(size, cells, cell, digit):
@@ -75,13 +83,18 @@ def single(size, cells, cell, digit):
     if [number for number in range(1, size + 1) if able(cell, number)] == [digit]:
         return True
     labels = (lambda c: c // size, lambda c: c % size, lambda c: (c // size // high, c % size // wide))
-    return any([other for other in range(size * size) if label(other) == label(cell) and able(other, digit)] == [cell] for label in labels)
+    return any(
+        [other for other in range(size * size) if label(other) == label(cell) and able(other, digit)] == [cell]
+        for label in labels
+    )
 
 
 @pytest.mark.parametrize(("size", "blanks"), [(6, 24), (9, 52)])
 def test_forced_moves_are_those_of_one_deduction(size, blanks):
     states, fewer = right_play(game(size=size, blanks=blanks, level="search"), 2), 0
-    verdicts = zip(constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), states, strict=True)
+    verdicts = zip(
+        constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), states, strict=True
+    )
     for every, forced, state in verdicts:
         cells = list(state.spiel.table.cells)
         moves = dict(zip(every.actions, (divmod(index, size) for index in state.spiel.legal_actions()), strict=True))

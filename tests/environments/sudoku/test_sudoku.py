@@ -21,7 +21,11 @@ def fits(size, cells, cell, digit):
     row, column = divmod(cell, size)
     for other, written in enumerate(cells):
         r, c = divmod(other, size)
-        if other != cell and written == digit and (r == row or c == column or (r // high == row // high and c // wide == column // wide)):
+        if (
+            other != cell
+            and written == digit
+            and (r == row or c == column or (r // high == row // high and c // wide == column // wide))
+        ):
             return False
     return True
 
@@ -31,7 +35,11 @@ def count(size, cells):
     if 0 not in cells:
         return int(all(fits(size, cells, cell, digit) for cell, digit in enumerate(cells)))
     cell = cells.index(0)
-    return sum(count(size, [*cells[:cell], digit, *cells[cell + 1 :]]) for digit in range(1, size + 1) if fits(size, cells, cell, digit))
+    return sum(
+        count(size, [*cells[:cell], digit, *cells[cell + 1 :]])
+        for digit in range(1, size + 1)
+        if fits(size, cells, cell, digit)
+    )
 
 
 @pytest.mark.parametrize(("size", "blanks"), [(4, 1), (4, 6), (4, 11), (6, 12), (6, 22), (9, 20), (9, 44)])
@@ -81,13 +89,22 @@ def test_levels_need_the_deduction_that_they_promise(size, blanks):
 def test_what_pays_by_the_number_of_right_digits(data):
     wrong, pay = data.draw(st.sampled_from(["ends", "continues"])), data.draw(st.sampled_from(["solved", "share"]))
     blanks = data.draw(st.integers(1, 12))
-    state, right, mistakes = start(game(size=data.draw(st.sampled_from([4, 6])), blanks=blanks, wrong=wrong, pay=pay), data.draw(st.integers(0, 99))), 0, 0
+    state, right, mistakes = (
+        start(
+            game(size=data.draw(st.sampled_from([4, 6])), blanks=blanks, wrong=wrong, pay=pay),
+            data.draw(st.integers(0, 99)),
+        ),
+        0,
+        0,
+    )
     while not state.done:
         good = [state.game.words[index] for index in right_actions(state)]
         word = data.draw(st.sampled_from(good if data.draw(st.booleans()) else state.legal_actions()))
         right, mistakes = right + (word in good), mistakes + (word not in good)
         state.apply(word)
-        assert state.parse(word) == word and word[:5] not in {action[:5] for action in state.legal_actions()}  # the cell is filled
+        assert state.parse(word) == word and word[:5] not in {
+            action[:5] for action in state.legal_actions()
+        }  # the cell is filled
         assert state.done == (right + mistakes == blanks or (wrong == "ends" and mistakes > 0))
     assert state.returns == (right / blanks if pay == "share" else float(right == blanks),)
 
@@ -106,8 +123,12 @@ def test_banks_and_given_puzzles():
 @pytest.mark.parametrize(
     ("puzzle", "message"),
     [
-        ("1" * 15, "has 15 cells"), ("5" + "." * 15, "holds '5'"), ("11" + "." * 14, "no solution"), ("." * 16, "several solutions"),
-        (SOLVED, "no empty cell"), ("1234 341. 2143 432.".replace("1234", "1243"), "no solution"),
+        ("1" * 15, "has 15 cells"),
+        ("5" + "." * 15, "holds '5'"),
+        ("11" + "." * 14, "no solution"),
+        ("." * 16, "several solutions"),
+        (SOLVED, "no empty cell"),
+        ("1234 341. 2143 432.".replace("1234", "1243"), "no solution"),
     ],
 )
 def test_a_puzzle_without_exactly_one_solution_is_refused(puzzle, message):
@@ -127,11 +148,23 @@ def test_flags_keys_views_and_wording():
     assert first.observe(0).key == "1.3./34../21../.3.1 r1c2=2 r1c4=4" != second.observe(0).key
     assert first.observe(0).view == second.observe(0).view
     state = start(game(puzzle="1.34 34.2 21.3 4321"))
-    assert state.observe(0).text == "sudoku solver r1c1=1 r1c3=3 r1c4=4 r2c1=3 r2c2=4 r2c4=2 r3c1=2 r3c2=1 r3c4=3 r4c1=4 r4c2=3 r4c3=2 r4c4=1"
+    assert (
+        state.observe(0).text
+        == "sudoku solver r1c1=1 r1c3=3 r1c4=4 r2c1=3 r2c2=4 r2c4=2 r3c1=2 r3c2=1 r3c4=3 r4c1=4 r4c2=3 r4c3=2 r4c4=1"
+    )
     state.apply("r2c3=1")
     assert state.observe(0, 1).text == "."
     assert state.observe(0).text.endswith(" r4c4=1 r2c3=1")
     text = start(game(size=6, puzzle="", style="full")).observe(0).text
-    check_says(text, "6 rows and 6 columns", "box of 2 rows and 3 columns", "ends the game", "1 point if you solve", " | ", "-------------", "r1c2=3")
+    check_says(
+        text,
+        "6 rows and 6 columns",
+        "box of 2 rows and 3 columns",
+        "ends the game",
+        "1 point if you solve",
+        " | ",
+        "-------------",
+        "r1c2=3",
+    )
     text = start(game(style="full", wrong="continues", pay="share")).observe(0).text
     assert "right or wrong" in text and "1/6 point" in text

@@ -32,9 +32,14 @@ def test_it_keeps_the_contract(game, style):
 @pytest.mark.parametrize(
     ("mine", "theirs", "pay"),
     [
-        ("zero zero zero", "zero zero zero", 0.0), ("one one one", "one one one", 0.0), ("one one one", "one zero zero", 2.0),
-        ("zero one zero", "one zero one", -1.0), ("zero zero zero", "one zero one", 0.2), ("zero zero zero", "one one one", 1.5),
-        ("one zero zero", "zero zero zero", -0.1), ("one one one", "zero zero zero", -1.5),
+        ("zero zero zero", "zero zero zero", 0.0),
+        ("one one one", "one one one", 0.0),
+        ("one one one", "one zero zero", 2.0),
+        ("zero one zero", "one zero one", -1.0),
+        ("zero zero zero", "one zero one", 0.2),
+        ("zero zero zero", "one one one", 1.5),
+        ("one zero zero", "zero zero zero", -0.1),
+        ("one one one", "zero zero zero", -1.5),
     ],
 )
 def test_the_example_pays_what_the_paper_says(mine, theirs, pay):
@@ -44,8 +49,12 @@ def test_the_example_pays_what_the_paper_says(mine, theirs, pay):
 @pytest.mark.parametrize(
     ("mine", "theirs", "pay"),
     [
-        ("rock rock", "scissors scissors", 1.0), ("rock scissors", "rock rock", 1.0), ("scissors scissors", "scissors rock", 1.0),
-        ("rock scissors", "scissors rock", 0.0), ("scissors scissors", "rock rock", -1.0), ("rock rock rock", "rock rock scissors", -1.0),
+        ("rock rock", "scissors scissors", 1.0),
+        ("rock scissors", "rock rock", 1.0),
+        ("scissors scissors", "scissors rock", 1.0),
+        ("rock scissors", "scissors rock", 0.0),
+        ("scissors scissors", "rock rock", -1.0),
+        ("rock rock rock", "rock rock scissors", -1.0),
     ],
 )
 def test_a_team_that_agrees_shows_rock_or_scissors(mine, theirs, pay):
@@ -55,11 +64,18 @@ def test_a_team_that_agrees_shows_rock_or_scissors(mine, theirs, pay):
 @pytest.mark.parametrize(
     ("mine", "theirs", "options", "pay"),
     [
-        ("10 10 10 10", "0 0 0 0", {}, 8.0), ("10 9 10 9", "0 0 0 0", {}, 2 * 2 + 2 * 1.81), ("10 8 10 8", "0 0 0 0", {}, 0.0),
-        ("1 3 1 3", "0 0 0 0", {}, 2 * 1.01), ("0 1 0 1", "0 0 0 0", {}, 2 * 1.01), ("10 attack attack 10", "10 10 10 10", {}, 4.0),
-        ("10 attack attack 10", "10 10 10 defend", {}, 4.0 - 6.0), ("10 attack 10 10", "10 10 10 10", {}, 6.0 - 8.0),
-        ("10 attack attack 10", "attack attack 10 10", {}, 0.0), ("10 attack attack 10", "10 10 10 10", {"cost": 0.5}, 4.0 - 1.0),
-        ("10 attack attack 10", "10 10 10 10", {"force": 3}, 4.0 - 8.0), ("attack attack attack attack", "defend defend defend defend", {}, 0.0),
+        ("10 10 10 10", "0 0 0 0", {}, 8.0),
+        ("10 9 10 9", "0 0 0 0", {}, 2 * 2 + 2 * 1.81),
+        ("10 8 10 8", "0 0 0 0", {}, 0.0),
+        ("1 3 1 3", "0 0 0 0", {}, 2 * 1.01),
+        ("0 1 0 1", "0 0 0 0", {}, 2 * 1.01),
+        ("10 attack attack 10", "10 10 10 10", {}, 4.0),
+        ("10 attack attack 10", "10 10 10 defend", {}, 4.0 - 6.0),
+        ("10 attack 10 10", "10 10 10 10", {}, 6.0 - 8.0),
+        ("10 attack attack 10", "attack attack 10 10", {}, 0.0),
+        ("10 attack attack 10", "10 10 10 10", {"cost": 0.5}, 4.0 - 1.0),
+        ("10 attack attack 10", "10 10 10 10", {"force": 3}, 4.0 - 8.0),
+        ("attack attack attack attack", "defend defend defend defend", {}, 0.0),
         ("2 2 2 2", "0 0 0 0", {"levels": 2}, 8.0),
     ],
 )
@@ -88,7 +104,10 @@ def test_seats_by_hand():
     assert "a1 and a2 against b1 and b2." in seen.text and "exactly one of: zero, one." in seen.ask
     play.step({0: "zero", 1: "one", 2: "one", 3: "one"})
     assert play.ending(2) == "b1 chose one, b2 chose one, a1 chose zero, a2 chose one. Your team got 1."
-    assert play.described(None) == "The play is over. Team a chose zero and one and got -1. Team b chose one and one and got 1."
+    assert (
+        play.described(None)
+        == "The play is over. Team a chose zero and one and got -1. Team b chose one and one and got 1."
+    )
 
 
 test_options_out_of_range_are_refused = refusing("team_matrix", {"force": 4}, {"force": 0}, by_option=True)

@@ -81,8 +81,13 @@ def test_values_by_hand_and_large_games():
 @given(data=st.data())
 def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
     environment = game(
-        objects=data.draw(st.integers(2, 6)), attributes=2, values=3, questions=data.draw(st.integers(1, 3)),
-        noise=data.draw(st.sampled_from([0.0, 0.1, 0.4])), cost=data.draw(st.sampled_from([0.0, 0.02, 0.2])), tables=3,
+        objects=data.draw(st.integers(2, 6)),
+        attributes=2,
+        values=3,
+        questions=data.draw(st.integers(1, 3)),
+        noise=data.draw(st.sampled_from([0.0, 0.1, 0.4])),
+        cost=data.draw(st.sampled_from([0.0, 0.02, 0.2])),
+        tables=3,
     )
     for state in worlds.played(environment, 2, seed=data.draw(st.integers(0, 99))):
         exact, short = belief(state), belief(state, beliefs=1)

@@ -24,8 +24,13 @@ def test_tables_and_a_game_for_one():
     assert sorted(rows_of(27, 3, 3, 0, 5)) == sorted((a, b, c) for a in range(3) for b in range(3) for c in range(3))
     states = [start(game(tables=1), seed) for seed in range(30)]
     assert len({state.observe(0) for state in states}) == 1
-    first, second = (QuestionsTable(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden) for hidden in (0, 1))
-    assert first.key(0) == second.key(0) and str(first) != str(second) and first.after(0).key(0) != second.after(0).key(0)
+    first, second = (
+        QuestionsTable(objects=2, attributes=1, values=2, questions=3, tables=1, rows=((0,), (1,)), hidden=hidden)
+        for hidden in (0, 1)
+    )
+    assert (
+        first.key(0) == second.key(0) and str(first) != str(second) and first.after(0).key(0) != second.after(0).key(0)
+    )
     state = start(game(questions=1))
     state.apply("red")
     for word in ("red", "green"):
@@ -81,11 +86,18 @@ def test_wording():
     assert sheet in ("ball red bell green", "ball green bell red")
     assert state.observe(0).text == f"twentyquestions guesser {sheet}"
     assert start(game(**small, tables=1)).observe(0).text == "twentyquestions guesser"
-    table = QuestionsTable(objects=2, attributes=1, values=2, questions=2, cost=0.25, tables=1, rows=((0,), (1,)), hidden=1).after(0).after(1).after(2)
+    table = (
+        QuestionsTable(objects=2, attributes=1, values=2, questions=2, cost=0.25, tables=1, rows=((0,), (1,)), hidden=1)
+        .after(0)
+        .after(1)
+        .after(2)
+    )
     assert table.key(0) == "objects: ball red, bell green; red no; green yes; ball wrong bell"
     assert table.returns() == [-0.5]
     full = start(game(style="full", noise=0.1, cost=0.05), 3)
-    check_says(full.observe(0).text, "wrong with probability 0.1", "less 0.05 point(s)", "You may ask 4 more question(s).")
+    check_says(
+        full.observe(0).text, "wrong with probability 0.1", "less 0.05 point(s)", "You may ask 4 more question(s)."
+    )
     full.apply("red")
     assert full.observe(0, 1).text.startswith(("You asked red: yes.", "You asked red: no."))
     full.apply(NOUNS[full.spiel.table.hidden])
@@ -93,4 +105,6 @@ def test_wording():
     assert "All answers are true" in start(game(style="full")).observe(0).text
 
 
-test_options_out_of_range_are_refused = refusing("twenty_questions", {"objects": 33, "attributes": 5}, {"objects": 28}, {"noise": 0.5})
+test_options_out_of_range_are_refused = refusing(
+    "twenty_questions", {"objects": 33, "attributes": 5}, {"objects": 28}, {"noise": 0.5}
+)

@@ -18,7 +18,8 @@ belief = solver_of("urn")
 @pytest.mark.parametrize(
     "options",
     [
-        {"urns": 2, "colours": 2, "draws": 6, "cost": 0.03, "sets": 3}, {"urns": 3, "colours": 2, "draws": 5, "cost": 0.0, "sets": 2, "apart": 2},
+        {"urns": 2, "colours": 2, "draws": 6, "cost": 0.03, "sets": 3},
+        {"urns": 3, "colours": 2, "draws": 5, "cost": 0.0, "sets": 2, "apart": 2},
         {"urns": 3, "colours": 3, "draws": 4, "cost": 0.01, "sets": 2, "balls": 7, "apart": 2},
         {"urns": 2, "colours": 4, "draws": 2, "cost": 0.5, "sets": 1, "balls": 6, "apart": 1},
     ],
@@ -32,7 +33,10 @@ def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, prior):
 @pytest.mark.parametrize("draws", [1, 3, 7, 15])
 def test_free_draws_from_mirrored_urns_are_a_majority_vote(draws):
     trial = UrnValues(((7, 3), (3, 7)), draws, 0.0)
-    right = sum(comb(draws, red) * Fraction(7, 10) ** red * Fraction(3, 10) ** (draws - red) for red in range(draws // 2 + 1, draws + 1))
+    right = sum(
+        comb(draws, red) * Fraction(7, 10) ** red * Fraction(3, 10) ** (draws - red)
+        for red in range(draws // 2 + 1, draws + 1)
+    )
     assert trial.value((0, 0)) == pytest.approx(float(right), abs=1e-12)
 
 
@@ -45,7 +49,9 @@ def test_values_by_hand():
     assert trial.drawing((0, 0)) == pytest.approx(0.65) and trial.value((1, 0)) == pytest.approx(0.7)
     state = game(cost=0.4).reset(Stream.from_seed(0))
     judgement = belief(state)
-    assert judgement.values[0] < 0.5 == judgement.values[1] == judgement.values[2] and judgement.entropy == pytest.approx(log(2))
+    assert judgement.values[0] < 0.5 == judgement.values[1] == judgement.values[
+        2
+    ] and judgement.entropy == pytest.approx(log(2))
     state.apply("draw")
     after = belief(state)
     assert sum(after.values[1:]) == pytest.approx(1.0 - 2 * 0.4)
@@ -62,11 +68,23 @@ def test_values_by_hand():
 def test_more_draws_or_a_lower_cost_never_hurt(data):
     urns = data.draw(st.integers(2, 4))
     colours = data.draw(st.integers(2, 3))
-    contents = tuple(tuple(data.draw(st.lists(st.integers(1, 6), min_size=colours, max_size=colours))) for _ in range(urns))
+    contents = tuple(
+        tuple(data.draw(st.lists(st.integers(1, 6), min_size=colours, max_size=colours))) for _ in range(urns)
+    )
     balls = max(map(sum, contents))
     contents = tuple((*content[:-1], content[-1] + balls - sum(content)) for content in contents)
     cost = data.draw(st.sampled_from([0.0, 0.01, 0.1]))
     counts = tuple(data.draw(st.lists(st.integers(0, 2), min_size=colours, max_size=colours)))
     num_drawn = sum(counts)
-    few, many, cheap = UrnValues(contents, num_drawn + 1, cost), UrnValues(contents, num_drawn + 3, cost), UrnValues(contents, num_drawn + 3, cost / 2)
-    assert max(few.chances(counts)) - 1e-12 <= few.value(counts) <= many.value(counts) + 1e-12 <= cheap.value(counts) + 2e-12 <= 1.0 + 3e-12
+    few, many, cheap = (
+        UrnValues(contents, num_drawn + 1, cost),
+        UrnValues(contents, num_drawn + 3, cost),
+        UrnValues(contents, num_drawn + 3, cost / 2),
+    )
+    assert (
+        max(few.chances(counts)) - 1e-12
+        <= few.value(counts)
+        <= many.value(counts) + 1e-12
+        <= cheap.value(counts) + 2e-12
+        <= 1.0 + 3e-12
+    )

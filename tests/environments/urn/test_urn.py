@@ -24,7 +24,10 @@ def test_banks_and_a_game_for_one():
     assert {frozenset(urns_of(3, 2, 7, 2, 0, number)) for number in range(30)} >= {frozenset({(1, 6), (3, 4), (5, 2)})}
     states = [start(game(sets=1), seed) for seed in range(20)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) == 2
-    first, second = (UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.0, sets=1), ((1, 2), (2, 1)), hidden).after(0).after(1) for hidden in (0, 1))
+    first, second = (
+        UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.0, sets=1), ((1, 2), (2, 1)), hidden).after(0).after(1)
+        for hidden in (0, 1)
+    )
     assert first.key(0) == second.key(0) and str(first) != str(second)
     assert first.chances() == [1 / 3, 2 / 3] and second.chances() == [2 / 3, 1 / 3]
     state = start(game(draws=1))
@@ -39,7 +42,9 @@ def test_sets_keep_their_rule(data):
     colours = data.draw(st.integers(2, 4))
     balls, urns = data.draw(st.integers(colours + 2, 20)), data.draw(st.integers(2, 3))
     urns_drawn = urns_of(urns, colours, balls, 1, data.draw(st.integers(0, 9)), data.draw(st.integers(0, 999)))
-    assert len(urns_drawn) == urns and all(sum(content) == balls and len(content) == colours and min(content) > 0 for content in urns_drawn)
+    assert len(urns_drawn) == urns and all(
+        sum(content) == balls and len(content) == colours and min(content) > 0 for content in urns_drawn
+    )
     assert all(distance(urn, other) >= 1 for urn, other in itertools.combinations(urns_drawn, 2))
 
 
@@ -60,7 +65,10 @@ def test_balls_are_drawn_as_the_hidden_urn_has_them_and_put_back():
     assert len(seen) == 2
     for content, counts in seen.items():
         number = sum(counts.values())
-        assert stats.chisquare([counts[colour] for colour in range(3)], [number * balls / 8 for balls in content]).pvalue > 0.005
+        assert (
+            stats.chisquare([counts[colour] for colour in range(3)], [number * balls / 8 for balls in content]).pvalue
+            > 0.005
+        )
 
 
 @settings(max_examples=40, deadline=None)
@@ -88,7 +96,14 @@ def test_play_against_an_independent_judge(data):
 def test_wording():
     words = {"urn", "drawer", ".", "illegal", "draw", "alpha", "beta", "red", "blue", "right", "wrong"}
     assert set(game(sets=1).vocabulary()) == words and set(game().vocabulary()) == {*words, *map(str, range(1, 10))}
-    table = UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.25, sets=1), ((1, 2), (2, 1)), 1).after(0).after(1).after(0).after(0).after(1)
+    table = (
+        UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.25, sets=1), ((1, 2), (2, 1)), 1)
+        .after(0)
+        .after(1)
+        .after(0)
+        .after(0)
+        .after(1)
+    )
     assert table.key(0) == "urns: alpha 1 2, beta 2 1; drawn: blue red alpha wrong beta"
     assert table.returns() == [-0.5]
     state = start(game(sets=2), 1)
@@ -96,7 +111,9 @@ def test_wording():
     assert state.observe(0).text == f"urn drawer alpha {urns[0][0]} {urns[0][1]} beta {urns[1][0]} {urns[1][1]}"
     assert start(game(sets=1)).observe(0).text == "urn drawer"
     full = start(game(style="full"), 2)
-    assert full.parse("I will draw a ball and see if beta is likelier") == "beta" and full.parse("I draw a ball") == "draw"
+    assert (
+        full.parse("I will draw a ball and see if beta is likelier") == "beta" and full.parse("I draw a ball") == "draw"
+    )
     full.apply("draw")
     colour = COLOURS[full.spiel.table.balls_seen[0]]
     assert full.observe(0, 1).text.startswith(f"You drew a {colour} ball.") and f"1 {colour}" in full.observe(0, 1).text

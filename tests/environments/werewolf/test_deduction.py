@@ -90,13 +90,21 @@ def test_who_learns_of_a_deduction():
     assert play.due() == (0, 1, 3) and all(play.observe(seat) == plain.observe(seat) for seat in (0, 3))
     play.step({0: "p2", 1: "p1", 3: "p1"})
     figures = play.figures()
-    assert play.returns[1] == 1.0 and figures["right_roles"][1] == 0.5 and all(map(math.isnan, (figures["right_roles"][0], figures["right_roles"][3])))
+    assert (
+        play.returns[1] == 1.0
+        and figures["right_roles"][1] == 0.5
+        and all(map(math.isnan, (figures["right_roles"][0], figures["right_roles"][3])))
+    )
     rules = {seat: day(deducers=["seer"], style="full").observe(seat).prompt for seat in (0, 1)}
     assert "you are asked what you think" not in rules[0]
     first, second = day(), day()
     first.step({0: "p2 villager low p4 seer low"})
     second.step({0: "I will not say"})
-    assert first.described(0) != second.described(0) and first.draw(0) != second.draw(0) and first.observe(0) != second.observe(0)
+    assert (
+        first.described(0) != second.described(0)
+        and first.draw(0) != second.draw(0)
+        and first.observe(0) != second.observe(0)
+    )
     assert "Deduced by p1: p2 is a villager (low), p4 is the seer (low)." in first.described(0)
     assert "p4 unknown" in second.described(None)
     for _ in range(2):
@@ -110,8 +118,10 @@ def test_who_learns_of_a_deduction():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"deduce": True, "deducers": ["villager"]}, "villager1"), ({"deduce": True, "deducers": ["seer", "seer"]}, "names a role twice"),
-        ({"deducers": ["seer"]}, "deduce is false"), ({"malformed": "illegal"}, "malformed=illegal concerns deductions, but deduce is false"),
+        ({"deduce": True, "deducers": ["villager"]}, "villager1"),
+        ({"deduce": True, "deducers": ["seer", "seer"]}, "names a role twice"),
+        ({"deducers": ["seer"]}, "deduce is false"),
+        ({"malformed": "illegal"}, "malformed=illegal concerns deductions, but deduce is false"),
     ],
 )
 def test_who_deduces_is_a_role_where_there_are_deductions(options, message):
@@ -122,10 +132,16 @@ def test_who_deduces_is_a_role_where_there_are_deductions(options, message):
 @pytest.mark.parametrize(
     ("text", "noted"),
     [
-        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"), ("p4 villager low p2 seer high", "p2 seer high p4 villager low"),
-        ("p2 seer high", ""), ("p2 seer high p4 villager", ""), ("p2 seer high p4 doctor low", ""), ("p2 seer high p4 villager sure", ""),
-        ("p2 seer high p4 villager low p1 wolf low", ""), ("p2 seer high p4 villager low p4 wolf low", ""),
-        ("p2: seer, high; p4: villager, low", ""), ("", ""),
+        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
+        ("p4 villager low p2 seer high", "p2 seer high p4 villager low"),
+        ("p2 seer high", ""),
+        ("p2 seer high p4 villager", ""),
+        ("p2 seer high p4 doctor low", ""),
+        ("p2 seer high p4 villager sure", ""),
+        ("p2 seer high p4 villager low p1 wolf low", ""),
+        ("p2 seer high p4 villager low p4 wolf low", ""),
+        ("p2: seer, high; p4: villager, low", ""),
+        ("", ""),
     ],
 )
 def test_the_grammar_is_read_as_it_is(text, noted):
@@ -135,26 +151,42 @@ def test_the_grammar_is_read_as_it_is(text, noted):
 @pytest.mark.parametrize(
     ("text", "noted"),
     [
-        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"), ("p2: werewolf, high\np4: villager, medium", "p2 wolf high p4 villager medium"),
-        ("- **P2**: Seer (confidence: low)\n- p4 is probably a Werewolf with high confidence.", "p2 seer low p4 wolf high"),
-        ('{"p2": {"role": "Werewolf", "confidence": "high"}, "p4": {"role": "seer", "confidence": "low"}}', "p2 wolf high p4 seer low"),
-        ("p2 is not a werewolf. p4 is the seer", "p2 unknown p4 seer low"), ("p2 is a villager? No, p2 is the seer, high.", "p2 seer high p4 unknown"),
-        ("p2 accuses p4, the seer.", "p2 unknown p4 seer low"), ("p2: doctor, high", "p2 unknown p4 unknown"), ("p1: seer, high", "p2 unknown p4 unknown"),
-        ("xp2 seer, p22 seer, p2 seers", "p2 unknown p4 unknown"), ("p2 " * 60_000, "p2 unknown p4 unknown"),
+        ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
+        ("p2: werewolf, high\np4: villager, medium", "p2 wolf high p4 villager medium"),
+        (
+            "- **P2**: Seer (confidence: low)\n- p4 is probably a Werewolf with high confidence.",
+            "p2 seer low p4 wolf high",
+        ),
+        (
+            '{"p2": {"role": "Werewolf", "confidence": "high"}, "p4": {"role": "seer", "confidence": "low"}}',
+            "p2 wolf high p4 seer low",
+        ),
+        ("p2 is not a werewolf. p4 is the seer", "p2 unknown p4 seer low"),
+        ("p2 is a villager? No, p2 is the seer, high.", "p2 seer high p4 unknown"),
+        ("p2 accuses p4, the seer.", "p2 unknown p4 seer low"),
+        ("p2: doctor, high", "p2 unknown p4 unknown"),
+        ("p1: seer, high", "p2 unknown p4 unknown"),
+        ("xp2 seer, p22 seer, p2 seers", "p2 unknown p4 unknown"),
+        ("p2 " * 60_000, "p2 unknown p4 unknown"),
     ],
 )
 def test_sentences_are_read_leniently(text, noted):
     assert read_deduction(text, ("p2", "p4"), KINDS, False) == noted
 
 
-@pytest.mark.parametrize(("style", "good", "bad"), [("brief", "p4 seer low p2 wolf high", "p2 seer"), ("full", "p2 is the seer, p4: villager", "p2 is the seer.")])
+@pytest.mark.parametrize(
+    ("style", "good", "bad"),
+    [("brief", "p4 seer low p2 wolf high", "p2 seer"), ("full", "p2 is the seer, p4: villager", "p2 is the seer.")],
+)
 def test_what_is_malformed_may_be_an_illegal_reply(style, good, bad):
     strict, lenient = (day(malformed=kind, style=style) for kind in ("illegal", "noted"))
     assert lenient.read(0, bad) == bad and strict.read(0, bad) is None
     assert strict.read(0, good) == good and strict.read(0, bad, True) is None
     assert strict.observe(0) == lenient.observe(0)
     strict.step({0: good})
-    assert strict.read(0, "silence") == "silence" and strict.read(0, "p2 seer low p4 wolf high") is None  # a speech by now
+    assert (
+        strict.read(0, "silence") == "silence" and strict.read(0, "p2 seer low p4 wolf high") is None
+    )  # a speech by now
 
 
 @pytest.mark.parametrize("around", [False, True])
@@ -163,12 +195,20 @@ def test_an_illegal_deduction_is_paid_for_and_another_is_noted_in_its_place(arou
     if around:
         name, options = "choose", {"environment": {"name": name, "options": options}, "count": 2}
     game = make_game(name, options=options, illegal={"rule": "random", "penalty": 0.25})
-    specs = [EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT, stream=ROOT, seats=("a",) * 4, trained=(True,) * 4)]
+    specs = [
+        EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT, stream=ROOT, seats=("a",) * 4, trained=(True,) * 4)
+    ]
     (episode,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
     turns = [turn for turn in episode.turns if not turn.legal_actions]
     assert turns and {turn.event for turn in turns} == {"unparsable"}
-    assert all(read_deduction(turn.action, tuple(turn.action.split()[::3]), KINDS, True) == turn.action for turn in turns)
-    plain = {**options, "environment": {"name": "werewolf", "options": {"deduce": True, "rounds": 1}}} if around else {"deduce": True, "rounds": 1}
+    assert all(
+        read_deduction(turn.action, tuple(turn.action.split()[::3]), KINDS, True) == turn.action for turn in turns
+    )
+    plain = (
+        {**options, "environment": {"name": "werewolf", "options": {"deduce": True, "rounds": 1}}}
+        if around
+        else {"deduce": True, "rounds": 1}
+    )
     specs = [replace(specs[0], game=make_game(name, options=plain, illegal={"rule": "random", "penalty": 0.25}))]
     (lenient,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
     assert {turn.event for turn in lenient.turns if not turn.legal_actions} == {"ok"}
@@ -182,10 +222,14 @@ def test_malformed_deductions_and_lines_of_a_language_model():
         if seat:
             play.step({seat: text})
         play.step({seat: "silence"})
-    steps(play, {0: "p2 seer high p4 villager low", 1: "what?", 3: "p1 wolf low p2 wolf low"}, {0: "p2", 1: "p1", 3: "p1"})
+    steps(
+        play, {0: "p2 seer high p4 villager low", 1: "what?", 3: "p1 wolf low p2 wolf low"}, {0: "p2", 1: "p1", 3: "p1"}
+    )
     figures = play.figures()
     assert figures["malformed"] == (1, 1, 0, 0) and play.returns == (-1.0, 1.0, 1.0, 1.0)
-    assert figures["right_roles"][0] == 2 / 4 and figures["right_roles"][1] == 2 / 4 and figures["right_roles"][3] == 1 / 4
+    assert (
+        figures["right_roles"][0] == 2 / 4 and figures["right_roles"][1] == 2 / 4 and figures["right_roles"][3] == 1 / 4
+    )
     assert math.isnan(figures["right_roles"][2])  # killed before it was asked
     assert figures["right_roles_seer"][1] == 1 / 2 and sum(map(math.isnan, figures["right_roles_seer"])) == 3
     assert figures["right_roles_villager"][3] == 1 / 4 and set(figures) == set(play.rules.figures)
@@ -221,7 +265,10 @@ def test_draws_and_bots():
     with pytest.raises(GameError, match="no exact probabilities where any text is a reply"):
         bot.chances(play, 0)
     note = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
-    assert read_deduction(note, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False) == "p1 wolf high p3 seer low p4 unknown"
+    assert (
+        read_deduction(note, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False)
+        == "p1 wolf high p3 seer low p4 unknown"
+    )
     for broken in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
         assert read_deduction(broken, ["p1"], ["wolf"], False) == "p1 unknown"
 
@@ -233,9 +280,14 @@ def possible(position, seat):
     for kinds in set(itertools.permutations(setup.kinds)):
         wolves = {place for place, kind in enumerate(kinds) if kind == "wolf"}
         num_wolves = len(wolves & living)
-        if kinds[position.places[seat]] != setup.kinds[seat] or not 0 < num_wolves < len(living) - num_wolves + setup.strict:
+        if (
+            kinds[position.places[seat]] != setup.kinds[seat]
+            or not 0 < num_wolves < len(living) - num_wolves + setup.strict
+        ):
             continue
-        if any(event.kind in ("dead", "out") and event.word not in ("", kinds[event.target]) for event in seen):  # revealed
+        if any(
+            event.kind in ("dead", "out") and event.word not in ("", kinds[event.target]) for event in seen
+        ):  # revealed
             continue
         if setup.kinds[seat] == "wolf" and wolves != {position.places[other] for other in setup.wolves}:
             continue
@@ -246,9 +298,19 @@ def possible(position, seat):
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), players=st.sampled_from([4, 5, 6]), strict=st.booleans(), reveal=st.booleans(), order=st.sampled_from(["ordered", "simultaneous"]))
-def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_of_them_say(seed, players, strict, reveal, order):
-    play = werewolf(deduce=True, players=players, strict=strict, reveal=reveal, order=order).reset(Stream.from_seed(seed))
+@given(
+    seed=st.integers(0, 10**6),
+    players=st.sampled_from([4, 5, 6]),
+    strict=st.booleans(),
+    reveal=st.booleans(),
+    order=st.sampled_from(["ordered", "simultaneous"]),
+)
+def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_of_them_say(
+    seed, players, strict, reveal, order
+):
+    play = werewolf(deduce=True, players=players, strict=strict, reveal=reveal, order=order).reset(
+        Stream.from_seed(seed)
+    )
     draws = Stream.from_seed(seed).child("draws")
     for number in range(40):
         if play.done:
@@ -259,9 +321,13 @@ def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_
             for turn in range(4):
                 text = random_deduction(play.position, seat, stream.child(f"{seat} {turn}"))
                 parts, names = guesses(text), [f"p{place + 1}" for place in play.position.targets(seat)]
-                assert all(read_deduction(text, names, play.rules.setup.kinds, is_brief) == text for is_brief in (True, False))
+                assert all(
+                    read_deduction(text, names, play.rules.setup.kinds, is_brief) == text for is_brief in (True, False)
+                )
                 places = [int(guess.name[1:]) - 1 for guess in parts]
-                assert any(all(deal[place] == guess.role for place, guess in zip(places, parts, strict=True)) for deal in deals)
+                assert any(
+                    all(deal[place] == guess.role for place, guess in zip(places, parts, strict=True)) for deal in deals
+                )
                 for place, guess in zip(places, parts, strict=True):
                     assert (guess.confidence == "high") == all(deal[place] == guess.role for deal in deals)
                     assert (guess.confidence == "low") == (len({deal[place] == "wolf" for deal in deals}) == 2)
@@ -275,26 +341,51 @@ def test_deductions_are_right_by_number_and_make_no_tree():
         texts = {"p1": "p1 seer low", "p2": "p2 wolf low", "p4": "p4 villager low"}
         names = {seat: f"p{play.position.places[seat] + 1}" for seat in play.due()}
         speaks = "silence" if play.position.phase == "speak" else "abstain"
-        play.step({seat: " ".join(text for name, text in texts.items() if name != names[seat]) if play.position.deducing else speaks for seat in names})
+        play.step(
+            {
+                seat: " ".join(text for name, text in texts.items() if name != names[seat])
+                if play.position.deducing
+                else speaks
+                for seat in names
+            }
+        )
     assert play.figures()["right_roles"][:2] == (1, 1) and play.figures()["right_roles"][3] == 1
     assert tree_of(werewolf(deduce=True, tie="none")) is None and tree_of(werewolf(tie="none")) is not None
 
 
 @pytest.mark.parametrize(
     ("options", "digest"),
-    [({}, "2bfd87f7116f48ba"), ({"players": 7, "style": "full", "reveal": True}, "977c73003621fd6d"), ({"players": 6, "speech": "text", "style": "full"}, "ac2ecd320de44b69")],
+    [
+        ({}, "2bfd87f7116f48ba"),
+        ({"players": 7, "style": "full", "reveal": True}, "977c73003621fd6d"),
+        ({"players": 6, "speech": "text", "style": "full"}, "ac2ecd320de44b69"),
+    ],
 )
 def test_without_them_plays_are_as_they_were_before(options, digest):
     """Also those of the scripted players, byte for byte; the digests are of the code before there were deductions."""
     text = ""
     for seed in range(2):
         for bot in (random(), werewolf_bot(), werewolf_bot(style="silent"), werewolf_bot(style="accuser")):
-            play, draws, lines = make_game("werewolf", options=options).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play"), []
+            play, draws, lines = (
+                make_game("werewolf", options=options).reset(Stream.from_seed(seed)),
+                Stream.from_seed(seed).child("play"),
+                [],
+            )
             while not play.done:
                 due = play.due()
-                lines += [repr((seat, tuple(play.observe(seat)), play.legal(seat), play.described(seat))) for seat in due]
+                lines += [
+                    repr((seat, tuple(play.observe(seat)), play.legal(seat), play.described(seat))) for seat in due
+                ]
                 replies = {seat: bot.choose(play, seat, draws.child(len(lines)).child(seat)) for seat in due}
                 lines.append(repr(replies))
                 play.step(replies)
-            text += "\n".join([*lines, repr({name: value for name, value in play.figures().items() if name not in STANCE_FIGURES}).replace("nan", "0.0"), repr(play.returns)])
+            text += "\n".join(
+                [
+                    *lines,
+                    repr({name: value for name, value in play.figures().items() if name not in STANCE_FIGURES}).replace(
+                        "nan", "0.0"
+                    ),
+                    repr(play.returns),
+                ]
+            )
     assert hashlib.blake2b(text.encode(), digest_size=8).hexdigest() == digest

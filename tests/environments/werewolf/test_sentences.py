@@ -16,7 +16,9 @@ EVERY = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))
 def test_a_phrase_means_itself_and_so_do_all_its_wordings(phrase):
     assert meaning(phrase) == phrase
     sentences = {to_sentence(phrase, Stream.from_seed(seed)) for seed in range(60)}
-    assert {meaning(sentence) for sentence in sentences} == {phrase} == {meaning(sentence, "p1") for sentence in sentences}
+    assert (
+        {meaning(sentence) for sentence in sentences} == {phrase} == {meaning(sentence, "p1") for sentence in sentences}
+    )
     assert {meaning(sentence.upper().rstrip(".!")) for sentence in sentences} == {phrase}
     lines = WORDINGS.get(phrase.replace("p2", "@").replace("p9", "@"), CLAIMS)
     assert len(sentences) == len(lines) == len(set(lines)) > 1

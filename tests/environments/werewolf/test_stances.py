@@ -19,8 +19,14 @@ STREAM = Stream.from_seed(0)
 @pytest.mark.parametrize(
     ("speech", "expected"),
     [
-        ("accuse p2", (1, True)), ("seer p3 wolf", (2, True)), ("seer p3 good", (2, False)), ("support p9", (8, False)),
-        ("I don't think that p2 is a wolf.", (1, False)), ("claim seer", None), ("silence", None), ("Good morning.", None),
+        ("accuse p2", (1, True)),
+        ("seer p3 wolf", (2, True)),
+        ("seer p3 good", (2, False)),
+        ("support p9", (8, False)),
+        ("I don't think that p2 is a wolf.", (1, False)),
+        ("claim seer", None),
+        ("silence", None),
+        ("Good morning.", None),
     ],
 )
 def test_a_stance_is_what_a_speech_means_of_another(speech, expected):
@@ -55,25 +61,50 @@ def test_votes_and_numbers_that_nobody_has():
     assert figures["right_stances"] == (0.0, 1.0, 0.0, 0.0, 1.0)
     assert (math.nan, math.nan, 0.0, math.nan, 1.0) == figures["votes_as_said"]
     assert (math.nan, 0.0, 2 / 3, 2 / 3, 2 / 3) == figures["votes_with_team"]
-    speeches = ["I am the seer and p9 is a werewolf.", "I think that p1 is a werewolf. So is p7.", "We should vote for p6 today.", "I trust p8.", ""]
+    speeches = [
+        "I am the seer and p9 is a werewolf.",
+        "I think that p1 is a werewolf. So is p7.",
+        "We should vote for p6 today.",
+        "I trust p8.",
+        "",
+    ]
     figures = day(speeches, ["p2", "p1", "p1", "p1", "p1"], speech="text", style="full")
     for name in ("right_stances", "votes_as_said"):
         assert (math.nan, 1.0, math.nan, math.nan, math.nan) == figures[name]
 
 
 @settings(max_examples=40, deadline=None)
-@given(seed=st.integers(0, 10**6), options=st.sampled_from([{"players": 7}, {"players": 6, "deduce": True}, {"players": 9, "wolves": 3, "order": "simultaneous"}, {"players": 5, "speech": "text", "style": "full"}, {"players": 7, "speech": "text", "style": "full", "wolves_talk": True}]))
+@given(
+    seed=st.integers(0, 10**6),
+    options=st.sampled_from(
+        [
+            {"players": 7},
+            {"players": 6, "deduce": True},
+            {"players": 9, "wolves": 3, "order": "simultaneous"},
+            {"players": 5, "speech": "text", "style": "full"},
+            {"players": 7, "speech": "text", "style": "full", "wolves_talk": True},
+        ]
+    ),
+)
 def test_they_are_shares_of_days_that_were_played(seed, options):
     play, draws = werewolf(**options).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("draws")
     number = 0
     while not play.done:
         number += 1
-        replies = {seat: random_reply(play, seat, play.legal(seat), draws.child(number).child(seat)) for seat in play.due()}
+        replies = {
+            seat: random_reply(play, seat, play.legal(seat), draws.child(number).child(seat)) for seat in play.due()
+        }
         if play.position.speaking and play.legal(play.due()[0]) is None:  # who is named may be in no game
             replies = {seat: text.replace("p2", "p9").replace("p3", "p6") for seat, text in replies.items()}
-        assert all(play.gist(seat).key and werewolf_bot().chances(play, seat) for seat in play.due() if not play.position.deducing)
+        assert all(
+            play.gist(seat).key and werewolf_bot().chances(play, seat)
+            for seat in play.due()
+            if not play.position.deducing
+        )
         play.step(replies)
     figures = play.figures()
     assert set(STANCE_FIGURES) <= set(play.rules.figures) and set(figures) == set(play.rules.figures)
     for name in STANCE_FIGURES:
-        assert all(math.isnan(value) or 0 <= value <= 1 for value in figures[name]) and len(figures[name]) == len(play.rules.roles)
+        assert all(math.isnan(value) or 0 <= value <= 1 for value in figures[name]) and len(figures[name]) == len(
+            play.rules.roles
+        )

@@ -20,7 +20,12 @@ SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]
 
 def says(kind, a, b):
     return {
-        "is": a == b, "not": a != b, "with": a == b, "without": a != b, "left": a + 1 == b, "before": a < b,
+        "is": a == b,
+        "not": a != b,
+        "with": a == b,
+        "without": a != b,
+        "left": a + 1 == b,
+        "before": a < b,
         "next": a in (b - 1, b + 1),
     }[kind]
 
@@ -45,7 +50,11 @@ def board(houses, attributes, at):
 def brute(houses, attributes, clues, cells=None):
     """Return every full board that keeps to the clues and the cells."""
     cells = cells or (0,) * (houses * attributes)
-    boards = (board(houses, attributes, at) for at in arrangements(houses, attributes) if all(true_of(at, clue) for clue in clues))
+    boards = (
+        board(houses, attributes, at)
+        for at in arrangements(houses, attributes)
+        if all(true_of(at, clue) for clue in clues)
+    )
     return {full for full in boards if all(written in (0, value) for written, value in zip(cells, full, strict=True))}
 
 
@@ -56,7 +65,11 @@ def puzzles(draw, most=7):
     items, clues = houses * attributes, []
     for kind in draw(st.lists(st.sampled_from(KINDS), max_size=most)):
         a = draw(st.integers(0, items - 1))
-        b = draw(st.integers(0, houses - 1) if kind in PLACES else st.integers(0, items - 1).filter(lambda item, other=a: item != other))
+        b = draw(
+            st.integers(0, houses - 1)
+            if kind in PLACES
+            else st.integers(0, items - 1).filter(lambda item, other=a: item != other)
+        )
         clues.append((kind, a, b))
     cells = draw(st.lists(st.one_of(st.just(0), st.just(0), st.integers(0, houses)), min_size=items, max_size=items))
     return houses, attributes, clues, tuple(cells) if draw(st.booleans()) else (0,) * items
@@ -122,7 +135,10 @@ def test_what_is_narrowed_down_is_unit_propagation_on_the_clauses(puzzle):
     if known is None:
         assert can is None and deduced(houses, attributes, clues, cells) is None
         return
-    truth = [sum(1 << house for house in range(houses) if known.get((item, house), True)) for item in range(houses * attributes)]
+    truth = [
+        sum(1 << house for house in range(houses) if known.get((item, house), True))
+        for item in range(houses * attributes)
+    ]
     assert can == truth
     at = [choice.bit_length() - 1 if choice.bit_count() == 1 else None for choice in truth]
     sure = [0] * len(cells)

@@ -28,7 +28,9 @@ def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(houses, attribute
         table = state.spiel.table
         for index, word, value in zip(state.spiel.legal_actions(), judgement.actions, judgement.values, strict=True):
             cell, value_index = divmod(index, houses)
-            keeps = bool(brute(houses, attributes, table.clues, [*table.cells[:cell], value_index + 1, *table.cells[cell + 1 :]]))
+            keeps = bool(
+                brute(houses, attributes, table.clues, [*table.cells[:cell], value_index + 1, *table.cells[cell + 1 :]])
+            )
             assert value == float(keeps) and (word in judgement.best) == keeps
         assert (judgement.certainty, judgement.bound) == (1.0, 0.0)
 
@@ -42,7 +44,10 @@ def test_z3_and_backtracking_agree_on_large_puzzles(level):
 @pytest.mark.parametrize("solver", ["backtracking", "z3"])
 def test_puzzles_with_no_or_several_solutions_are_refused(solver):
     for clues, what in (
-        ((), "several"), ((("left", 0, 1),), "several"), ((("is", 0, 0), ("is", 0, 1)), "no solution"), ((("left", 0, 1), ("before", 1, 0)), "no solution"),
+        ((), "several"),
+        ((("left", 0, 1),), "several"),
+        ((("is", 0, 0), ("is", 0, 1)), "no solution"),
+        ((("left", 0, 1), ("before", 1, 0)), "no solution"),
     ):
         with pytest.raises(OracleError, match=what):
             solution(3, 2, clues, solver)
@@ -60,10 +65,23 @@ def test_boards_by_hand_and_after_a_wrong_value():
     # Blue with milk in house 2 or 3, tea in the other: nothing follows at once. In house 2, tea is in 3, green in 1, red with tea.
     environment = game(attributes=2, puzzle="h1=juice; blue with milk; red without tea; green left blue")
     start = environment.reset(Stream.from_seed(0))
-    assert constraint_oracle().judge([start])[0].best == {"h1=red", "h1=juice", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
+    assert constraint_oracle().judge([start])[0].best == {
+        "h1=red",
+        "h1=juice",
+        "h2=green",
+        "h2=tea",
+        "h3=blue",
+        "h3=milk",
+    }
     assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=juice"}
     start.apply("h1=juice")  # now nothing is forced, and every right value is best
-    assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=blue", "h3=milk"}
+    assert constraint_oracle(right="forced").judge([start])[0].best == {
+        "h1=red",
+        "h2=green",
+        "h2=tea",
+        "h3=blue",
+        "h3=milk",
+    }
     start.apply("h3=blue")  # milk is there too, tea in 2, green left of blue, red in 1
     assert constraint_oracle(right="forced").judge([start])[0].best == {"h1=red", "h2=green", "h2=tea", "h3=milk"}
     environment, misled, states = game(houses=4, attributes=4, wrong="continues", pay="share", level="search"), 0, []
@@ -71,11 +89,16 @@ def test_boards_by_hand_and_after_a_wrong_value():
         start = environment.reset(Stream.from_seed(seed))
         states += [environment.state_of(start.spiel.child(index)) for index in start.spiel.legal_actions()]
     states = [state for state in states if state.spiel.table.mistakes]
-    for state, every, forced in zip(states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True):
+    for state, every, forced in zip(
+        states, constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), strict=True
+    ):
         assert forced.best <= every.best and forced.values == every.values
         table = state.spiel.table
         known = deduced(4, 4, table.clues, table.cells) or table.cells
-        misled += any(value not in (0, written, true) for value, written, true in zip(known, table.cells, table.solution, strict=True))
+        misled += any(
+            value not in (0, written, true)
+            for value, written, true in zip(known, table.cells, table.solution, strict=True)
+        )
     assert misled > 5  # boards on which a wrong value follows
 
 
@@ -83,7 +106,9 @@ def test_boards_by_hand_and_after_a_wrong_value():
 @pytest.mark.parametrize(("houses", "attributes"), [(3, 3), (5, 3)])
 def test_forced_moves_are_those_of_unit_propagation(houses, attributes, level):
     states, fewer = right_play(game(houses=houses, attributes=attributes, level=level), 6), 0
-    verdicts = zip(constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), states, strict=True)
+    verdicts = zip(
+        constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), states, strict=True
+    )
     for every, forced, state in verdicts:
         table = state.spiel.table
         known = deduced(houses, attributes, table.clues, table.cells)

@@ -93,9 +93,16 @@ def test_what_the_clues_say_is_read_back(size, kinds, index):
 @pytest.mark.parametrize(
     ("puzzle", "message"),
     [
-        ("h1=red h2=red", "no solution"), ("red left blue blue left red", "no solution"), ("h1=red", "several solutions"),
-        ("h1=red red beside tea", "no clue at 'red beside tea'"), ("h1=red not", "no clue at 'not'"), ("red left", "no clue at 'red left'"),
-        ("red with red", "no clue at 'red with red'"), ("h4=red", "no clue at 'h4=red'"), ("red left white", "no clue"), ("red is tea", "no clue"),
+        ("h1=red h2=red", "no solution"),
+        ("red left blue blue left red", "no solution"),
+        ("h1=red", "several solutions"),
+        ("h1=red red beside tea", "no clue at 'red beside tea'"),
+        ("h1=red not", "no clue at 'not'"),
+        ("red left", "no clue at 'red left'"),
+        ("red with red", "no clue at 'red with red'"),
+        ("h4=red", "no clue at 'h4=red'"),
+        ("red left white", "no clue"),
+        ("red is tea", "no clue"),
     ],
 )
 def test_clues_without_exactly_one_solution_or_that_are_none_are_refused(puzzle, message):
@@ -115,7 +122,11 @@ def test_flags_keys_views_and_wording():
     for state, order in ((first, ("h1=red", "h2=milk")), (second, ("h2=milk", "h1=red"))):
         for word in order:
             state.apply(word)
-    assert first.observe(0).key == "green next blue red left green not h3=tea milk with green | h1=red h2=milk" != second.observe(0).key
+    assert (
+        first.observe(0).key
+        == "green next blue red left green not h3=tea milk with green | h1=red h2=milk"
+        != second.observe(0).key
+    )
     assert first.observe(0).view == second.observe(0).view
     again = pyspiel.load_game(str(environment.spiel))  # the clues outlive a trip as text
     assert again.opening == environment.table and environment.table.only is not None
@@ -128,10 +139,19 @@ def test_flags_keys_views_and_wording():
     state.apply("h1=red")
     text = state.observe(0).text
     check_says(
-        text, "3 houses in a row", "(colour: red, green, blue; drink: tea, milk, juice; pet: cat, dog, fish)", "ends the game", "1 point if you solve",
-        "1. House 1 has red.", "2. House 3 does not have blue.", "3. Red and tea are in the same house.", "4. Red and milk are not in the same house.",
-        "5. The house with red is directly to the left of the house with blue.", "6. The house with tea is somewhere to the left of the house with milk.",
-        "7. The house with juice is next to the house with tea.", "house 1: colour red, drink ?, pet ?",
+        text,
+        "3 houses in a row",
+        "(colour: red, green, blue; drink: tea, milk, juice; pet: cat, dog, fish)",
+        "ends the game",
+        "1 point if you solve",
+        "1. House 1 has red.",
+        "2. House 3 does not have blue.",
+        "3. Red and tea are in the same house.",
+        "4. Red and milk are not in the same house.",
+        "5. The house with red is directly to the left of the house with blue.",
+        "6. The house with tea is somewhere to the left of the house with milk.",
+        "7. The house with juice is next to the house with tea.",
+        "house 1: colour red, drink ?, pet ?",
     )
     text = start(game(style="full", wrong="continues", pay="share")).observe(0).text
     assert "right or wrong" in text and "1/9 point" in text

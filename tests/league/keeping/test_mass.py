@@ -15,12 +15,20 @@ def book(strength):
     rows = {}
     for (player, strong), (other, weak) in itertools.permutations(strength.items(), 2):
         u = (strong > weak) - (strong < weak)
-        rows[Row("kuhn_poker", 0, ref(player), ref(other))] = Results(games=10, wins=10 * (u > 0), draws=10 * (u == 0), losses=10 * (u < 0), returns=10.0 * u)
+        rows[Row("kuhn_poker", 0, ref(player), ref(other))] = Results(
+            games=10, wins=10 * (u > 0), draws=10 * (u == 0), losses=10 * (u < 0), returns=10.0 * u
+        )
     return Payoffs(rows)
 
 
 def request(steps, keep, payoffs=None, others=()):
-    return KeepRequest(members=tuple(map(snapshot, steps)), keep=keep, payoffs=payoffs or Payoffs(), stream=Stream.from_seed(0), others=refs(others))
+    return KeepRequest(
+        members=tuple(map(snapshot, steps)),
+        keep=keep,
+        payoffs=payoffs or Payoffs(),
+        stream=Stream.from_seed(0),
+        others=refs(others),
+    )
 
 
 def test_one_that_all_others_beat_leaves():
@@ -28,7 +36,9 @@ def test_one_that_all_others_beat_leaves():
     payoffs = book(dict.fromkeys(["past-000010", "past-000020", "past-000030"], 1) | {"past-000015": 0})
     for winner, loser in ((10, 20), (20, 30), (30, 10)):
         payoffs.rows[Row("kuhn_poker", 0, snapshot(winner), snapshot(loser))] = Results(games=10, wins=10, returns=10.0)
-        payoffs.rows[Row("kuhn_poker", 0, snapshot(loser), snapshot(winner))] = Results(games=10, losses=10, returns=-10.0)
+        payoffs.rows[Row("kuhn_poker", 0, snapshot(loser), snapshot(winner))] = Results(
+            games=10, losses=10, returns=-10.0
+        )
     assert mass(request([10, 15, 20, 30, 40], 4, payoffs)) == tuple(map(snapshot, (10, 20, 30, 40)))
 
 

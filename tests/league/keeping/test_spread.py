@@ -35,7 +35,9 @@ def before(names, keep):
 
 @given(steps=st.lists(st.integers(0, 10**6), min_size=1, max_size=12, unique=True).map(sorted), keep=st.integers(1, 12))
 def test_it_is_the_rule_of_before(steps, keep):
-    assert [f"past-{step:06d}" for step in kept_steps(steps, keep)] == before([f"past-{step:06d}" for step in steps], keep)
+    assert [f"past-{step:06d}" for step in kept_steps(steps, keep)] == before(
+        [f"past-{step:06d}" for step in steps], keep
+    )
 
 
 @pytest.mark.parametrize("keep", [2, 5])

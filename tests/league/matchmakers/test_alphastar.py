@@ -15,10 +15,15 @@ COUNT = 3000
 
 
 def shares(learner, rates, count=COUNT, members=MEMBERS):
-    rows = {Row("kuhn_poker", 0, ref(learner), ref(who)): Results(games=1000, wins=1000 * rate, losses=1000 * (1 - rate)) for who, rate in rates.items()}
+    rows = {
+        Row("kuhn_poker", 0, ref(learner), ref(who)): Results(games=1000, wins=1000 * rate, losses=1000 * (1 - rate))
+        for who, rate in rates.items()
+    }
     matchmaker, opponents = bind("league.matchmakers", "alphastar", preset="paper"), []
     for number in range(count):
-        seating = matchmaker(match_request(2, number=number, learner=learner, members=members, tags=TAGS, payoffs=Payoffs(rows)))
+        seating = matchmaker(
+            match_request(2, number=number, learner=learner, members=members, tags=TAGS, payoffs=Payoffs(rows))
+        )
         opponents.append(str(next((who for who in seating.players if who != ref(learner)), ref(learner))))
     return {who: opponents.count(who) / count for who in dict.fromkeys(opponents)}
 
@@ -65,13 +70,23 @@ def test_a_league_exploiter_meets_all_that_are_not_beaten_alike():
 
 def test_with_a_second_main_the_rest_is_played_against_either():
     draws = [
-        opponent("main", mains=["a", "b"], frozen=["x"], tag=lambda _: "main", past=lambda main: [f"{main}0"], rate=lambda who: {"b": 0.2}.get(who, 0.8), stream=Stream.from_seed(0).child(number))
+        opponent(
+            "main",
+            mains=["a", "b"],
+            frozen=["x"],
+            tag=lambda _: "main",
+            past=lambda main: [f"{main}0"],
+            rate=lambda who: {"b": 0.2}.get(who, 0.8),
+            stream=Stream.from_seed(0).child(number),
+        )
         for number in range(COUNT)
     ]
     # against b the rate is 0.2: its checkpoint in its place, which the agent beats as all others
     assert [draws.count(who) / COUNT for who in ("x", "a", "b", "b0")] == pytest.approx([0.5, 0.25, 0, 0.25], abs=0.03)
 
 
-@pytest.mark.parametrize(("rates", "length"), [([], 0), ([0.5], 0), ([0.9, 0.8], 0), ([0.8, 0.9], 2), ([0.8, 0.9, 0.7, 0.6], 2)])
+@pytest.mark.parametrize(
+    ("rates", "length"), [([], 0), ([0.5], 0), ([0.9, 0.8], 0), ([0.8, 0.9], 2), ([0.8, 0.9, 0.7, 0.6], 2)]
+)
 def test_the_suffix_over_which_rates_fall(rates, length):
     assert without_monotonic_suffix(rates) == length

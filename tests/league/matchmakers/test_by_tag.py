@@ -47,11 +47,18 @@ def test_where_nobody_has_the_tag_the_learner_plays_itself():
 
 
 def test_without_shares_it_is_the_mirror():
-    assert all(by_tag(request(number, learner)) == mirror(request(number, learner)) for number in range(20) for learner in ("learner", "learner-counter"))
+    assert all(
+        by_tag(request(number, learner)) == mirror(request(number, learner))
+        for number in range(20)
+        for learner in ("learner", "learner-counter")
+    )
 
 
 def test_weightings_look_at_the_learner_s_own_results():
-    rows = {Row("kuhn_poker", 0, ref("learner-counter"), ref(who)): Results(games=10, wins=wins, losses=10 - wins) for who, wins in zip(MEMBERS, (10, 5, 10, 0), strict=True)}
+    rows = {
+        Row("kuhn_poker", 0, ref("learner-counter"), ref(who)): Results(games=10, wins=wins, losses=10 - wins)
+        for who, wins in zip(MEMBERS, (10, 5, 10, 0), strict=True)
+    }
     # with prior 0 the rates are 1, .5, 1, 0: squares of what is lost are 0, .25, 0, 1
     by_player = shares(learner="learner-counter", payoffs=Payoffs(rows), past={"any": 1.0}, weighting="hard", prior=0.0)
     assert by_player == pytest.approx({MEMBERS[1]: 0.2, MEMBERS[3]: 0.8}, abs=0.03)
@@ -65,7 +72,9 @@ def test_presets_are_the_gridworld_s():
     assert main["past"] == {"main": 0.4, "counter": 0.4} and counter["past"] == {"main": 1.0}
 
 
-@pytest.mark.parametrize("options", [{"past": {"main": 1.2}}, {"live": {"main": -0.1}}, {"live": {"main": 0.6}, "past": {"any": 0.6}}])
+@pytest.mark.parametrize(
+    "options", [{"past": {"main": 1.2}}, {"live": {"main": -0.1}}, {"live": {"main": 0.6}, "past": {"any": 0.6}}]
+)
 def test_shares_that_are_none_are_refused(options):
     with pytest.raises(ConfigError, match="must be shares that sum to at most 1"):
         by_tag(request(0), **options)

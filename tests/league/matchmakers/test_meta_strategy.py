@@ -22,7 +22,9 @@ def book(payoffs, games=10, seats=(0, 1)):
         for j, opponent in enumerate(MEMBERS[: len(payoffs)]):
             for seat in seats if i != j else ():
                 u = payoffs[i][j]
-                rows[Row("kuhn_poker", seat, player, opponent)] = Results(games=games, wins=games * (u > 0), draws=games * (u == 0), losses=games * (u < 0), returns=games * u)
+                rows[Row("kuhn_poker", seat, player, opponent)] = Results(
+                    games=games, wins=games * (u > 0), draws=games * (u == 0), losses=games * (u < 0), returns=games * u
+                )
     return Payoffs(rows)
 
 
@@ -37,7 +39,9 @@ def shares(count=3000, **options):
     matchmaker = bind("league.matchmakers", "meta_strategy", options)
     seatings = [matchmaker(request(number)) for number in range(count)]
     opponents = [next((seat for seat in seating.seats if seat != LEARNER), LEARNER) for seating in seatings]
-    assert all(sum(seating.trained) == (1 if who != LEARNER else 2) for seating, who in zip(seatings, opponents, strict=True))
+    assert all(
+        sum(seating.trained) == (1 if who != LEARNER else 2) for seating, who in zip(seatings, opponents, strict=True)
+    )
     return [opponents.count(member) / count for member in (*MEMBERS, LEARNER)]
 
 
@@ -71,7 +75,13 @@ def test_a_wrong_solver_is_refused_when_it_is_bound():
         bind("league.matchmakers", "meta_strategy", {"own": 1.5})
 
 
-@given(st.integers(1, 4).flatmap(lambda size: st.lists(st.lists(st.floats(-1e6, 1e6), min_size=size, max_size=size), min_size=size, max_size=size)))
+@given(
+    st.integers(1, 4).flatmap(
+        lambda size: st.lists(
+            st.lists(st.floats(-1e6, 1e6), min_size=size, max_size=size), min_size=size, max_size=size
+        )
+    )
+)
 def test_the_meta_game_is_zero_sum_and_that_of_the_returns_where_these_are(values):
     matrix = np.array(values)
     payoffs = member_payoffs(book(matrix), MEMBERS[: len(matrix)], {"kuhn_poker": 1.0}).payoffs[0]
@@ -93,15 +103,23 @@ def test_sides_count_alike_however_often_they_were_played():
     }
     game = member_payoffs(Payoffs(rows), MEMBERS[:3], {"kuhn_poker": 1.0})
     assert game.payoffs[0].tolist() == [[0, 0.5, 0], [-0.5, 0, 0], [0, 0, 0]]
-    assert game.counts[0, 1] == game.counts[1, 0] == 100 and game.wins[0, 1] == pytest.approx(0.1) and game.wins[0, 2] == 0.5
+    assert (
+        game.counts[0, 1] == game.counts[1, 0] == 100
+        and game.wins[0, 1] == pytest.approx(0.1)
+        and game.wins[0, 2] == 0.5
+    )
 
 
 def sided(first, games=10, noise=0.0):
     rows = {}
     for i, player in enumerate(MEMBERS[: len(first)]):
         for j, opponent in enumerate(MEMBERS[: len(first)]):
-            rows[Row("kuhn_poker", 0, player, opponent)] = Results(games=games, draws=games, returns=games * first[i][j])
-            rows[Row("kuhn_poker", 1, opponent, player)] = Results(games=games, draws=games, returns=-games * (first[i][j] - noise))
+            rows[Row("kuhn_poker", 0, player, opponent)] = Results(
+                games=games, draws=games, returns=games * first[i][j]
+            )
+            rows[Row("kuhn_poker", 1, opponent, player)] = Results(
+                games=games, draws=games, returns=-games * (first[i][j] - noise)
+            )
     return Payoffs(rows)
 
 
@@ -124,11 +142,19 @@ def test_sides_that_are_apart_have_a_distribution_each():
 
 def test_what_two_opposed_sides_earn_is_taken_as_opposed_and_else_as_it_is():
     """A forfeit pays the other side nothing: the sum is not 0."""
-    assert shares_by_side(sided([[3, 0], [1, 2]], noise=0.5), sides="apart")[0] == pytest.approx([1 / 4, 3 / 4], abs=0.04)
+    assert shares_by_side(sided([[3, 0], [1, 2]], noise=0.5), sides="apart")[0] == pytest.approx(
+        [1 / 4, 3 / 4], abs=0.04
+    )
     rows = sided([[2, 0], [0, 1]]).rows
-    common = {row: Results(games=10, returns=results.returns * (1 if row.seat == 0 else -1)) for row, results in rows.items()}
+    common = {
+        row: Results(games=10, returns=results.returns * (1 if row.seat == 0 else -1)) for row, results in rows.items()
+    }
     game = side_payoffs(Payoffs(common), MEMBERS[:2], "kuhn_poker", (0, 1), opposed=False)
-    assert (game.payoffs[0] == [[2, 0], [0, 1]]).all() and (game.payoffs[1] == game.payoffs[0]).all() and not game.symmetric
+    assert (
+        (game.payoffs[0] == [[2, 0], [0, 1]]).all()
+        and (game.payoffs[1] == game.payoffs[0]).all()
+        and not game.symmetric
+    )
 
 
 def test_where_the_sides_are_alike_apart_is_together():

@@ -29,7 +29,9 @@ def played(names):
 def opponents(episodes):
     by_group = {}
     for episode in episodes:
-        by_group.setdefault(episode.group_id, []).append(tuple(str(player) for player in episode.players if player != LEARNER))
+        by_group.setdefault(episode.group_id, []).append(
+            tuple(str(player) for player in episode.players if player != LEARNER)
+        )
     return by_group
 
 

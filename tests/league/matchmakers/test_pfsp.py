@@ -26,14 +26,19 @@ BY_HAND = {  # of these rates, to four digits
 def book(rates, games=10, environment="kuhn_poker", seat=0):
     return Payoffs(
         {
-            Row(environment, seat, LEARNER, member): Results(games=games, wins=round(games * rate), losses=games - round(games * rate))
+            Row(environment, seat, LEARNER, member): Results(
+                games=games, wins=round(games * rate), losses=games - round(games * rate)
+            )
             for member, rate in zip(MEMBERS, rates, strict=True)
         }
     )
 
 
 def seating_of(number, payoffs, seats=2, teams=None, **options):
-    return pfsp(match_request(seats, members=MEMBERS, payoffs=payoffs, number=number, teams=teams), **{"past": 1.0, "prior": 0.0, **options})
+    return pfsp(
+        match_request(seats, members=MEMBERS, payoffs=payoffs, number=number, teams=teams),
+        **{"past": 1.0, "prior": 0.0, **options},
+    )
 
 
 @pytest.mark.parametrize(("how", "shares"), BY_HAND.items())
@@ -48,8 +53,10 @@ def test_weights_and_shares_by_hand(how, shares):
 def test_a_draw_is_half_a_win_results_of_all_seats_count_and_those_of_other_environments_do_not():
     first, *_ = MEMBERS
     rows = {
-        Row("kuhn_poker", 0, LEARNER, first): Results(games=2, draws=2), Row("kuhn_poker", 1, LEARNER, first): Results(games=2, wins=1, losses=1),
-        Row("nim", 0, LEARNER, first): Results(games=9, losses=9), Row("kuhn_poker", 0, first, LEARNER): Results(games=9, wins=9),
+        Row("kuhn_poker", 0, LEARNER, first): Results(games=2, draws=2),
+        Row("kuhn_poker", 1, LEARNER, first): Results(games=2, wins=1, losses=1),
+        Row("nim", 0, LEARNER, first): Results(games=9, losses=9),
+        Row("kuhn_poker", 0, first, LEARNER): Results(games=9, wins=9),
     }
     assert match_request(payoffs=Payoffs(rows)).results(first).win_rate() == 0.5
 
@@ -70,7 +77,9 @@ def test_where_all_are_beaten_for_good_the_draw_is_uniform(weighting):
 
 @given(number=st.integers(0, 10**6), past=st.floats(0, 1), seats=st.integers(1, 5), together=st.booleans())
 def test_with_power_0_it_is_mixed(number, past, seats, together):
-    request = match_request(seats, members=MEMBERS, payoffs=book(RATES), number=number, teams=(0,) * seats if together else None)
+    request = match_request(
+        seats, members=MEMBERS, payoffs=book(RATES), number=number, teams=(0,) * seats if together else None
+    )
     assert pfsp(request, past=past, power=0.0) == mixed(request, past=past)
 
 
@@ -99,15 +108,22 @@ def test_who_wins_more_is_never_met_less_by_hard_weights(better, worse, power):
 def test_a_run_meets_those_that_win():
     config = resolve(
         {
-            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}], "steps": 9, "threads": 1, "rollout": {"games_per_step": 64},
-            "model": {"hidden_size": 8, "layers": 1, "heads": 1}, "matchmaker": {"name": "pfsp", "past": 1.0},
+            "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}],
+            "steps": 9,
+            "threads": 1,
+            "rollout": {"games_per_step": 64},
+            "model": {"hidden_size": 8, "layers": 1, "heads": 1},
+            "matchmaker": {"name": "pfsp", "past": 1.0},
         }
     )
     engine = LocalEngine(config)
     beaten, strong, *_ = MEMBERS
     engine.take_member(beaten)
     engine.take_member(strong)
-    rows = {Row("kuhn_poker", 0, LEARNER, beaten): Results(games=98, wins=98), Row("kuhn_poker", 1, LEARNER, strong): Results(games=98, losses=98)}
+    rows = {
+        Row("kuhn_poker", 0, LEARNER, beaten): Results(games=98, wins=98),
+        Row("kuhn_poker", 1, LEARNER, strong): Results(games=98, losses=98),
+    }
     state = RunState(step=3).remembering(payoffs=Payoffs(rows).to_json())
     result = play_round(config, engine, Methods.of(config), state)
     seated = [player for episode in result.episodes for player in episode.players]

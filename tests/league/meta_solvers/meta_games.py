@@ -10,10 +10,16 @@ CYCLE = [[0, -1, 1], [1, 0, -1], [-1, 1, 0]]  # rock, paper, scissors
 FOUR = [[0, -1, 1, 0.5], [1, 0, -1, -0.5], [-1, 1, 0, 0.2], [-0.5, 0.5, -0.2, 0]]
 THREE_SIDES = MetaGame(payoffs=tuple(np.arange(12.0).reshape(2, 3, 2) * sign for sign in (1, -1, 0)))
 HARD = {
-    "one member": of_matrix([[0.0]]), "equal payoffs": of_matrix(np.zeros((3, 3))), "equal payoffs that are not 0": of_matrix(np.full((2, 3), 0.1)),
-    "copies": of_matrix(np.kron(CYCLE, np.ones((2, 2)))), "near 1e6": of_matrix(1e6 + np.array([[1.0, 0.0], [0.0, 1.0]])),
-    "large": of_matrix(1e6 * np.array(FOUR)), "small": of_matrix(1e-9 * np.array(FOUR)), "one row": of_matrix([[3.0, -1.0, 2.0]]),
-    "one column": of_matrix([[3.0], [-1.0], [2.0]]), "dominated": of_matrix([[0, 1, 2], [-1, 0, 1], [-2, -1, 0]]),
+    "one member": of_matrix([[0.0]]),
+    "equal payoffs": of_matrix(np.zeros((3, 3))),
+    "equal payoffs that are not 0": of_matrix(np.full((2, 3), 0.1)),
+    "copies": of_matrix(np.kron(CYCLE, np.ones((2, 2)))),
+    "near 1e6": of_matrix(1e6 + np.array([[1.0, 0.0], [0.0, 1.0]])),
+    "large": of_matrix(1e6 * np.array(FOUR)),
+    "small": of_matrix(1e-9 * np.array(FOUR)),
+    "one row": of_matrix([[3.0, -1.0, 2.0]]),
+    "one column": of_matrix([[3.0], [-1.0], [2.0]]),
+    "dominated": of_matrix([[0, 1, 2], [-1, 0, 1], [-2, -1, 0]]),
 }
 PAYOFF = st.integers(-20, 20).map(lambda tenths: tenths / 10)
 

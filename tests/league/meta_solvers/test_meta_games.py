@@ -16,14 +16,26 @@ ZERO = np.zeros((2, 2))
     ("fields", "message"),
     [
         (dict(payoffs=([[0.0]],)), r"shapes \[\(1, 1\)\]; give at least two sides"),
-        (dict(payoffs=([[0.0]], [[0.0, 1.0]])), r"shapes \[\(1, 1\), \(1, 2\)\]; give at least two sides, each a payoff"),
+        (
+            dict(payoffs=([[0.0]], [[0.0, 1.0]])),
+            r"shapes \[\(1, 1\), \(1, 2\)\]; give at least two sides, each a payoff",
+        ),
         (dict(payoffs=([0.0], [0.0])), r"payoffs of 2 sides have the shape \(1,\); give one axis per side"),
         (dict(payoffs=(np.zeros((0, 2)),) * 2), r"shape \(0, 2\); give one axis per side, each of at least one member"),
-        (dict(payoffs=([[0.0, 1.0]], [[0.0, np.nan]])), r"payoff of side 1 in cell \(0, 1\) is nan; play these members"),
+        (
+            dict(payoffs=([[0.0, 1.0]], [[0.0, np.nan]])),
+            r"payoff of side 1 in cell \(0, 1\) is nan; play these members",
+        ),
         (dict(payoffs=([[np.inf]], [[0.0]])), r"payoff of side 0 in cell \(0, 0\) is inf"),
-        (dict(payoffs=([[0, 1], [1, 0]], [[0, -1], [-1, 0]]), symmetric=True), r"payoffs\[1\] is not payoffs\[0\]\.T; .* or symmetric=False"),
+        (
+            dict(payoffs=([[0, 1], [1, 0]], [[0, -1], [-1, 0]]), symmetric=True),
+            r"payoffs\[1\] is not payoffs\[0\]\.T; .* or symmetric=False",
+        ),
         (dict(payoffs=(np.zeros((1, 2)),) * 2, symmetric=True), r"symmetric is true"),
-        (dict(payoffs=(ZERO, ZERO), counts=[[1.0]]), r"counts have the shape \(1, 1\), and payoffs \(2, 2\); give a value per cell"),
+        (
+            dict(payoffs=(ZERO, ZERO), counts=[[1.0]]),
+            r"counts have the shape \(1, 1\), and payoffs \(2, 2\); give a value per cell",
+        ),
         (dict(payoffs=(ZERO, ZERO), counts=ZERO - 1), "counts must be at least 0"),
         (dict(payoffs=(ZERO, ZERO), wins=ZERO + 2), r"wins must be in \[0, 1\]"),
         (dict(payoffs=(ZERO, ZERO), wins=ZERO * np.nan), r"wins must be in \[0, 1\]"),
@@ -54,7 +66,9 @@ def solver(strategy):
     def mine(game):
         return strategy
 
-    return with_options(Plugin(slot="league.meta_solvers", name="mine", function=mine, module=inspect.getmodule(solver)))
+    return with_options(
+        Plugin(slot="league.meta_solvers", name="mine", function=mine, module=inspect.getmodule(solver))
+    )
 
 
 JOINT = np.array([[0.5, 0.0], [0.0, 0.5]])
@@ -68,9 +82,15 @@ BAD = {
     "two answers": (MetaStrategy(sides=(HALF, [0.25, 0.75])), "the same distribution"),
     "shape of joint": (MetaStrategy(sides=(HALF, HALF), joint=HALF), r"of shape \(2, 2\); it gave the shape \(2,\)"),
     "sum of joint": (MetaStrategy(sides=(HALF, HALF), joint=ZERO), "for the joint distribution it gave"),
-    "marginals": (MetaStrategy(sides=([1.0, 0.0],) * 2, joint=JOINT), "marginals of its joint distribution; side 0 is not"),
+    "marginals": (
+        MetaStrategy(sides=([1.0, 0.0],) * 2, joint=JOINT),
+        "marginals of its joint distribution; side 0 is not",
+    ),
     "shape of rows": (MetaStrategy(sides=(HALF, HALF), rows=(ZERO,)), r"rows of shapes \(\(2, 2\), \(2, 2\)\)"),
-    "row": (MetaStrategy(sides=(HALF, HALF), rows=(ZERO, [[0.0, 0.0], [1.0, 1.0]])), r"for member 1 of side 1 it gave \[1\.0, 1\.0\]"),
+    "row": (
+        MetaStrategy(sides=(HALF, HALF), rows=(ZERO, [[0.0, 0.0], [1.0, 1.0]])),
+        r"for member 1 of side 1 it gave \[1\.0, 1\.0\]",
+    ),
 }
 
 

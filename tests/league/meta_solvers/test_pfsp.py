@@ -10,7 +10,12 @@ from sparring.league.payoffs import weight
 from tests.league.meta_solvers.meta_games import CYCLE, HARD, THREE_SIDES
 
 # the matchmaker's kinds of weights and their powers
-WEIGHTINGS = {"squared": ("hard", 2), "linear": ("hard", 1), "linear_capped": ("capped", 9), "variance": ("variance", 9)}
+WEIGHTINGS = {
+    "squared": ("hard", 2),
+    "linear": ("hard", 1),
+    "linear_capped": ("capped", 9),
+    "variance": ("variance", 9),
+}
 
 
 def solved(game, weighting="squared"):
@@ -45,12 +50,17 @@ def test_hard_inputs(name):
 @settings(deadline=None, max_examples=30)
 @given(rates=st.lists(st.floats(0, 1), min_size=1, max_size=6), weighting=st.sampled_from(sorted(WEIGHTINGS)))
 def test_they_are_the_weights_of_the_matchmaker(rates, weighting):
-    shares, weights = solved(of_wins([rates]), weighting)[1], np.array([weight(rate, *WEIGHTINGS[weighting]) for rate in rates])
+    shares, weights = (
+        solved(of_wins([rates]), weighting)[1],
+        np.array([weight(rate, *WEIGHTINGS[weighting]) for rate in rates]),
+    )
     assert weights.sum() == 0 or np.allclose(shares * weights.sum(), weights)
 
 
 def test_what_has_no_rates_of_wins_is_refused():
-    with pytest.raises(GameError, match=r"'pfsp' needs win rates, and payoffs of up to 2 .* Give MetaGame\(wins=\.\.\.\)"):
+    with pytest.raises(
+        GameError, match=r"'pfsp' needs win rates, and payoffs of up to 2 .* Give MetaGame\(wins=\.\.\.\)"
+    ):
         solved(of_matrix([[2.0]]))
     with pytest.raises(GameError, match="do not sum to 0"):
         solved(MetaGame(payoffs=([[0.5]], [[0.5]])))

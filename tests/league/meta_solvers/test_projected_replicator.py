@@ -30,7 +30,11 @@ def test_one_step_by_hand():
 SCALED = MetaGame(payoffs=tuple(table / np.ptp(THREE_SIDES.payoffs[0]) * 2 for table in THREE_SIDES.payoffs))
 
 
-@pytest.mark.parametrize("game", [of_matrix(CYCLE), of_matrix([[1, -1, 0.5], [0, 0.25, -0.5]]), of_matrix(FOUR), SCALED], ids=("cycle", "uneven", "four", "three sides"))
+@pytest.mark.parametrize(
+    "game",
+    [of_matrix(CYCLE), of_matrix([[1, -1, 0.5], [0, 0.25, -0.5]]), of_matrix(FOUR), SCALED],
+    ids=("cycle", "uneven", "four", "three sides"),
+)
 def test_it_is_openspiels_where_the_range_is_2(game):
     known = projected_replicator_dynamics(list(game.payoffs), prd_iterations=200, prd_dt=0.05, prd_gamma=0.02)
     for ours, theirs in zip(solved(game, gamma=0.02, dt=0.05), known, strict=True):

@@ -54,7 +54,9 @@ def test_a_row_is_of_members_that_are_beaten_or_tied_and_holds_oneself(matrix):
 
 
 def test_other_games_are_refused():
-    with pytest.raises(GameError, match=r"'rectified' is for one population .* give MetaGame\(symmetric=True\), or take nash"):
+    with pytest.raises(
+        GameError, match=r"'rectified' is for one population .* give MetaGame\(symmetric=True\), or take nash"
+    ):
         SOLVE(of_matrix([[1.0, 2.0]]))
     with pytest.raises(GameError, match="'rectified' is for two sides"):
         SOLVE(THREE_SIDES)

@@ -24,10 +24,17 @@ def test_two_steps_by_hand():
     # against uniform the columns of [[1, 0], [0, 0]] cost 1/2 and 0: side 0 regrets row 0, side 1 column 1
     game = of_matrix([[1.0, 0.0], [0.0, 0.0]])
     assert [side.tolist() for side in solved(game, 1).sides] == [[0.75, 0.25], [0.25, 0.75]]
-    assert [side.tolist() for side in solved(game, 2).sides] == [[(0.5 + 1 + 1) / 3, 0.5 / 3], [0.5 / 3, (0.5 + 1 + 1) / 3]]
+    assert [side.tolist() for side in solved(game, 2).sides] == [
+        [(0.5 + 1 + 1) / 3, 0.5 / 3],
+        [0.5 / 3, (0.5 + 1 + 1) / 3],
+    ]
 
 
-@pytest.mark.parametrize("game", [of_matrix([[2, -1], [-1, 1]]), of_matrix([[0, -1, 2], [1, 0, -1], [-2, 1, 0]]), THREE_SIDES], ids=("two", "cycle", "three sides"))
+@pytest.mark.parametrize(
+    "game",
+    [of_matrix([[2, -1], [-1, 1]]), of_matrix([[0, -1, 2], [1, 0, -1], [-2, 1, 0]]), THREE_SIDES],
+    ids=("two", "cycle", "three sides"),
+)
 def test_it_is_openspiels(game, monkeypatch):
     monkeypatch.setattr(theirs, "INITIAL_REGRET_DENOM", np.inf)  # they begin with regrets of 1e-6
     known = theirs.regret_matching(list(game.payoffs), iterations=300, gamma=0.0)

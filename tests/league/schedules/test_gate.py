@@ -13,7 +13,10 @@ MEMBERS = ["past-000000", "past-000010", "past-exploiter-000010"]
 
 
 def book(wins, learner=LEARNER, games=100):
-    rows = {Row("kuhn_poker", 0, learner, ref(who)): Results(games=games, wins=won, losses=games - won) for who, won in wins.items()}
+    rows = {
+        Row("kuhn_poker", 0, learner, ref(who)): Results(games=games, wins=won, losses=games - won)
+        for who, won in wins.items()
+    }
     return Payoffs(rows)
 
 
@@ -48,8 +51,16 @@ def test_too_few_plays_say_nothing():
 def test_who_counts():
     weak = {**EVEN, "past-exploiter-000010": 10}
     assert not gate(request_with(weak)) and gate(request_with(weak), tags=["main"])
-    assert gate(request_with({**EVEN, "past-000000": 0}), against="newest") and not gate(request_with({**EVEN, "past-000000": 0}))
-    live = schedule_request(10, learner="learner-exploiter", tags=TAGS, members=MEMBERS, payoffs=book({"learner": 90}, ref("learner-exploiter")))
+    assert gate(request_with({**EVEN, "past-000000": 0}), against="newest") and not gate(
+        request_with({**EVEN, "past-000000": 0})
+    )
+    live = schedule_request(
+        10,
+        learner="learner-exploiter",
+        tags=TAGS,
+        members=MEMBERS,
+        payoffs=book({"learner": 90}, ref("learner-exploiter")),
+    )
     assert gate(live, against="learners", tags=["main"]) and not gate(live)
     assert not gate(live, against="learners", tags=["exploiter"])  # it is no opponent of itself
 
@@ -60,13 +71,19 @@ def test_what_was_earned_counts_instead_of_wins():
     poker = Payoffs({row: Results(games=100, wins=51, losses=49, returns=33.0)})
     request = schedule_request(10, members=["past-000010"], payoffs=poker)
     assert not gate(request, rate=0.55) and gate(request, earned=0.32) and not gate(request, earned=0.33)
-    assert not gate(request, earned=0.1, least=101.0) and not gate(schedule_request(10, members=["past-000010"]), earned=-1.0, least=0.0)
+    assert not gate(request, earned=0.1, least=101.0) and not gate(
+        schedule_request(10, members=["past-000010"]), earned=-1.0, least=0.0
+    )
 
 
 @given(st.integers(0, 100))
 def test_where_plays_pay_one_or_minus_one_it_is_the_rate(won):
     row = Row("tic_tac_toe", 0, LEARNER, ref("past-000010"))
-    request = schedule_request(10, members=["past-000010"], payoffs=Payoffs({row: Results(games=100, wins=won, losses=100 - won, returns=2.0 * won - 100)}))
+    request = schedule_request(
+        10,
+        members=["past-000010"],
+        payoffs=Payoffs({row: Results(games=100, wins=won, losses=100 - won, returns=2.0 * won - 100)}),
+    )
     assert gate(request, earned=0.1) == gate(request, rate=0.55)
 
 

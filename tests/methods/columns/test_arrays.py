@@ -24,7 +24,9 @@ def test_a_table_by_hand():
 
 @pytest.mark.parametrize("name", ["grpo", "rloo", "mars", "rae", "outcome", "reinforce_plus_plus"])
 def test_estimators_say_the_same_of_arrays_as_of_the_episodes(name):
-    episodes = sparring.play_episodes("kuhn_poker", ["random", "random"], plays=12, group_size=4, trained=[0, 1], seed=3)
+    episodes = sparring.play_episodes(
+        "kuhn_poker", ["random", "random"], plays=12, group_size=4, trained=[0, 1], seed=3
+    )
     rows = sparring.turn_table(episodes)
     arrays = sparring.turn_table(
         reward=rows.reward,
@@ -76,7 +78,10 @@ def test_trajectories_are_runs_of_one_seat_in_one_episode(pairs):
         ({"reward": [1.0], "episode": [0], "roll": ["a"]}, "'roll'.*'role'|'role'"),
         ({"reward": [1.0], "episode": [0], "role": ["a", "b"]}, "role has 2 entries and must have 1"),
         ({"reward": [1.0], "episode": [0], "legal": [2]}, "legal must be true or false"),
-        ({"reward": [1.0], "episode": [0], "n_tokens": [2], "token_value": [0.0]}, r"token_value has shape \(1,\) and must have \(2,\)"),
+        (
+            {"reward": [1.0], "episode": [0], "n_tokens": [2], "token_value": [0.0]},
+            r"token_value has shape \(1,\) and must have \(2,\)",
+        ),
         ({"reward": [1.0], "episode": [0], "components": {"a": [1, 2]}}, r"components\['a'\] has shape"),
     ],
     ids=lambda value: None if isinstance(value, dict) else value[:20],
@@ -98,16 +103,30 @@ def test_an_empty_table_has_no_rows():
 
 @pytest.mark.parametrize("name", [name for name in registry.names("columns") if name != "token_value"])
 def test_every_column_may_be_given(name):
-    values = [3, 5] if name in ("state_group", "opponents") else [0.5, 0.25]  # those that only tell rows apart are whole
+    values = (
+        [3, 5] if name in ("state_group", "opponents") else [0.5, 0.25]
+    )  # those that only tell rows apart are whole
     turns = sparring.turn_table(reward=[1.0, 2.0], episode=[0, 1], **{name: values})
     assert turns.column(name).tolist() == values and (turns.column(name).dtype == np.int64) == (values == [3, 5])
 
 
 def test_arrays_may_be_of_trials():
     turns = sparring.turn_table(
-        reward=[-1, 0, -1, 0, 1, 1], episode=[0] * 5 + [1], attempt=[0, 0, 1, 1, 2, 0], note=[0, 1, 0, 1, 0, 0], view=["x"] * 6, opponents=[4, 4, 4, 4, 4, 9]
+        reward=[-1, 0, -1, 0, 1, 1],
+        episode=[0] * 5 + [1],
+        attempt=[0, 0, 1, 1, 2, 0],
+        note=[0, 1, 0, 1, 0, 0],
+        view=["x"] * 6,
+        opponents=[4, 4, 4, 4, 4, 9],
     )
-    assert turns.attempt.tolist() == [0, 0, 1, 1, 2, 0] and turns.note.tolist() == [False, True, False, True, False, False]
+    assert turns.attempt.tolist() == [0, 0, 1, 1, 2, 0] and turns.note.tolist() == [
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
     advantages = sparring.advantages("mage", turns, step_weight=0.0, per_opponent=True).advantages
     assert advantages == pytest.approx(np.array([-1, 0, 0, 0, 2, 1]) - np.array([1 / 3, 0, 1 / 3, 0, 1 / 3, 1]))
     with pytest.raises(ConfigError, match=r"attempt is 0\.5 in row 0; give whole numbers"):

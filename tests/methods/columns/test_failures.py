@@ -99,7 +99,9 @@ def test_where_a_reply_repeats_it_trains_and_no_other_failure():
     assert who(short, released(game, short)) == {(0, 1), (1, 0), (1, 1)}
     whole = with_turn(episode, place, REPEATED)  # long, but not cut short
     assert who(whole, released(game, whole)) == {(0, 1), (1, 0), (1, 1)}
-    repeated = with_turn(episode, -1, REPEATED, truncated=True)  # the lead's own answer repeats: it has not ended by itself
+    repeated = with_turn(
+        episode, -1, REPEATED, truncated=True
+    )  # the lead's own answer repeats: it has not ended by itself
     assert who(repeated, released(game, repeated)) == {(0, 1)}
 
 
@@ -142,14 +144,20 @@ class Source:
 def test_columns_follow_the_rows_of_who_is_trained():
     game = game_of()
     for trained in ((True, True, True), (False, True, True), (True, False, False)):
-        episodes = [replace(episode_of(game, lines, trained), episode_id=number) for number, lines in enumerate((GOOD, BAD))]
+        episodes = [
+            replace(episode_of(game, lines, trained), episode_id=number) for number, lines in enumerate((GOOD, BAD))
+        ]
         source = Source(episodes)
         rows = [(episode.episode_id, turn.seat, turn.turn_index) for episode, turn in ordered_turns(episodes)]
-        assert {row for row, is_ in zip(rows, registry.bind("columns", "failed")(source), strict=True) if is_} == {row for row in rows if row[1] == 1}
+        assert {row for row, is_ in zip(rows, registry.bind("columns", "failed")(source), strict=True) if is_} == {
+            row for row in rows if row[1] == 1
+        }
         column = registry.bind("columns", "wideseek_turns")(source)
         expected = {(0, 0, 0), (0, 0, 1), (0, 2, 0), (0, 2, 1), (1, 0, 1), (1, 1, 0), (1, 1, 1)}
         # the lead's end counts for the workers' rows also where the lead is not trained
-        assert {row for row, is_ in zip(rows, column, strict=True) if is_} == expected & {*rows} and column.dtype == bool
+        assert {row for row, is_ in zip(rows, column, strict=True) if is_} == expected & {
+            *rows
+        } and column.dtype == bool
 
 
 def test_a_record_without_an_environment_says_nothing():
@@ -159,7 +167,10 @@ def test_a_record_without_an_environment_says_nothing():
 
 def test_grpo_leaves_turns_out_of_the_loss_and_not_out_of_the_comparison():
     game = game_of()
-    episodes = [replace(episode_of(game, lines), episode_id=number, returns=(number,) * 3) for number, lines in enumerate((GOOD, BAD))]
+    episodes = [
+        replace(episode_of(game, lines), episode_id=number, returns=(number,) * 3)
+        for number, lines in enumerate((GOOD, BAD))
+    ]
     turns = turn_table(episodes)
     reward = np.where(turns.done, turns.episode, 0.0)
     turns = replace(turns, reward=reward.astype(float))
@@ -178,7 +189,13 @@ def test_a_run_trains_no_other_turns(trains):
     """The engine asks for the column in a whole step, and the tokens of other turns are in no loss."""
     config = resolve(
         {
-            "environments": [{"name": "wide_search", "options": {**TEAM, "items": 2, "answer": "merged"}, "illegal": {"rule": "random"}}],
+            "environments": [
+                {
+                    "name": "wide_search",
+                    "options": {**TEAM, "items": 2, "answer": "merged"},
+                    "illegal": {"rule": "random"},
+                }
+            ],
             "credit": {"name": "grpo", "trains": trains},
             "rollout": {"games_per_step": 16, "group_size": 4, "max_new_tokens": 3},
             "model": {"hidden_size": 16, "heads": 2},
@@ -188,7 +205,13 @@ def test_a_run_trains_no_other_turns(trains):
     )
     run = LocalEngine(config)
     specs = starts(
-        0, games=run.environments, rollout=config.rollout, matchmaker=config.matchmaker.bind("league.matchmakers"), members=(), root=run.root, progress=0.0
+        0,
+        games=run.environments,
+        rollout=config.rollout,
+        matchmaker=config.matchmaker.bind("league.matchmakers"),
+        members=(),
+        root=run.root,
+        progress=0.0,
     )
     episodes = run.play(specs).episodes
     batch = run.batch(episodes, progress=0.0)

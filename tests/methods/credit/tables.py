@@ -29,7 +29,9 @@ def table(rewards, *, seats=None, roles=None, groups=None, games=None, values=No
         role=column(roles),
         seat=column(seats),
         agent=column([0] * count),
-        turn_index=np.concatenate([np.arange(length) for length in lengths]).astype(np.int64) if size else np.zeros(0, dtype=np.int64),
+        turn_index=np.concatenate([np.arange(length) for length in lengths]).astype(np.int64)
+        if size
+        else np.zeros(0, dtype=np.int64),
         reward=np.array([reward for turns in rewards for reward in turns], dtype=np.float64),
         done=done,
         state_key=np.zeros(size, dtype=np.int64) if keys is None else np.array(keys, dtype=np.int64),

@@ -13,7 +13,9 @@ from sparring.methods.credit.rloo import rloo
 def rounds(rewards, episodes, seats, groups):
     """Trajectories of these episodes, seats and groups; roles are seats."""
     turns = table(rewards, seats=seats, groups=groups)
-    return dataclasses.replace(turns, episode=np.repeat(np.array(episodes, dtype=np.int64), [len(turn_rewards) for turn_rewards in rewards]))
+    return dataclasses.replace(
+        turns, episode=np.repeat(np.array(episodes, dtype=np.int64), [len(turn_rewards) for turn_rewards in rewards])
+    )
 
 
 def random_turns(seed, seats=2, games=6):
@@ -24,19 +26,27 @@ def random_turns(seed, seats=2, games=6):
 
 
 def naive(turns, beta, gamma, baseline, extra):
-    rows = {(e, s, t): row for row, (e, s, t) in enumerate(zip(turns.episode, turns.seat, turns.turn_index, strict=True))}
+    rows = {
+        (e, s, t): row for row, (e, s, t) in enumerate(zip(turns.episode, turns.seat, turns.turn_index, strict=True))
+    }
     returns = np.zeros(len(rows))
     for (e, s, t), row in sorted(rows.items(), reverse=True):
         returns[row] = turns.reward[row] + gamma * (returns[rows[e, s, t + 1]] if (e, s, t + 1) in rows else 0.0)
     gains = np.zeros(len(rows))
     for (e, s, t), row in rows.items():
         at = t if baseline == "turn" else 0
-        others = [returns[other] for (f, q, u), other in rows.items() if f != e and q == s and u == at and turns.group[other] == turns.group[row]]
+        others = [
+            returns[other]
+            for (f, q, u), other in rows.items()
+            if f != e and q == s and u == at and turns.group[other] == turns.group[row]
+        ]
         gains[row] = returns[row] - (np.mean(others) if others else returns[rows[e, s, at]])
     result = np.zeros(len(rows))
     for (e, s, t), row in rows.items():
         past = sum(gamma ** (t - k) * gains[rows[e, s, k]] for k in range(t)) * (gamma if extra else 1.0)
-        result[row] = gains[row] + beta * past * sum(gains[other] for (f, q, u), other in rows.items() if f == e and q != s and u == t)
+        result[row] = gains[row] + beta * past * sum(
+            gains[other] for (f, q, u), other in rows.items() if f == e and q != s and u == t
+        )
     return result
 
 
@@ -44,7 +54,9 @@ def test_golden():
     mine, others = np.array([1.0, 0.0, -1.0]), np.array([0.0, 1.0, 2.0])
     episode = np.zeros(3, dtype=np.int64)
     assert aligned(mine, others, episode, beta=0.5, gamma=0.9) == pytest.approx([1.0, 0.45, -0.19])
-    assert aligned(mine, others, episode, beta=0.5, gamma=0.9, extra_discount=True) == pytest.approx([1.0, 0.405, -0.271])
+    assert aligned(mine, others, episode, beta=0.5, gamma=0.9, extra_discount=True) == pytest.approx(
+        [1.0, 0.405, -0.271]
+    )
 
 
 def test_by_hand_two_games_of_two_rounds():
@@ -54,7 +66,13 @@ def test_by_hand_two_games_of_two_rounds():
     assert credit.advantages == pytest.approx([3.0, 4.0, 2.0, 3.0, -3.0, 2.0, -2.0, -1.0])
 
 
-@given(st.integers(0, 500), st.integers(1, 3), st.sampled_from([0.5, 1.0]), st.sampled_from(["turn", "start"]), st.booleans())
+@given(
+    st.integers(0, 500),
+    st.integers(1, 3),
+    st.sampled_from([0.5, 1.0]),
+    st.sampled_from(["turn", "start"]),
+    st.booleans(),
+)
 def test_equals_plain_loops(seed, seats, gamma, baseline, extra):
     turns = random_turns(seed, seats)
     variant = "as_released" if extra else "paper"

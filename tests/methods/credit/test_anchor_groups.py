@@ -45,7 +45,9 @@ def test_a_view_meets_itself_within_its_group_and_role_only():
 @pytest.mark.parametrize("similarity", [None, 0.9])
 def test_notes_meet_notes_alone(similarity):
     turns = seen([[0, 0, 0], [0, 0]], names=["same"], groups=[0, 0])
-    ids, count = anchor_groups(dataclasses.replace(turns, note=np.array([0, 1, 0, 0, 1], dtype=bool)), "x", "view", similarity)
+    ids, count = anchor_groups(
+        dataclasses.replace(turns, note=np.array([0, 1, 0, 0, 1], dtype=bool)), "x", "view", similarity
+    )
     assert count == 2 and same(ids) == same(np.array([0, 1, 0, 0, 1]))
 
 
@@ -70,7 +72,14 @@ def greedy(views, texts, groups, threshold):
         leaders = []
         for row in sorted(np.flatnonzero(np.array(groups) == group), key=lambda row: texts[views[row]]):
             text = texts[views[row]]
-            nearest = next((leader for leader in leaders if SequenceMatcher(None, text, texts[views[leader]]).ratio() >= threshold), None)
+            nearest = next(
+                (
+                    leader
+                    for leader in leaders
+                    if SequenceMatcher(None, text, texts[views[leader]]).ratio() >= threshold
+                ),
+                None,
+            )
             leaders += [row] if nearest is None else []
             cluster[row] = row if nearest is None else nearest
     return np.array([cluster[row] for row in range(len(views))])
@@ -113,7 +122,9 @@ def test_a_trajectory_counts_once_however_often_it_comes_by():
     values, ids, trajectory = np.array([1.0, 1.0, 4.0, 7.0]), np.array([0, 0, 0, 1]), np.array([0, 0, 1, 2])
     assert mean_over_trajectories(values, ids, 2, trajectory) == pytest.approx([2.5, 7.0])
     assert mean_over_trajectories(values[[0, 2, 1]], ids[:3], 1, np.array([0, 1, 2])) == pytest.approx([2.0])
-    assert mean_over_trajectories(np.zeros(0), np.zeros(0, dtype=np.int64), 0, np.zeros(0, dtype=np.int64)).shape == (0,)
+    assert mean_over_trajectories(np.zeros(0), np.zeros(0, dtype=np.int64), 0, np.zeros(0, dtype=np.int64)).shape == (
+        0,
+    )
 
 
 def test_an_empty_table():
@@ -192,13 +203,17 @@ def test_gigpo_it_equals_plain_loops(seed, divide, over):
 
 def test_states_of_knowledge_can_be_the_anchor():
     turns, rewards, groups, roles = random_turns(3, views=6)
-    expected = gigpo_naive(rewards, groups, roles, turns.state_key.tolist(), gamma=0.95, weight=1.0, divide=False, over="episodes")
+    expected = gigpo_naive(
+        rewards, groups, roles, turns.state_key.tolist(), gamma=0.95, weight=1.0, divide=False, over="episodes"
+    )
     assert gigpo(turns, anchor="state_key").advantages == pytest.approx(expected)
     assert gigpo(turns).advantages != pytest.approx(expected)
 
 
 def test_similar_texts_share_a_step_group():
-    turns = seeing(table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2, 3], names=("a long way 1", "x", "a long way 2", "y"))
+    turns = seeing(
+        table([[0.0, 1.0], [0.0, 0.0]], groups=[0, 0]), [0, 1, 2, 3], names=("a long way 1", "x", "a long way 2", "y")
+    )
     step = gigpo(turns, similarity=0.9).advantages - gigpo(turns, weight=0.0).advantages
     assert step == pytest.approx([0.475, 0.0, -0.475, 0.0])
     assert np.array_equal(gigpo(turns, similarity=1.0).advantages, gigpo(turns).advantages)
@@ -294,19 +309,27 @@ def test_as_released_leaves_levels_out_whose_advantage_is_zero():
     rewards = [[0.0, 1.0], [0.0, 0.0], [0.0, 0.5], [0.0, 0.5]]
     turns = seeing(table(rewards, groups=[0] * 4), [0, 2, 0, 2, 1, 2, 1, 2])
     ours = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
-    released = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(turns, {}).advantages
+    released = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
+        turns, {}
+    ).advantages
     assert ours == pytest.approx(released)  # all zeros of a row coincide here
     turns = dataclasses.replace(turns, reward=np.array([0.0, 1, 0, 1, 0, 0, 0, 0]))
     ours = hgpo(turns, gamma=1.0, divide_by_std=False).advantages
-    released = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(turns, {}).advantages
+    released = bind("credit", "hgpo", {"gamma": 1.0, "divide_by_std": False}, preset="as_released")(
+        turns, {}
+    ).advantages
     assert ours[1::2] == pytest.approx([0.2, 0.2, -0.2, -0.2])
     assert released[1::2] == pytest.approx([0.5, 0.5, -0.5, -0.5])
 
 
 def test_alpha_zero_weighs_all_lengths_alike_and_history_bounds_them():
     turns = seeing(table(**THREE), [0, 1, 2, 0, 1, 2, 2])
-    assert hgpo(turns, gamma=1.0, divide_by_std=False, alpha=0.0).advantages[2] == pytest.approx((2 / 3 + 0.5 + 0.5) / 3)
-    assert hgpo(turns, gamma=1.0, divide_by_std=False, history=1).advantages[2] == pytest.approx(2 / 5 * 2 / 3 + 3 / 5 * 0.5)
+    assert hgpo(turns, gamma=1.0, divide_by_std=False, alpha=0.0).advantages[2] == pytest.approx(
+        (2 / 3 + 0.5 + 0.5) / 3
+    )
+    assert hgpo(turns, gamma=1.0, divide_by_std=False, history=1).advantages[2] == pytest.approx(
+        2 / 5 * 2 / 3 + 3 / 5 * 0.5
+    )
 
 
 def test_with_information_states_all_lengths_agree():
@@ -357,7 +380,9 @@ def base_of(name):
 
 def test_salt_by_hand():
     # returns 3, 0, 0: leave-one-out 3, -1.5, -1.5; the first two share their first step, the last two their last
-    turns = stepping(table([[0.0, 3.0], [0.0, 0.0], [0.0, 0.0]], groups=[0] * 3), [0, 1, 0, 2, 0, 2], [5, 5, 5, 5, 6, 5])
+    turns = stepping(
+        table([[0.0, 3.0], [0.0, 0.0], [0.0, 0.0]], groups=[0] * 3), [0, 1, 0, 2, 0, 2], [5, 5, 5, 5, 6, 5]
+    )
     assert salt(turns, base="rloo").advantages == pytest.approx([0.75, 3.0, 0.75, -1.5, -1.5, -1.5])
 
 
@@ -386,7 +411,11 @@ def test_salt_it_equals_plain_loops(seed, base, anchor):
     rows = list(zip(turns.group, turns.role, column, turns.action, strict=True))
     expected = []
     for row, key in enumerate(rows):
-        alike = {row: plain[row]} if key[-1] < 0 else {turns.trajectory[j]: plain[j] for j, other in enumerate(rows) if other == key}
+        alike = (
+            {row: plain[row]}
+            if key[-1] < 0
+            else {turns.trajectory[j]: plain[j] for j, other in enumerate(rows) if other == key}
+        )
         expected.append(sum(alike.values()) / len(alike))
     assert salt(turns, base=base, anchor=anchor).advantages == pytest.approx(expected, abs=1e-9)
 
@@ -415,7 +444,9 @@ def test_mars2_by_hand():
 
 @given(returns=st.lists(st.floats(-100, 100), min_size=1, max_size=7), weight=st.floats(0, 2))
 def test_without_parents_and_siblings_it_is_grpo(returns, weight):
-    turns = acting(table([[value] for value in returns], groups=[0] * len(returns), keys=range(len(returns))), [0] * len(returns))
+    turns = acting(
+        table([[value] for value in returns], groups=[0] * len(returns), keys=range(len(returns))), [0] * len(returns)
+    )
     for divide in (True, False):
         expected = grpo(turns, divide_by_std=divide).advantages
         assert mars2(turns, weight=weight, divide_by_std=divide).advantages == pytest.approx(expected, abs=1e-6)
@@ -468,7 +499,9 @@ def grown_tree(seed, games=12):
 
 def test_branch_grpo_by_hand():
     # leaves 2, 0, 0, 2 (mean 1); the first two share their first turn, the third took another action there
-    turns = acting(table([[0.0, 2.0], [0.0, 0.0], [0.0], [2.0]], groups=[0] * 4, keys=[0, 1, 0, 2, 0, 3]), [5, 5, 5, 5, 6, 5])
+    turns = acting(
+        table([[0.0, 2.0], [0.0, 0.0], [0.0], [2.0]], groups=[0] * 4, keys=[0, 1, 0, 2, 0, 3]), [5, 5, 5, 5, 6, 5]
+    )
     expected = [0.0, 1.0, 0.0, -1.0, -1.0, 1.0]
     assert branch_grpo(turns, divide_by_std=False).advantages == pytest.approx(expected)
     assert branch_grpo(turns).advantages == pytest.approx(np.array(expected) / (4 / 3) ** 0.5, abs=1e-5)

@@ -84,7 +84,9 @@ def test_it_equals_a_naive_derivation(rewards, value, scale):
 
 def test_step_grpo_is_a_preset():
     turns = group([[1.0, 4.0], [3.0], [5.0, 0.0]])
-    assert np.array_equal(bind("credit", "at_grpo", preset="step_grpo")(turns, {}).advantages, at_grpo(turns).advantages)
+    assert np.array_equal(
+        bind("credit", "at_grpo", preset="step_grpo")(turns, {}).advantages, at_grpo(turns).advantages
+    )
 
 
 @pytest.mark.parametrize("members", [2, 3, 4])
@@ -92,7 +94,9 @@ def test_with_rewards_the_gradient_is_that_of_the_turns_own_reward(members):
     """The 2 that follows is invisible: going on looks worse by 1.5 although it is better by 0.5."""
     gradient = P * (1 - P) * (1.0 - -0.5)
     shrink = (members - 1) / members
-    assert expected_gradient(lambda turns: at_grpo(turns, scale="none").advantages, members) == pytest.approx(shrink * gradient)
+    assert expected_gradient(lambda turns: at_grpo(turns, scale="none").advantages, members) == pytest.approx(
+        shrink * gradient
+    )
     assert gradient * EXACT < 0
 
 
@@ -110,11 +114,19 @@ def replies(team, local, seats=None):
     """A table with a trajectory of one turn per reply; ``team`` and ``local`` are lists of rewards per prompt."""
     prompts = [number for number, rewards in enumerate(team) for _ in rewards]
     flat = [value for rewards in team for value in rewards]
-    turns = table([[value] for value in flat], groups=[0] * len(flat), seats=seats)  # of one start, so prompts alone tell them apart
+    turns = table(
+        [[value] for value in flat], groups=[0] * len(flat), seats=seats
+    )  # of one start, so prompts alone tell them apart
     rewards = np.array([value for values in local for value in values])
     components = {"best_action": turns.reward, "format_bonus": rewards, "game": np.full(len(flat), 7.0)}
     first = [number == 0 for values in team for number in range(len(values))]
-    return replace(turns, reward=turns.reward + rewards + 7.0, components=components, state_group=np.array(prompts), committed=np.array(first))
+    return replace(
+        turns,
+        reward=turns.reward + rewards + 7.0,
+        components=components,
+        state_group=np.array(prompts),
+        committed=np.array(first),
+    )
 
 
 CANDIDATES = {"candidates": True, "team": "best_action", "local": "format_bonus"}
@@ -141,11 +153,18 @@ def test_on_one_component_candidates_are_those_of_vpr():
 
 def test_named_rewards_make_up_the_reward_of_plays_too():
     turns = replace(replies([[1.0, 0.0]], [[0.0, 3.0]]), state_group=None, committed=None)
-    assert at_grpo(turns, team="best_action", local="format_bonus", alpha=0.5, scale="none").advantages == pytest.approx([-1.25, 1.25])
+    assert at_grpo(
+        turns, team="best_action", local="format_bonus", alpha=0.5, scale="none"
+    ).advantages == pytest.approx([-1.25, 1.25])
 
 
 @pytest.mark.parametrize(
-    ("options", "words"), [({"candidates": True}, "team: best_action"), ({**CANDIDATES, "value": "return"}, "value: reward"), ({"team": "regret"}, "'regret'")]
+    ("options", "words"),
+    [
+        ({"candidates": True}, "team: best_action"),
+        ({**CANDIDATES, "value": "return"}, "value: reward"),
+        ({"team": "regret"}, "'regret'"),
+    ],
 )
 def test_what_candidates_lack_is_refused(options, words):
     with pytest.raises(CreditError, match=words):

@@ -62,7 +62,9 @@ def random_trials(seed, *, notes=True, scale=1.0, offset=0.0):
         for number in range(count):
             course.append((offset + scale * draw.normal(size=int(draw.integers(1, 4)))).tolist())
             if notes and (number + 1 < count or draw.random() < 0.2):
-                course += [(NOTE, draw.normal() if draw.random() < 0.2 else 0.0)] * int(draw.integers(1, 3) if draw.random() < 0.3 else 1)
+                course += [(NOTE, draw.normal() if draw.random() < 0.2 else 0.0)] * int(
+                    draw.integers(1, 3) if draw.random() < 0.3 else 1
+                )
         courses.append(course)
     count, size = len(courses), sum(len(part) if isinstance(part, list) else 1 for course in courses for part in course)
     return trials(
@@ -136,7 +138,9 @@ def test_the_releases_by_plain_loops(seed, gamma, gamma_episode, differential):
     turns = random_trials(seed)
     preset = "as_released" if differential else "lamer_as_released"
     estimate = registry.bind("credit", "mage", {"gamma": gamma, "gamma_episode": gamma_episode}, preset=preset)
-    assert estimate(turns, {}).advantages == pytest.approx(released(turns, gamma, gamma_episode, differential), abs=1e-9)
+    assert estimate(turns, {}).advantages == pytest.approx(
+        released(turns, gamma, gamma_episode, differential), abs=1e-9
+    )
 
 
 def naive(
@@ -192,7 +196,9 @@ def naive(
             for k, t in enumerate(turns_of):
                 step[t] = sum(gamma ** (m - k) * base[turns_of[m]] for m in range(k, len(turns_of)))
                 if later == "whole":
-                    step[t] += sum(gamma_episode ** (far + 1) * alone[number, m] for far, m in enumerate(numbers[place + 1 :]))
+                    step[t] += sum(
+                        gamma_episode ** (far + 1) * alone[number, m] for far, m in enumerate(numbers[place + 1 :])
+                    )
                 elif place + 1 < len(numbers):
                     step[t] += gamma ** (len(turns_of) - 1 - k) * gamma_episode * begins[numbers[place + 1]]
             begins[n] = step[turns_of[0]]
@@ -200,7 +206,15 @@ def naive(
             if turns.note[t]:
                 follow = [s for s in members[place:] if not turns.note[s]]
                 step[t] = step[follow[0]] if follow else unfollowed[t]
-    key = [(turns.group[t], turns.role[t], turns.attempt[t] if by_attempt else 0, turns.opponents[t] if per_opponent else 0) for t in range(size)]
+    key = [
+        (
+            turns.group[t],
+            turns.role[t],
+            turns.attempt[t] if by_attempt else 0,
+            turns.opponents[t] if per_opponent else 0,
+        )
+        for t in range(size)
+    ]
 
     def mean_of(entries, t):
         same = [value for other, value in entries if other == key[t]]
@@ -221,7 +235,11 @@ def naive(
     for t in range(size):
         if outcome is not None:
             result[t] += besides[t] - mean_of([(key[s], besides[s]) for s in range(size)], t)
-        same_view = [step[s] for s in range(size) if key[s] == key[t] and (turns.note[s], turns.view[s]) == (turns.note[t], turns.view[t])]
+        same_view = [
+            step[s]
+            for s in range(size)
+            if key[s] == key[t] and (turns.note[s], turns.view[s]) == (turns.note[t], turns.view[t])
+        ]
         result[t] += step_weight * (step[t] - np.mean(same_view))
     return result
 
@@ -248,7 +266,11 @@ def test_every_option_by_plain_loops(seed, options):
 
 
 RELEASED = {"over": "turns", "note_zeros": True, "keep_lone": True, "outcome": "game"}
-MEANT = {"as_released": RELEASED, "lamer": {**RELEASED, "pay": "cumulative", "later": "whole"}, "lamer_as_released": {**RELEASED, "pay": "cumulative"}}
+MEANT = {
+    "as_released": RELEASED,
+    "lamer": {**RELEASED, "pay": "cumulative", "later": "whole"},
+    "lamer_as_released": {**RELEASED, "pay": "cumulative"},
+}
 
 
 @settings(max_examples=40, deadline=None)
@@ -325,7 +347,10 @@ def test_only_those_against_the_same_players_are_compared():
     turns = trials([[1.0]], [[3.0]], [[10.0]], [[20.0]], opponents=[0, 0, 1, 1])
     assert mage(turns, per_opponent=True).advantages == pytest.approx([-2.0, 2.0, -10.0, 10.0])
     assert mage(turns).advantages == pytest.approx([-15.0, -11.0, 3.0, 23.0])
-    assert registry.bind("credit", "mage", {"per_opponent": True}).needs == {"opponents"} and not registry.bind("credit", "mage").needs
+    assert (
+        registry.bind("credit", "mage", {"per_opponent": True}).needs == {"opponents"}
+        and not registry.bind("credit", "mage").needs
+    )
 
 
 def test_attempts_out_of_order_are_refused():
@@ -352,4 +377,6 @@ def test_real_trials(inner, options):
     assert turns.attempt.max() == 3
     silent = dataclasses.replace(turns, note=np.zeros(len(turns.reward), dtype=bool)) if turns.note is None else turns
     assert mage(turns).advantages == pytest.approx(naive(silent), abs=1e-9)
-    assert registry.bind("credit", "mage", preset="as_released")(turns, {}).advantages == pytest.approx(released(silent, 0.95, 0.6, True), abs=1e-9)
+    assert registry.bind("credit", "mage", preset="as_released")(turns, {}).advantages == pytest.approx(
+        released(silent, 0.95, 0.6, True), abs=1e-9
+    )

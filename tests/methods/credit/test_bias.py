@@ -19,7 +19,11 @@ from sparring.methods.credit.rloo import rloo
 
 P = 0.4
 # (probability, rewards per turn, gradient of log-probability of each turn's action with respect to the logit)
-TRAJECTORIES = [(P, [1.0], [1 - P]), ((1 - P) * P, [-0.5, 3.0], [-P, 1 - P]), ((1 - P) ** 2, [-0.5, -0.5 + 2.0], [-P, -P])]
+TRAJECTORIES = [
+    (P, [1.0], [1 - P]),
+    ((1 - P) * P, [-0.5, 3.0], [-P, 1 - P]),
+    ((1 - P) ** 2, [-0.5, -0.5 + 2.0], [-P, -P]),
+]
 EXACT = sum(p * sum(rewards) * sum(score) for p, rewards, score in TRAJECTORIES)
 
 

@@ -45,7 +45,10 @@ def test_a_perfect_critic_leaves_no_advantage(rewards):
 def test_whitening_leaves_the_targets_and_a_single_turn_alone():
     turns = table([[1.0, 2.0], [4.0]], values=[0.5, 0.5, 0.5])
     credit = gae(turns, whiten=True)
-    assert (credit.advantages.mean(), credit.advantages.std(ddof=1)) == (pytest.approx(0, abs=1e-9), pytest.approx(1, abs=1e-6))
+    assert (credit.advantages.mean(), credit.advantages.std(ddof=1)) == (
+        pytest.approx(0, abs=1e-9),
+        pytest.approx(1, abs=1e-6),
+    )
     assert credit.value_targets == pytest.approx(gae(turns).value_targets)
     assert gae(table([[3.0]], values=[1.0]), whiten=True).advantages.tolist() == [2.0]
 
@@ -57,7 +60,9 @@ def test_by_default_gamma_is_one_and_lambda_095():
 
 def stale(rewards, values, ratios):
     """A table whose turns today's policy takes with these ratios to the policy that played."""
-    return dataclasses.replace(table(rewards, values=values), logprob=np.full(len(values), -3.0), old_logprob=np.log(ratios) - 3.0)
+    return dataclasses.replace(
+        table(rewards, values=values), logprob=np.full(len(values), -3.0), old_logprob=np.log(ratios) - 3.0
+    )
 
 
 def vtrace_random_turns(seed, spread=1.0):
@@ -71,11 +76,19 @@ def vtrace_naive(turns, gamma, lam, rho_bar, c_bar):
     targets, advantages = [], []
     for number in np.unique(turns.trajectory):
         mask = turns.trajectory == number
-        r, v, w = turns.reward[mask], np.append(turns.value[mask], 0.0), np.exp((turns.old_logprob - turns.logprob)[mask])
+        r, v, w = (
+            turns.reward[mask],
+            np.append(turns.value[mask], 0.0),
+            np.exp((turns.old_logprob - turns.logprob)[mask]),
+        )
         rho, c = np.minimum(w, rho_bar), lam * np.minimum(w, c_bar)
-        v_s = [v[s] + sum(gamma ** (t - s) * np.prod(c[s:t]) * rho[t] * (r[t] + gamma * v[t + 1] - v[t]) for t in range(s, len(r))) for s in range(len(r))] + [
-            0.0
-        ]
+        v_s = [
+            v[s]
+            + sum(
+                gamma ** (t - s) * np.prod(c[s:t]) * rho[t] * (r[t] + gamma * v[t + 1] - v[t]) for t in range(s, len(r))
+            )
+            for s in range(len(r))
+        ] + [0.0]
         advantages += [rho[s] * (r[s] + gamma * v_s[s + 1] - v[s]) for s in range(len(r))]
         targets += v_s[:-1]
     return advantages, targets
@@ -89,7 +102,12 @@ def test_vtrace_by_hand():
     assert credit.metrics == {"ratio_mean": pytest.approx(1.25), "truncated_share": 0.5}
 
 
-@given(st.integers(0, 500), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.7, 1.0]), st.sampled_from([(1.0, 1.0), (2.0, 0.5)]))
+@given(
+    st.integers(0, 500),
+    st.sampled_from([0.5, 1.0]),
+    st.sampled_from([0.0, 0.7, 1.0]),
+    st.sampled_from([(1.0, 1.0), (2.0, 0.5)]),
+)
 def test_equals_the_papers_sum(seed, gamma, lam, bars):
     turns = vtrace_random_turns(seed)
     credit = vtrace(turns, gamma=gamma, lam=lam, rho_bar=bars[0], c_bar=bars[1])
@@ -102,7 +120,9 @@ def test_equals_the_papers_sum(seed, gamma, lam, bars):
 def test_with_fresh_games_it_is_gae(seed, gamma):
     turns = vtrace_random_turns(seed, spread=0.0)
     assert vtrace(turns, gamma=gamma).advantages == pytest.approx(gae(turns, gamma=gamma, lam=1.0).advantages)
-    assert vtrace(turns, gamma=gamma, lam=0.6).value_targets == pytest.approx(gae(turns, gamma=gamma, lam=0.6).value_targets)
+    assert vtrace(turns, gamma=gamma, lam=0.6).value_targets == pytest.approx(
+        gae(turns, gamma=gamma, lam=0.6).value_targets
+    )
 
 
 def test_without_truncation_a_stale_decision_gives_todays_gradient():
@@ -163,7 +183,9 @@ def test_by_hand_with_one_critic():
     assert credit.metrics == {"segment_turns": 2.0}
 
 
-@given(st.integers(0, 500), st.integers(1, 4), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.7, 1.0]), st.booleans())
+@given(
+    st.integers(0, 500), st.integers(1, 4), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.7, 1.0]), st.booleans()
+)
 def test_hiper_equals_plain_loops(seed, length, gamma, lam, by_view):
     turns = hiper_random_turns(seed)
 
@@ -172,7 +194,13 @@ def test_hiper_equals_plain_loops(seed, length, gamma, lam, by_view):
         return first or (turns.view[row] != turns.view[row - 1] if by_view else turns.turn_index[row] % length == 0)
 
     low, high = hiper_naive(turns, opening, gamma, lam, 0.8)
-    options = {"segments": "view" if by_view else "turns", "segment_turns": length, "gamma": gamma, "lam_turn": lam, "lam_segment": 0.8}
+    options = {
+        "segments": "view" if by_view else "turns",
+        "segment_turns": length,
+        "gamma": gamma,
+        "lam_turn": lam,
+        "lam_segment": 0.8,
+    }
     credit = hiper(turns, high_share=0.25, normalise=False, **options)
     expected = np.where(np.isnan(high), low, 0.75 * low + 0.25 * np.nan_to_num(high))
     assert credit.advantages == pytest.approx(expected)
@@ -207,7 +235,9 @@ def test_hiper_of_equal_turns_one_turn_and_offsets():
     assert hiper(table([[1.0], [1.0]], values=[0.0, 0.0])).advantages.tolist() == [0.0, 0.0]
     assert hiper(table([[1.0]], values=[0.25]), normalise=False).advantages.tolist() == [0.75]
     assert hiper(table([[0.0, 1e6]], values=[1e6, 1e6])).advantages == pytest.approx([0.0, 0.0])
-    assert hiper(dataclasses.replace(table([], values=[]), view=np.zeros(0, dtype=int)), segments="view").advantages.shape == (0,)
+    assert hiper(
+        dataclasses.replace(table([], values=[]), view=np.zeros(0, dtype=int)), segments="view"
+    ).advantages.shape == (0,)
 
 
 def spoken(rewards, tokens, values):
@@ -338,7 +368,9 @@ def test_spa_of_equal_turns_one_member_and_offsets():
     assert far.value_targets == pytest.approx([1e6 - 1, 0.0])
 
 
-PLAYS = st.lists(st.lists(st.tuples(EIGHTHS, EIGHTHS, EIGHTHS, EIGHTHS), min_size=1, max_size=4), min_size=1, max_size=6)
+PLAYS = st.lists(
+    st.lists(st.tuples(EIGHTHS, EIGHTHS, EIGHTHS, EIGHTHS), min_size=1, max_size=4), min_size=1, max_size=6
+)
 
 
 def valued(payoffs, before, after, shaping=None, **more):
@@ -346,7 +378,13 @@ def valued(payoffs, before, after, shaping=None, **more):
     turns = table(payoffs, **more)
     other = np.zeros(len(turns.reward)) if shaping is None else np.array(shaping)
     components = {"game": turns.reward, "best_action": other}
-    return replace(turns, reward=turns.reward + other, components=components, playout_before=np.array(before), playout=np.array(after))
+    return replace(
+        turns,
+        reward=turns.reward + other,
+        components=components,
+        playout_before=np.array(before),
+        playout=np.array(after),
+    )
 
 
 def test_vine_ppo_by_hand():
@@ -389,7 +427,11 @@ def test_equal_differences_are_zero_and_not_rounding():
     [
         ({}, MissingError, "rollout.playouts: 4"),
         ({"rollout": {"playouts": 2}, "outcome_weight": 0.5}, ConfigError, "outcome_weight"),
-        ({"rollout": {"playouts": 2}, "environments": [{"name": "kuhn_poker", "scale": 2.0}]}, ConfigError, "the scale of 'kuhn_poker'"),
+        (
+            {"rollout": {"playouts": 2}, "environments": [{"name": "kuhn_poker", "scale": 2.0}]},
+            ConfigError,
+            "the scale of 'kuhn_poker'",
+        ),
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_runs(changes, error, words):

@@ -29,7 +29,11 @@ def cut_table(rewards, values, cut):
     turns = table(rewards, values=values, tokens=[1] * sum(map(len, rewards)))
     ratio = np.linspace(-0.5, 0.5, len(turns.reward))
     return replace(
-        turns, token_value=turns.value, logprob=np.zeros(len(ratio)), old_logprob=ratio, cut=turns.done & np.array(cut, dtype=bool)[turns.trajectory]
+        turns,
+        token_value=turns.value,
+        logprob=np.zeros(len(ratio)),
+        old_logprob=ratio,
+        cut=turns.done & np.array(cut, dtype=bool)[turns.trajectory],
     )
 
 
@@ -95,7 +99,9 @@ def test_where_nothing_is_paid_and_all_is_worth_the_same_a_cut_teaches_nothing(e
     assert estimate(turns, cut="zero", **undiscounted).advantages[-1] == pytest.approx(-0.7)
 
 
-@pytest.mark.parametrize(("estimate", "options"), [(gae, {"whiten": True}), (bi_level_gae, {"whiten": True}), (hiper, {"high_share": 0.0})])
+@pytest.mark.parametrize(
+    ("estimate", "options"), [(gae, {"whiten": True}), (bi_level_gae, {"whiten": True}), (hiper, {"high_share": 0.0})]
+)
 def test_what_is_not_known_stays_0_when_the_rest_is_normalised(estimate, options):
     turns = cut_table([[1.0, 2.0], [3.0, -1.0, 0.5]], [0.1, 0.2, 0.3, 0.4, 0.5], [True, False])
     advantages = estimate(turns, **options).advantages

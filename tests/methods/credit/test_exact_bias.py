@@ -21,14 +21,18 @@ pytestmark = pytest.mark.always
 MEMBERS = 3
 STOP, GO = 0, 1
 STOP_REWARD = np.array([1.0, 3.0])  # at turns 0 and 1
-GO_VALUE = np.array([-0.5 + exact.P * 3.0 + (1 - exact.P) * 1.5, 1.5])  # going on at turn 0 and then playing on; at turn 1
+GO_VALUE = np.array(
+    [-0.5 + exact.P * 3.0 + (1 - exact.P) * 1.5, 1.5]
+)  # going on at turn 0 and then playing on; at turn 1
 STATE_VALUE = exact.P * STOP_REWARD + (1 - exact.P) * GO_VALUE
 SHARES = json.loads((Path(__file__).parents[3] / "docs" / "exact-bias.json").read_text(encoding="utf-8"))
 
 
 def filled(chosen):
     """Return the turn table of a tuple of trajectories: every optional column as a run or a perfect critic would fill it."""
-    turns = table([rewards for _, rewards, _ in chosen], groups=[0] * len(chosen), tokens=[1] * sum(len(r) for _, r, _ in chosen))
+    turns = table(
+        [rewards for _, rewards, _ in chosen], groups=[0] * len(chosen), tokens=[1] * sum(len(r) for _, r, _ in chosen)
+    )
     action = np.array([STOP if score > 0 else GO for _, _, scores in chosen for score in scores])
     place = turns.turn_index
     logprob = np.log(np.where(action == STOP, exact.P, 1 - exact.P))
@@ -81,7 +85,19 @@ def share(name):
     return total / exact.EXACT
 
 
-UNBIASED = {"difference_rewards", "exact_advantage", "gae", "loop", "marti", "outcome", "rae", "rloo", "shapley", "vine_ppo", "vtrace"}
+UNBIASED = {
+    "difference_rewards",
+    "exact_advantage",
+    "gae",
+    "loop",
+    "marti",
+    "outcome",
+    "rae",
+    "rloo",
+    "shapley",
+    "vine_ppo",
+    "vtrace",
+}
 
 
 @pytest.mark.parametrize("name", sorted(SHARES))

@@ -24,7 +24,9 @@ from sparring.play.turn_table import turn_table
 
 
 def test_exact_advantage_by_hand():
-    turns = dataclasses.replace(table([[0.0, 1.0]]), action_value=np.array([0.5, 1.0]), state_value=np.array([0.25, -1.0]))
+    turns = dataclasses.replace(
+        table([[0.0, 1.0]]), action_value=np.array([0.5, 1.0]), state_value=np.array([0.25, -1.0])
+    )
     assert exact_advantage(turns).tolist() == [0.25, 2.0]
     credit = bind("credit", "exact_advantage")(turns, {"kept": 1})  # as the loop calls it
     assert credit.advantages.tolist() == [0.25, 2.0] and credit.state == {"kept": 1}
@@ -99,7 +101,10 @@ def test_coma_by_hand():
     """In one place: stay earned 1 and 3, go earned 8. Q 2 and 8, the policy stays two times in three: baseline 4."""
     credit = coma(seen([[1.0], [3.0], [8.0]], [0, 0, 0], [0, 0, 1]), {})
     assert credit.advantages == pytest.approx([-2, -2, 4])
-    assert credit.state == {'["game", "first", "here", "stay"]': [2.0, 4.0], '["game", "first", "here", "go"]': [1.0, 8.0]}
+    assert credit.state == {
+        '["game", "first", "here", "stay"]': [2.0, 4.0],
+        '["game", "first", "here", "go"]': [1.0, 8.0],
+    }
     assert credit.metrics == {"table_size": 2.0}
 
 
@@ -116,11 +121,15 @@ def test_equals_plain_loops_over_two_batches(seed, decay, gamma):
     first = coma(random_turns(seed), {}, decay=decay, gamma=gamma)
     state, turns = json.loads(json.dumps(first.state)), random_turns(seed + 1)
     assert first.advantages == pytest.approx(naive(random_turns(seed), {}, gamma, decay), abs=1e-9)
-    assert coma(turns, state, decay=decay, gamma=gamma).advantages == pytest.approx(naive(turns, state, gamma, decay), abs=1e-9)
+    assert coma(turns, state, decay=decay, gamma=gamma).advantages == pytest.approx(
+        naive(turns, state, gamma, decay), abs=1e-9
+    )
 
 
 def test_exact_values_make_it_the_exact_advantage_and_leave_the_table():
-    turns = dataclasses.replace(random_turns(0), action_value=random_turns(0).reward, state_value=random_turns(0).reward[::-1])
+    turns = dataclasses.replace(
+        random_turns(0), action_value=random_turns(0).reward, state_value=random_turns(0).reward[::-1]
+    )
     credit = coma(turns, {"kept": 1}, values="exact")
     assert np.array_equal(credit.advantages, exact_advantage(turns))
     assert credit.state == {"kept": 1}
@@ -171,11 +180,21 @@ class ColumnSource:
 
 def test_the_columns_are_the_scores_of_all_replies_in_the_order_of_the_table():
     def reply(number, score, seat=0, index=0, others=()):
-        return Turn(seat, index, "learner", "k", ("a",), "a", "a", "ok", {}, candidate=number, score=score, candidates=others)
+        return Turn(
+            seat, index, "learner", "k", ("a",), "a", "a", "ok", {}, candidate=number, score=score, candidates=others
+        )
 
     turns = (reply(1, 0.5, others=(reply(0, -1.0), reply(2, None))), reply(0, 0.0, seat=1), reply(0, None, index=1))
     episode = Episode(
-        episode_id=0, group_id=0, game="g", seed=0, roles=("x", "y"), agents=("learner", "learner"), trained=(True, True), turns=turns, returns=(0.0, 0.0)
+        episode_id=0,
+        group_id=0,
+        game="g",
+        seed=0,
+        roles=("x", "y"),
+        agents=("learner", "learner"),
+        trained=(True, True),
+        turns=turns,
+        returns=(0.0, 0.0),
     )
     source = ColumnSource([episode])
     # seat 0's turns as they were played, then the other replies, then seat 1
@@ -185,7 +204,9 @@ def test_the_columns_are_the_scores_of_all_replies_in_the_order_of_the_table():
 
 
 def test_a_part_of_the_reward_by_name_and_what_is_wrong_by_name_too():
-    turns = dataclasses.replace(table([[1.0, 2.0]]), components={"game": np.array([1.0, 1.0]), "odd": np.array([0.0, np.nan])})
+    turns = dataclasses.replace(
+        table([[1.0, 2.0]]), components={"game": np.array([1.0, 1.0]), "odd": np.array([0.0, np.nan])}
+    )
     assert component(turns, "x", "game").tolist() == [1.0, 1.0] and len(component(table([]), "x", "game")) == 0
     with pytest.raises(CreditError, match=r"'x': no reward component 'gain' \(available: game, odd\)"):
         component(turns, "x", "gain")

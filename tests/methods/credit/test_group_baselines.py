@@ -73,7 +73,9 @@ def test_it_equals_a_naive_derivation_and_the_weighted_sum_is_zero(rewards, seed
         members = [index for index, number in enumerate(groups) if number == group]
         baseline = sum(lengths[i] * sum(rewards[i]) for i in members) / sum(lengths[i] for i in members)
         for index in members:
-            assert advantages[bounds[index] : bounds[index + 1]] == pytest.approx(sum(rewards[index]) - baseline, abs=1e-9)
+            assert advantages[bounds[index] : bounds[index + 1]] == pytest.approx(
+                sum(rewards[index]) - baseline, abs=1e-9
+            )
         assert sum(lengths[i] * advantages[bounds[i]] for i in members) == pytest.approx(0, abs=1e-8)
 
 
@@ -94,7 +96,9 @@ def test_gpg_by_hand():
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=8, unique=True).filter(lambda returns: len(returns) % 2 == 0))
 def test_when_all_groups_differ_it_is_dr_grpo(returns):
-    assert gpg(pairs(returns)).advantages == pytest.approx(grpo(pairs(returns), divide_by_std=False).advantages, abs=1e-12)
+    assert gpg(pairs(returns)).advantages == pytest.approx(
+        grpo(pairs(returns), divide_by_std=False).advantages, abs=1e-12
+    )
 
 
 @given(st.lists(EIGHTHS, min_size=4, max_size=12))
@@ -209,7 +213,9 @@ def test_roles_are_kept_apart_and_all_turns_of_the_best_are_credited():
 
 @given(EIGHTHS, EIGHTHS)
 def test_of_two_the_better_gets_what_rloo_gives_it(a, b):
-    assert pass_at_k(group_of([a, b])).advantages == pytest.approx(np.maximum(rloo(group_of([a, b])).advantages, 0), abs=1e-12)
+    assert pass_at_k(group_of([a, b])).advantages == pytest.approx(
+        np.maximum(rloo(group_of([a, b])).advantages, 0), abs=1e-12
+    )
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=8))
@@ -226,7 +232,9 @@ def test_groups_of_different_sizes():
 def test_dgrpo_by_hand():
     # success rate 1/4: weight 1 + 3/4
     assert dgrpo(group_of([1, 0, 0, 0])).advantages == pytest.approx(1.75 * np.array([1.5, -0.5, -0.5, -0.5]), abs=1e-5)
-    assert dgrpo(group_of([1, 0, 0, 0]), divide_by_std=False, strength=2.0).advantages == pytest.approx([1.875, -0.625, -0.625, -0.625])
+    assert dgrpo(group_of([1, 0, 0, 0]), divide_by_std=False, strength=2.0).advantages == pytest.approx(
+        [1.875, -0.625, -0.625, -0.625]
+    )
 
 
 def test_worst_and_best_set_the_scale():
@@ -256,7 +264,9 @@ def test_the_weight_lies_between_one_and_one_plus_strength(returns, strength):
 
 
 def test_dgrpo_epsilon_is_added_to_the_deviation():
-    assert dgrpo(group_of([1, 0, 0, 0]), strength=0.0, epsilon=0.5).advantages == pytest.approx([0.75, -0.25, -0.25, -0.25])
+    assert dgrpo(group_of([1, 0, 0, 0]), strength=0.0, epsilon=0.5).advantages == pytest.approx(
+        [0.75, -0.25, -0.25, -0.25]
+    )
 
 
 def test_roles_have_their_own_difficulty():
@@ -277,7 +287,9 @@ def test_golden_with_division():
 def test_by_hand_small_advantages_vanish():
     # means of the others: 1.5, 1.5 + 1/3 ...: advantages of 0, 1, 1.02, 3 are -1.6733, -0.34, -0.3133, 2.3267
     exact = np.array([0 - 5.02 / 3, 1 - 4.02 / 3, 1.02 - 4 / 3, 3 - 2.02 / 3])
-    assert loop(group_of([0, 1, 1.02, 3]), min_advantage=0.33).advantages == pytest.approx([exact[0], exact[1], 0.0, exact[3]])
+    assert loop(group_of([0, 1, 1.02, 3]), min_advantage=0.33).advantages == pytest.approx(
+        [exact[0], exact[1], 0.0, exact[3]]
+    )
 
 
 def test_the_threshold_itself_is_kept_and_by_default_it_is_a_hundredth():

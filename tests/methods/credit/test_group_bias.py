@@ -25,7 +25,9 @@ def test_pass_at_k_is_an_unbiased_gradient_of_the_best_of_the_group(members):
 
     logit, step = np.log(exact.P / (1 - exact.P)), 1e-5
     slope = (best(logit + step) - best(logit - step)) / (2 * step)
-    assert members * exact.expected_gradient(pass_at_k, members) == pytest.approx(slope if members > 1 else 0.0, rel=1e-7)
+    assert members * exact.expected_gradient(pass_at_k, members) == pytest.approx(
+        slope if members > 1 else 0.0, rel=1e-7
+    )
 
 
 @pytest.mark.parametrize("members", [2, 3])

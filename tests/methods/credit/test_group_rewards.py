@@ -60,7 +60,9 @@ def test_a_grae_it_equals_a_naive_derivation(returns, alpha):
 
 
 def test_a_grae_epsilon_and_state():
-    assert a_grae(fours([1, 0, 1, 0]), alpha=0.5, epsilon=3**-0.5).advantages == pytest.approx(np.array([1, -1, 1, -1]) * 3**0.5 / 32**0.5)
+    assert a_grae(fours([1, 0, 1, 0]), alpha=0.5, epsilon=3**-0.5).advantages == pytest.approx(
+        np.array([1, -1, 1, -1]) * 3**0.5 / 32**0.5
+    )
 
 
 ANSWERS = st.lists(st.sampled_from([0.0, 0.5, 1.0]), min_size=1, max_size=12)
@@ -88,7 +90,9 @@ def test_copo_it_equals_a_naive_derivation(returns, sharpness, threshold):
         deviation = np.std(group, ddof=1) if len(group) > 1 else 0.0
         standing = 0.0 if spread < 1e-12 else (mean - sum(means) / len(means)) / (spread + 1e-6)
         expected += [sigma * (value - mean) / (deviation + 1e-6) + (1 - sigma) * standing for value in group]
-    assert copo(fours(returns), sharpness=sharpness, threshold=threshold).advantages == pytest.approx(expected, abs=1e-9)
+    assert copo(fours(returns), sharpness=sharpness, threshold=threshold).advantages == pytest.approx(
+        expected, abs=1e-9
+    )
 
 
 @given(st.lists(st.integers(-80, 80).map(lambda number: number / 8), min_size=2, max_size=8, unique=True))
@@ -99,7 +103,9 @@ def test_where_no_two_agree_a_sharp_blend_is_grpo(returns):
 
 
 def test_groups_are_compared_with_those_of_their_own_role_and_game():
-    turns = table([[0.0], [5.0], [1.0], [7.0], [100.0]], seats=[0, 1, 0, 1, 0], groups=[0, 0, 1, 1, 2], games=[0, 0, 0, 0, 1])
+    turns = table(
+        [[0.0], [5.0], [1.0], [7.0], [100.0]], seats=[0, 1, 0, 1, 0], groups=[0, 0, 1, 1, 2], games=[0, 0, 0, 0, 1]
+    )
     z = 2**-0.5
     assert copo(turns, sharpness=1e6).advantages == pytest.approx([-z, -z, z, z, 0], abs=1e-5)
 
@@ -149,7 +155,9 @@ def test_s_grpo_it_equals_a_naive_derivation(members):
     groups = [members[index : index + 5] for index in range(0, len(members), 5)]
     for group in groups:
         lengths = sorted(length for value, length in group if value)
-        given_to = {length: np.mean([0.5**j for j, other in enumerate(lengths) if other == length]) for length in lengths}
+        given_to = {
+            length: np.mean([0.5**j for j, other in enumerate(lengths) if other == length]) for length in lengths
+        }
         values = [given_to[length] if value else 0.0 for value, length in group]
         rewards += [value - sum(values) / len(values) for value in values]
     numbers = [index // 5 for index in range(len(members))]
@@ -255,7 +263,9 @@ def test_scores_are_means_over_the_trajectorys_tokens():
     assert xrpo(turns, strength=0.1).advantages == pytest.approx([base + bonus] * 2 + [base, -2 * base], abs=1e-5)
 
 
-@given(st.lists(st.tuples(EIGHTHS, st.floats(-5, 0)), min_size=1, max_size=8), st.sampled_from([(0.0, 0.5), (2.5, 0.0)]))
+@given(
+    st.lists(st.tuples(EIGHTHS, st.floats(-5, 0)), min_size=1, max_size=8), st.sampled_from([(0.0, 0.5), (2.5, 0.0)])
+)
 def test_without_strength_or_cap_it_is_grpo(members, options):
     turns = xrpo_group(*zip(*members, strict=True))
     expected = grpo(turns).advantages
@@ -290,7 +300,9 @@ preference = bind("credit", "arena_rl", preset="minimax_preference")
 def test_arena_rl_golden(scheme):
     placed = arena_rl(group_of([7, 9, -1, 3]), scheme=scheme, divide_by_std=False).advantages
     assert placed + 0.5 == pytest.approx([2 / 3, 1, 0, 1 / 3])
-    assert arena_rl(group_of([7, 9, -1, 3]), scheme=scheme).advantages == pytest.approx([0.387, 1.162, -1.162, -0.387], abs=1e-3)
+    assert arena_rl(group_of([7, 9, -1, 3]), scheme=scheme).advantages == pytest.approx(
+        [0.387, 1.162, -1.162, -0.387], abs=1e-3
+    )
 
 
 def test_by_hand_swiss():
@@ -310,13 +322,17 @@ def test_all_schemes_but_swiss_equal_a_naive_count_of_wins(returns, scheme):
 @given(st.lists(EIGHTHS, min_size=2, max_size=9))
 def test_minimax_preference_is_the_share_of_wins_less_a_half(returns):
     wins = [sum((a > b) + 0.5 * (a == b) for b in returns) - 0.5 for a in returns]
-    assert preference(group_of(returns), {}).advantages == pytest.approx(np.array(wins) / (len(returns) - 1) - 0.5, abs=1e-9)
+    assert preference(group_of(returns), {}).advantages == pytest.approx(
+        np.array(wins) / (len(returns) - 1) - 0.5, abs=1e-9
+    )
 
 
 @given(st.lists(EIGHTHS, min_size=2, max_size=9), st.sampled_from(SCHEMES))
 def test_only_the_order_counts_and_who_is_better_never_gets_less(returns, scheme):
     advantages = arena_rl(group_of(returns), scheme=scheme).advantages
-    assert arena_rl(group_of([value**3 + 5 for value in returns]), scheme=scheme).advantages == pytest.approx(advantages, abs=1e-12)
+    assert arena_rl(group_of([value**3 + 5 for value in returns]), scheme=scheme).advantages == pytest.approx(
+        advantages, abs=1e-12
+    )
     for a, first in zip(returns, advantages, strict=True):
         for b, second in zip(returns, advantages, strict=True):
             assert a != b or first == pytest.approx(second, abs=1e-9)
@@ -329,7 +345,9 @@ def test_swiss_equals_the_tournament_of_the_sorted_returns(returns):
     ranks = tournament_ranks("swiss", np.repeat(ordered[:, None], len(returns), axis=1))
     by_return = dict(zip(ordered.tolist(), (1 - ranks / (len(returns) - 1)).tolist(), strict=True))
     expected = np.array([by_return[value] for value in returns])
-    assert arena_rl(group_of(returns), scheme="swiss", divide_by_std=False).advantages == pytest.approx(expected - expected.mean())
+    assert arena_rl(group_of(returns), scheme="swiss", divide_by_std=False).advantages == pytest.approx(
+        expected - expected.mean()
+    )
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)

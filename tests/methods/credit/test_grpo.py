@@ -46,7 +46,10 @@ def test_epsilon_is_added_to_the_deviation():
     assert grpo(group_of([1, 0, 0, 0]), epsilon=0.25).advantages == pytest.approx([1.0, -1 / 3, -1 / 3, -1 / 3])
 
 
-@given(st.lists(st.floats(-1, 1), min_size=2, max_size=6).filter(lambda returns: np.std(returns) > 1e-3), st.floats(0.5, 1000))
+@given(
+    st.lists(st.floats(-1, 1), min_size=2, max_size=6).filter(lambda returns: np.std(returns) > 1e-3),
+    st.floats(0.5, 1000),
+)
 def test_with_division_the_scale_of_rewards_is_irrelevant(returns, factor):
     scaled = grpo(group_of([factor * value for value in returns]), epsilon=0.0).advantages
     assert scaled == pytest.approx(grpo(group_of(returns), epsilon=0.0).advantages, abs=1e-6)

@@ -52,8 +52,16 @@ def test_by_hand_centred_at_the_mean():
 
 
 def test_scales_names_and_other_rewards():
-    turns = scored([[2.0, 1.0], [0.0]], [[0.0, 4.0], [2.0]], rest=[[-0.1, 0.0], [0.3]], names=("judge", "payoff"), groups=[0, 0])
-    options = {"process": "judge", "outcome": "payoff", "largest_process": 2.0, "lowest_outcome": 0.0, "highest_outcome": 4.0}
+    turns = scored(
+        [[2.0, 1.0], [0.0]], [[0.0, 4.0], [2.0]], rest=[[-0.1, 0.0], [0.3]], names=("judge", "payoff"), groups=[0, 0]
+    )
+    options = {
+        "process": "judge",
+        "outcome": "payoff",
+        "largest_process": 2.0,
+        "lowest_outcome": 0.0,
+        "highest_outcome": 4.0,
+    }
     expected = np.array([0.9, 0.5, -0.2])
     assert ppr(turns, divide_by_std=False, **options).advantages == pytest.approx(expected - expected.mean())
     with pytest.raises(CreditError, match="'game'"):
@@ -77,7 +85,9 @@ def ppr_drawn(seed):
     generator = np.random.Generator(np.random.Philox(seed))
     lengths = generator.integers(1, 5, 9)
     columns = [[generator.normal(size=length).tolist() for length in lengths] for _ in range(3)]
-    return scored(columns[0], columns[1], rest=columns[2], groups=generator.integers(0, 2, 9), roles=generator.integers(0, 2, 9))
+    return scored(
+        columns[0], columns[1], rest=columns[2], groups=generator.integers(0, 2, 9), roles=generator.integers(0, 2, 9)
+    )
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -98,7 +108,13 @@ def test_ppr_it_equals_plain_loops(seed, centring):
         keys += [(turns.group[row], turns.role[row]) for row in rows]
     alike = [[value for value, key in zip(togo, keys, strict=True) if key == mine] for mine in keys]
     expected = [value - np.mean(mine) for value, mine in zip(togo, alike, strict=True)]
-    options = {"centring": centring, "largest_process": 3.0, "lowest_outcome": -2.0, "highest_outcome": 3.0, "gamma": 0.9}
+    options = {
+        "centring": centring,
+        "largest_process": 3.0,
+        "lowest_outcome": -2.0,
+        "highest_outcome": 3.0,
+        "gamma": 0.9,
+    }
     assert ppr(turns, divide_by_std=False, **options).advantages == pytest.approx(expected, abs=1e-9)
 
 
@@ -112,7 +128,10 @@ def test_ppr_of_one_turn_and_of_equals(centring):
 def probed(outcome, accuracy, confidence, *, names=("best_action", "sure"), **others):
     """Return a table with these outcomes, and probed accuracies and confidences, per trajectory and turn."""
     turns = table(outcome, **others)
-    right, sure = (np.array([value for values in column for value in values], dtype=np.float64) for column in (accuracy, confidence))
+    right, sure = (
+        np.array([value for values in column for value in values], dtype=np.float64)
+        for column in (accuracy, confidence)
+    )
     parts = {"game": turns.reward, names[0]: right, names[1]: sure}
     return dataclasses.replace(turns, reward=turns.reward + right + sure, components=parts)
 
@@ -123,7 +142,12 @@ def test_golden_potential():
 
 
 # potentials 0.5, 1, -1 and -1; outcomes 1 and 0
-HAND_OF_SPAE = {"outcome": [[0.0, 0.0, 1.0], [0.0]], "accuracy": [[1, 1, 0], [0]], "confidence": [[0, 1, 1], [1]], "groups": [0, 0]}
+HAND_OF_SPAE = {
+    "outcome": [[0.0, 0.0, 1.0], [0.0]],
+    "accuracy": [[1, 1, 0], [0]],
+    "confidence": [[0, 1, 1], [1]],
+    "groups": [0, 0],
+}
 
 
 def test_spae_by_hand():
@@ -132,7 +156,9 @@ def test_spae_by_hand():
     options = {"confidence": "sure", "divide_by_std": False}
     # after the second turn's potential of 1 the outcome counts half
     assert spae(turns, **options).advantages == pytest.approx(gains + np.array([0.5, 0.5, 0.25, -0.5]))
-    assert spae(turns, **options, weight=0.2, reduction=0.0).advantages == pytest.approx(0.2 * gains + np.array([0.5, 0.5, 0, -0.5]))
+    assert spae(turns, **options, weight=0.2, reduction=0.0).advantages == pytest.approx(
+        0.2 * gains + np.array([0.5, 0.5, 0, -0.5])
+    )
     assert spae(turns, **options, saturation=1.0).advantages == pytest.approx(gains + np.array([0.5, 0.5, 0.5, -0.5]))
     assert spae(turns, **options, saturation=0.4).advantages == pytest.approx(gains + np.array([0.5, 0.25, 0.25, -0.5]))
     divided = spae(turns, confidence="sure").advantages
@@ -164,7 +190,9 @@ def test_without_weight_and_reduction_it_is_grpo_of_what_the_probes_leave(outcom
     ones = [[1.0] * len(turns) for turns in outcomes]
     groups = [0] * len(outcomes)
     expected = grpo(table(outcomes, groups=groups)).advantages
-    advantages = spae(probed(outcomes, ones, ones, groups=groups), confidence="sure", weight=0.0, reduction=1.0).advantages
+    advantages = spae(
+        probed(outcomes, ones, ones, groups=groups), confidence="sure", weight=0.0, reduction=1.0
+    ).advantages
     assert advantages == pytest.approx(expected, abs=1e-5)
 
 
@@ -189,7 +217,9 @@ def test_it_equals_plain_loops_and_gains_add_up_to_the_last_potential(seed, satu
     gains = spae(turns, **options).advantages - spae(turns, **options, weight=0.0).advantages
     sums = np.bincount(turns.trajectory, weights=gains)
     last = turns.done
-    assert sums == pytest.approx(potential(turns.components["best_action"][last], turns.components["sure"][last]), abs=1e-9)
+    assert sums == pytest.approx(
+        potential(turns.components["best_action"][last], turns.components["sure"][last]), abs=1e-9
+    )
 
 
 def test_spae_of_one_turn_and_of_equals():
@@ -226,7 +256,9 @@ def test_the_papers_discount_is_the_default():
 @pytest.mark.parametrize("divide", [True, False])
 def test_without_turns_it_is_grpo_and_so_it_is_in_games_of_one_turn(seed, divide):
     turns = match_tir_drawn(seed)
-    assert np.array_equal(match_tir(turns, turn_share=0.0, divide_by_std=divide).advantages, grpo(turns, divide_by_std=divide).advantages)
+    assert np.array_equal(
+        match_tir(turns, turn_share=0.0, divide_by_std=divide).advantages, grpo(turns, divide_by_std=divide).advantages
+    )
     short = table([[value] for value in turns.reward], groups=turns.group, roles=turns.role)
     same = grpo(short, divide_by_std=divide).advantages
     assert match_tir(short, divide_by_std=divide).advantages == pytest.approx(same, abs=1e-12)
@@ -262,7 +294,9 @@ def random_turns(seed, model="process"):
     generator = np.random.Generator(np.random.Philox(seed))
     rewards = [generator.normal(size=generator.integers(1, 5)).tolist() for _ in range(8)]
     roles = generator.integers(0, 2, 8).tolist()
-    return trained(rewards, generator.normal(size=sum(map(len, rewards))), model, groups=[0, 0, 0, 0, 0, 1, 1, 2], roles=roles)
+    return trained(
+        rewards, generator.normal(size=sum(map(len, rewards))), model, groups=[0, 0, 0, 0, 0, 1, 1, 2], roles=roles
+    )
 
 
 def naive(turns, model, beta, alpha, form):
@@ -280,7 +314,9 @@ def naive(turns, model, beta, alpha, form):
     result = []
     for row, number in enumerate(turns.trajectory):
         episode = against(totals[number], [totals[other] for other in totals if of[other] == key[row]])
-        result.append(episode + alpha * against(step[row], [s for s, k in zip(step, key, strict=True) if k == key[row]]))
+        result.append(
+            episode + alpha * against(step[row], [s for s, k in zip(step, key, strict=True) if k == key[row]])
+        )
     return result
 
 
@@ -290,10 +326,19 @@ def test_oprl_by_hand(model):
     turns = trained([[0.0, 1.0], [0.0]], [5.0, 1.0, 0.0], model, groups=[0, 0])
     credit = oprl(turns, model=model, beta=0.1, alpha=2.0)
     assert credit.advantages == pytest.approx([1 + 2 * 0.45, 1 - 2 * 0.15, -1 - 2 * 0.3])
-    assert credit.metrics == {"step_reward_mean": pytest.approx(0.2), "step_reward_std": pytest.approx(np.std([0.5, 0.1, 0.0]))}
+    assert credit.metrics == {
+        "step_reward_mean": pytest.approx(0.2),
+        "step_reward_std": pytest.approx(np.std([0.5, 0.1, 0.0])),
+    }
 
 
-@given(st.integers(0, 500), MODELS, st.sampled_from([0.05, 1.0]), st.sampled_from([0.0, 0.5, 1.0]), st.sampled_from(["rloo", "grpo"]))
+@given(
+    st.integers(0, 500),
+    MODELS,
+    st.sampled_from([0.05, 1.0]),
+    st.sampled_from([0.0, 0.5, 1.0]),
+    st.sampled_from(["rloo", "grpo"]),
+)
 def test_equals_plain_loops(seed, model, beta, alpha, form):
     turns = random_turns(seed, model)
     expected = naive(turns, model, beta, alpha, form)
@@ -322,9 +367,18 @@ REWARDS = st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_si
 def judged(process, game=None, mask=None, **kwargs):
     """Return a table whose turns have the process rewards, and the game's at each trajectory's end."""
     turns = table(process, **{"groups": [0] * len(process), **kwargs})
-    game = np.zeros(len(turns.reward)) if game is None else np.where(turns.done, 1.0, 0.0) * np.repeat(game, [len(p) for p in process])
+    game = (
+        np.zeros(len(turns.reward))
+        if game is None
+        else np.where(turns.done, 1.0, 0.0) * np.repeat(game, [len(p) for p in process])
+    )
     components = {"best_action": turns.reward, "game": game}
-    return replace(turns, reward=turns.reward + game, components=components, judged=None if mask is None else np.array(mask, dtype=bool))
+    return replace(
+        turns,
+        reward=turns.reward + game,
+        components=components,
+        judged=None if mask is None else np.array(mask, dtype=bool),
+    )
 
 
 def test_by_hand():
@@ -333,9 +387,15 @@ def test_by_hand():
     wide, narrow = 3**0.5 / 2, 2**0.5 / 2
     assert vpr(turns).advantages == pytest.approx([wide, narrow, 0, -wide, wide, -narrow, -wide], abs=1e-5)
     assert vpr(turns, divide_by_std=False).advantages == pytest.approx([0.5, 0.5, 0, -0.5, 0.5, -0.5, -0.5])
-    assert vpr(turns, divide_by_std=False, leave_one_out=True).advantages == pytest.approx([2 / 3, 1, 0, -2 / 3, 2 / 3, -1, -2 / 3])
-    assert bind("credit", "vpr", preset="unbiased")(turns, {}).advantages == pytest.approx([2 / 3, 1, 0, -2 / 3, 2 / 3, -1, -2 / 3])
-    assert vpr(turns, baseline="none", divide_by_std=False).advantages.tolist() == turns.components["best_action"].tolist()
+    assert vpr(turns, divide_by_std=False, leave_one_out=True).advantages == pytest.approx(
+        [2 / 3, 1, 0, -2 / 3, 2 / 3, -1, -2 / 3]
+    )
+    assert bind("credit", "vpr", preset="unbiased")(turns, {}).advantages == pytest.approx(
+        [2 / 3, 1, 0, -2 / 3, 2 / 3, -1, -2 / 3]
+    )
+    assert (
+        vpr(turns, baseline="none", divide_by_std=False).advantages.tolist() == turns.components["best_action"].tolist()
+    )
 
 
 @given(REWARDS, st.booleans(), st.booleans())
@@ -360,7 +420,10 @@ def test_by_hand_what_follows_and_the_outcome():
     assert vpr(turns, gamma=0.5, **plain).advantages == pytest.approx([0.375, -0.5, -0.125, 0.5, -0.625, 0.375])
     mixed = vpr(turns, outcome=2.0, **plain).advantages
     assert mixed == pytest.approx([0.5 + 1, -0.5 + 1, -0.5 - 1, 0.5 - 1, -0.5 - 1, 0.5 + 1])
-    alone = vpr(turns, outcome=2.0, leave_one_out=True, **plain).advantages - vpr(turns, leave_one_out=True, **plain).advantages
+    alone = (
+        vpr(turns, outcome=2.0, leave_one_out=True, **plain).advantages
+        - vpr(turns, leave_one_out=True, **plain).advantages
+    )
     assert alone == pytest.approx([4 / 3, 4 / 3, -4 / 3, -4 / 3, -4 / 3, 4 / 3])
 
 
@@ -377,7 +440,9 @@ def test_turns_the_oracle_abstained_on_are_no_part_of_the_group():
     turns = judged([[1.0], [0.0], [0.0], [1.0]], mask=[True, True, False, True], game=[0.0, 0.0, 1.0, 1.0])
     assert vpr(turns, divide_by_std=False).advantages == pytest.approx([1 / 3, -2 / 3, 0, 1 / 3])
     assert vpr(turns).metrics == {"judged_share": 0.75}
-    assert vpr(turns, divide_by_std=False, outcome=1.0).advantages == pytest.approx([1 / 3 - 0.5, -2 / 3 - 0.5, 0.5, 1 / 3 + 0.5])
+    assert vpr(turns, divide_by_std=False, outcome=1.0).advantages == pytest.approx(
+        [1 / 3 - 0.5, -2 / 3 - 0.5, 0.5, 1 / 3 + 0.5]
+    )
 
 
 @given(REWARDS, st.booleans())
@@ -385,19 +450,27 @@ def test_it_is_at_grpo_on_the_process_reward(rewards, divide):
     groups, seats = [index // 4 for index in range(len(rewards))], [index % 2 for index in range(len(rewards))]
     turns = judged(rewards, groups=groups, seats=seats)
     scale = "std" if divide else "none"
-    assert vpr(turns, divide_by_std=divide).advantages == pytest.approx(at_grpo(turns, scale=scale).advantages, abs=1e-9)
+    assert vpr(turns, divide_by_std=divide).advantages == pytest.approx(
+        at_grpo(turns, scale=scale).advantages, abs=1e-9
+    )
 
 
 @given(REWARDS)
 def test_without_process_reward_the_outcome_part_is_grpo_or_rloo(rewards):
     turns = judged([[0.0] * len(values) for values in rewards], game=[sum(values) for values in rewards])
     assert vpr(turns, outcome=1.0).advantages == pytest.approx(grpo(turns).advantages, abs=1e-9)
-    assert bind("credit", "vpr", {"outcome": 1.0}, preset="unbiased")(turns, {}).advantages == pytest.approx(rloo(turns).advantages, abs=1e-9)
+    assert bind("credit", "vpr", {"outcome": 1.0}, preset="unbiased")(turns, {}).advantages == pytest.approx(
+        rloo(turns).advantages, abs=1e-9
+    )
 
 
 # A policy that decides when to stop: "stop" ends at once and is wrong; "go" is right, and then one more turn is right or wrong.
 P, Q = 0.4, 0.3
-STOP, RIGHT, WRONG = (P, [0.0], [1 - P]), ((1 - P) * Q, [1.0, 1.0], [-P, 1 - Q]), ((1 - P) * (1 - Q), [1.0, 0.0], [-P, -Q])
+STOP, RIGHT, WRONG = (
+    (P, [0.0], [1 - P]),
+    ((1 - P) * Q, [1.0, 1.0], [-P, 1 - Q]),
+    ((1 - P) * (1 - Q), [1.0, 0.0], [-P, -Q]),
+)
 
 
 def expected_gradient(members, **options):
@@ -408,7 +481,9 @@ def expected_gradient(members, **options):
         score = np.array([value for _, _, scores in chosen for value in scores])
         weighted = vpr(turns, divide_by_std=False, **options).advantages * score
         second = turns.turn_index == 1
-        total += np.prod([probability for probability, _, _ in chosen]) * np.array([weighted[~second].sum(), weighted[second].sum()])
+        total += np.prod([probability for probability, _, _ in chosen]) * np.array(
+            [weighted[~second].sum(), weighted[second].sum()]
+        )
     return total / members
 
 
@@ -447,14 +522,18 @@ def test_candidates_by_hand():
     advantages = vpr(turns, baseline="candidates").advantages
     high, low = 2 / 3 * 3**0.5, -1 / 3 * 3**0.5
     assert advantages == pytest.approx([high, low, low, 0, 0, 0, 0], abs=1e-5)
-    assert vpr(turns, baseline="candidates", divide_by_std=False, leave_one_out=True).advantages == pytest.approx([1.0, -0.5, -0.5, 0, 0, 0, 0])
+    assert vpr(turns, baseline="candidates", divide_by_std=False, leave_one_out=True).advantages == pytest.approx(
+        [1.0, -0.5, -0.5, 0, 0, 0, 0]
+    )
 
 
 @given(st.lists(st.lists(EIGHTHS, min_size=2, max_size=5), min_size=1, max_size=6), st.booleans(), st.booleans())
 def test_candidates_of_one_prompt_are_a_group_of_one_turn(rewards, leave_one_out, divide_by_std):
     options = {"leave_one_out": leave_one_out, "divide_by_std": divide_by_std}
     turns = replies(rewards)
-    as_groups = replace(turns, group=turns.state_group, turn_index=np.zeros_like(turns.turn_index), state_group=None, committed=None)
+    as_groups = replace(
+        turns, group=turns.state_group, turn_index=np.zeros_like(turns.turn_index), state_group=None, committed=None
+    )
     advantages = vpr(turns, baseline="candidates", **options).advantages
     assert advantages == pytest.approx(vpr(as_groups, **options).advantages)
 
@@ -479,10 +558,14 @@ def test_as_released_by_hand():
     turns = replies([[2.0, 0.0], [0.5, 0.5, 0.5], [2.0, -1.0, -1.0]])
     credit = vpr(turns, **RELEASED)
     scale = (8 / 5) ** 0.5
-    assert credit.advantages == pytest.approx([1 / scale, -1 / scale, 0, 0, 0, 2 / scale, -1 / scale, -1 / scale], abs=1e-6)
+    assert credit.advantages == pytest.approx(
+        [1 / scale, -1 / scale, 0, 0, 0, 2 / scale, -1 / scale, -1 / scale], abs=1e-6
+    )
     assert credit.trained.tolist() == [True] * 2 + [False] * 3 + [True] * 3
     assert credit.metrics == pytest.approx({"judged_share": 1.0, "equal_share": 1 / 3, "skipped_update": 0.0})
-    assert bind("credit", "vpr", preset="as_released")(turns, {}).advantages == pytest.approx(credit.advantages, abs=1e-9)
+    assert bind("credit", "vpr", preset="as_released")(turns, {}).advantages == pytest.approx(
+        credit.advantages, abs=1e-9
+    )
 
 
 @given(st.lists(st.lists(EIGHTHS, min_size=1, max_size=4), min_size=1, max_size=8))

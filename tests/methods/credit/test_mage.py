@@ -51,7 +51,9 @@ def naive(turns, attempts, gamma, gamma_episode, weight, by_attempt):
         same = [j for j in range(len(rows)) if key[j] == key[i] and (not by_attempt or place[j] == place[i])]
         for row in attempt_rows:
             meet = [steps[r] for j in same for r in rows[j] if turns.view[r] == turns.view[row]]
-            result.append(difference[i] - np.mean([difference[j] for j in same]) + weight * (steps[row] - np.mean(meet)))
+            result.append(
+                difference[i] - np.mean([difference[j] for j in same]) + weight * (steps[row] - np.mean(meet))
+            )
     return result
 
 
@@ -68,7 +70,9 @@ def test_by_hand():
 @given(st.integers(0, 500), st.integers(1, 4), st.sampled_from([0.5, 1.0]), st.sampled_from([0.0, 0.6]), st.booleans())
 def test_equals_plain_loops(seed, attempts, gamma, gamma_episode, by_attempt):
     turns = random_turns(seed)
-    credit = mage(turns, attempts=attempts, gamma=gamma, gamma_episode=gamma_episode, step_weight=0.5, by_attempt=by_attempt)
+    credit = mage(
+        turns, attempts=attempts, gamma=gamma, gamma_episode=gamma_episode, step_weight=0.5, by_attempt=by_attempt
+    )
     assert credit.advantages == pytest.approx(naive(turns, attempts, gamma, gamma_episode, 0.5, by_attempt), abs=1e-9)
 
 
@@ -85,7 +89,9 @@ def test_independent_attempts_lose_the_share_that_goes_to_their_successors():
         for second in (1.0, -1.0):
             probability = (p if first > 0 else 1 - p) * (p if second > 0 else 1 - p)
             turns = seen([[first], [second], [0.0], [0.0]], groups=[0] * 4, views=[0, 1, 2, 3])
-            plain, weighted = (mage(turns, attempts=2, gamma_episode=0.25, step_weight=w).advantages for w in (0.0, 1.0))
+            plain, weighted = (
+                mage(turns, attempts=2, gamma_episode=0.25, step_weight=w).advantages for w in (0.0, 1.0)
+            )
             assert plain == pytest.approx(weighted)  # a view met once: no step credit
             turns = dataclasses.replace(turns, view=np.zeros(4, dtype=np.int64))
             steps = mage(turns, attempts=2, gamma_episode=0.25).advantages - plain
@@ -96,7 +102,9 @@ def test_independent_attempts_lose_the_share_that_goes_to_their_successors():
 
 
 def test_the_anchor_may_be_the_information_state():
-    turns = dataclasses.replace(seen([[1.0], [0.0]], views=[0, 1], groups=[0, 0]), state_key=np.zeros(2, dtype=np.int64))
+    turns = dataclasses.replace(
+        seen([[1.0], [0.0]], views=[0, 1], groups=[0, 0]), state_key=np.zeros(2, dtype=np.int64)
+    )
     assert mage(turns, attempts=1).advantages == pytest.approx([0.5, -0.5])
     assert mage(turns, attempts=1, anchor="state_key").advantages == pytest.approx([1.0, -1.0])
 

@@ -107,9 +107,17 @@ def released(trajectories, seats, tokens, gamma, games=None):
             out.append(running)
         summed.append(out[::-1])
     for seat in set(seats):
-        distinct = {round(value, 9) for values, player_seat in zip(summed, seats, strict=True) if player_seat == seat for value in values} | {0.0}
+        distinct = {
+            round(value, 9)
+            for values, player_seat in zip(summed, seats, strict=True)
+            if player_seat == seat
+            for value in values
+        } | {0.0}
         mean = sum(distinct) / len(distinct)
-        summed = [[v - mean for v in values] if player_seat == seat else values for values, player_seat in zip(summed, seats, strict=True)]
+        summed = [
+            [v - mean for v in values] if player_seat == seat else values
+            for values, player_seat in zip(summed, seats, strict=True)
+        ]
     return [value for values in whiten(summed) for value in values]
 
 
@@ -119,7 +127,9 @@ def test_as_released_equals_an_independent_derivation(seed, gamma):
     rewards = [generator.normal(size=generator.integers(1, 4)).tolist() for _ in range(6)]
     tokens = generator.integers(1, 4, sum(map(len, rewards)))
     seats = [0, 1] * 3
-    credit = bind("credit", "mars", {"gamma": gamma}, preset="as_released")(table(rewards, seats=seats, tokens=tokens), {})
+    credit = bind("credit", "mars", {"gamma": gamma}, preset="as_released")(
+        table(rewards, seats=seats, tokens=tokens), {}
+    )
     assert credit.level == "token"
     assert credit.advantages == pytest.approx(released(rewards, seats, tokens, gamma), abs=1e-7)
 

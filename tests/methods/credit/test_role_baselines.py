@@ -145,7 +145,9 @@ def test_by_hand_with_a_groups_mean():
 def test_without_a_baseline_it_is_rebn(rewards, gamma):
     turns = table(rewards)
     expected = rebn(turns, gamma=gamma).advantages
-    assert reinforce_plus_plus(turns, gamma=gamma).advantages == pytest.approx(expected, abs=1e-2)  # 1e-8 under the root
+    assert reinforce_plus_plus(turns, gamma=gamma).advantages == pytest.approx(
+        expected, abs=1e-2
+    )  # 1e-8 under the root
 
 
 @given(REWARDS_OF_REINFORCE_PLUS_PLUS, st.integers(0, 1000), st.sampled_from(["none", "group"]))
@@ -242,7 +244,9 @@ def test_a_trajectory_is_judged_by_itself_whatever_stands_beside_it(rewards):
 
 
 TEAMS = {"first": "attackers", "second": "defenders", "third": "defenders"}
-RETURNS_OF_ADV_EVO = st.lists(st.tuples(st.floats(-10, 10), st.integers(0, 2), st.integers(0, 1), st.integers(0, 1)), max_size=10)
+RETURNS_OF_ADV_EVO = st.lists(
+    st.tuples(st.floats(-10, 10), st.integers(0, 2), st.integers(0, 1), st.integers(0, 1)), max_size=10
+)
 
 
 def test_adv_evo_by_hand():
@@ -270,8 +274,12 @@ def test_equals_plain_loops(rows, with_teams, by_group):
 @given(RETURNS_OF_ADV_EVO)
 def test_without_teams_over_groups_it_is_grpo_without_deviations(rows):
     groups = [2 * row[2] + row[3] for row in rows]
-    turns = table([[row[0]] for row in rows], roles=[row[1] for row in rows], groups=groups, games=[row[3] for row in rows])
-    assert adv_evo(turns, over="group").advantages == pytest.approx(grpo(turns, divide_by_std=False).advantages, abs=1e-9)
+    turns = table(
+        [[row[0]] for row in rows], roles=[row[1] for row in rows], groups=groups, games=[row[3] for row in rows]
+    )
+    assert adv_evo(turns, over="group").advantages == pytest.approx(
+        grpo(turns, divide_by_std=False).advantages, abs=1e-9
+    )
 
 
 def test_whitening():
@@ -301,7 +309,12 @@ def test_marti_by_hand():
     assert STATE == {"game/first": [4.0, 1.0], "game/second": [2.0, 2.0]}
 
 
-@given(RETURNS_OF_MARTI, st.sampled_from(["margin", "quality"]), st.floats(0, 2), st.sampled_from([(0.0, 1.0), (-1.0, 1.0)]))
+@given(
+    RETURNS_OF_MARTI,
+    st.sampled_from(["margin", "quality"]),
+    st.floats(0, 2),
+    st.sampled_from([(0.0, 1.0), (-1.0, 1.0)]),
+)
 def test_equals_the_formula_trajectory_by_trajectory(returns, shaping, alpha, ends):
     low, high = ends
     turns = table([[value] for value in returns], roles=[i % 3 for i in range(len(returns))])
@@ -377,7 +390,9 @@ def test_state_holds_sums_per_coalition_and_metrics_the_values():
 
 
 def test_the_gloves_of_the_textbook():
-    state = {"game": {name: [1.0, worth] for name, worth in {"0": 0, "3": 0, "5": 0, "0,3": 1, "0,5": 1, "3,5": 0}.items()}}
+    state = {
+        "game": {name: [1.0, worth] for name, worth in {"0": 0, "3": 0, "5": 0, "0,3": 1, "0,5": 1, "3,5": 0}.items()}
+    }
     assert shapley(played([(0, 3, 5)], [1.0]), state).advantages == pytest.approx([2 / 3, 1 / 6, 1 / 6])
 
 
@@ -389,7 +404,9 @@ def test_unseen_coalitions_go_by_size():
     assert shapley(played([(0, 1, 2)], [6.0]), state).advantages == pytest.approx([2, 2, 2])
     state = {"game": {"0": [1.0, 3.0], "1": [1.0, 0.0]}}
     # v(2) = 1.5, and pairs lie half-way from the mean of singles 1.5 to 6
-    assert shapley(played([(0, 1, 2)], [6.0]), state).advantages == pytest.approx(naive({1: 3, 2: 0, 4: 1.5, 3: 3.75, 5: 3.75, 6: 3.75, 7: 6}))
+    assert shapley(played([(0, 1, 2)], [6.0]), state).advantages == pytest.approx(
+        naive({1: 3, 2: 0, 4: 1.5, 3: 3.75, 5: 3.75, 6: 3.75, 7: 6})
+    )
 
 
 def naive(worth):
@@ -405,7 +422,9 @@ def naive(worth):
 
 @given(st.lists(st.floats(-100, 100), min_size=6, max_size=6), st.floats(-100, 100), st.floats(-5, 5))
 def test_shares_of_an_episode_add_up_to_its_worth(means, worth, empty):
-    state = {"game": {name: [2.0, 2 * mean] for name, mean in zip(["0", "1", "2", "0,1", "0,2", "1,2"], means, strict=True)}}
+    state = {
+        "game": {name: [2.0, 2 * mean] for name, mean in zip(["0", "1", "2", "0,1", "0,2", "1,2"], means, strict=True)}
+    }
     credit = shapley(played([(0, 1, 2)], [worth]), state, empty=empty)
     assert credit.advantages.sum() == pytest.approx(worth - empty, abs=1e-8)
     masks = dict(zip([1, 2, 4, 3, 5, 6], means, strict=True))
@@ -427,8 +446,12 @@ def test_worth_is_the_teams_payoff_or_the_sum_of_own_ones():
 def test_with_the_baseline_seats_share_what_was_more_than_expected():
     state = {"game": {**KNOWN["game"], "0,1": [2.0, 12.0]}}
     assert shapley(played([(0, 1)], [7.0]), state, baseline=True).advantages == pytest.approx([0.5, 0.5])
-    assert shapley(played([(0, 1)], [7.0]), KNOWN, baseline=True).advantages == pytest.approx([3.5, 3.5])  # never seen: 0
-    plain, above = (shapley(played([(0, 1)] * 2, [7.0, 9.0]), state, baseline=flag).advantages for flag in (False, True))
+    assert shapley(played([(0, 1)], [7.0]), KNOWN, baseline=True).advantages == pytest.approx(
+        [3.5, 3.5]
+    )  # never seen: 0
+    plain, above = (
+        shapley(played([(0, 1)] * 2, [7.0, 9.0]), state, baseline=flag).advantages for flag in (False, True)
+    )
     assert plain[:2] - above[:2] == pytest.approx(plain[2:] - above[2:])  # the same for every episode: no bias
 
 

@@ -22,7 +22,12 @@ def grown(seed, games=14):
             keys.append(known.setdefault(past, len(known)))
             past = (*past, action, int(generator.integers(0, 2)))
         plain.append(((groups[game], roles[game]), keys, actions, generator.normal(size=length).tolist()))
-    turns = table([episode[3] for episode in plain], groups=groups, roles=roles, keys=[key for episode in plain for key in episode[1]])
+    turns = table(
+        [episode[3] for episode in plain],
+        groups=groups,
+        roles=roles,
+        keys=[key for episode in plain for key in episode[1]],
+    )
     return acting(turns, [action for episode in plain for action in episode[2]]), plain
 
 
@@ -54,7 +59,9 @@ def test_segments_of_branches_by_hand():
     turns = acting(table(rewards, groups=[0, 0], keys=keys), [0, 0, 0, 0, 0, 1, 0, 0])
     assert spo_tree(turns).advantages == pytest.approx([0, 2, 0, 0, 0, -2, 0, 0])
     assert spo_tree(turns, segments="branches").advantages == pytest.approx([0, 2, 2, 2, 0, -2, -2, -2])
-    alike = acting(table(rewards, groups=[0, 0], keys=[0, 1, 2, 3] * 2), [0] * 8)  # nothing parts them: one segment each
+    alike = acting(
+        table(rewards, groups=[0, 0], keys=[0, 1, 2, 3] * 2), [0] * 8
+    )  # nothing parts them: one segment each
     assert spo_tree(alike, segments="branches").advantages == pytest.approx([2] * 4 + [-2] * 4)
 
 
@@ -67,7 +74,9 @@ def test_segments_share_out_the_same_sums(seed, average):
     ways = {}
     for start, keys, actions, _ in plain:
         for place, key in enumerate(keys):
-            ways.setdefault((start, place, key), set()).add(keys[place + 1] if place + 1 < len(keys) else ("end", actions[place]))
+            ways.setdefault((start, place, key), set()).add(
+                keys[place + 1] if place + 1 < len(keys) else ("end", actions[place])
+            )
     row = 0
     for start, keys, *_ in plain:
         segment = []
@@ -104,7 +113,9 @@ def naive(plain, gamma, average, leave_one_out):
         return ("to", episode[1][turn + 1]) if turn + 1 < len(episode[1]) else ("end", episode[2][turn])
 
     def step(episode, turn):
-        return episode[3][turn] + (gamma * value(episode[0], episode[1][turn + 1]) if turn + 1 < len(episode[1]) else 0.0)
+        return episode[3][turn] + (
+            gamma * value(episode[0], episode[1][turn + 1]) if turn + 1 < len(episode[1]) else 0.0
+        )
 
     def ways(owner, key):
         steps = {}
@@ -113,7 +124,11 @@ def naive(plain, gamma, average, leave_one_out):
         return {name: sum(values) / len(values) for name, values in steps.items()}
 
     def value(owner, key):
-        values = [togo(*place) for place in through(owner, key)] if average == "trajectories" else list(ways(owner, key).values())
+        values = (
+            [togo(*place) for place in through(owner, key)]
+            if average == "trajectories"
+            else list(ways(owner, key).values())
+        )
         return sum(values) / len(values)
 
     def baseline(episode, turn):
@@ -128,7 +143,11 @@ def naive(plain, gamma, average, leave_one_out):
     result = []
     for episode in plain:
         for turn in range(len(episode[1])):
-            edge = step(episode, turn) if average == "trajectories" else ways(episode[0], episode[1][turn])[way(episode, turn)]
+            edge = (
+                step(episode, turn)
+                if average == "trajectories"
+                else ways(episode[0], episode[1][turn])[way(episode, turn)]
+            )
             base = baseline(episode, turn)
             result.append(0.0 if base is None else edge - base)
     return result

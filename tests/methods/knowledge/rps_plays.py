@@ -12,13 +12,33 @@ STREAM = Stream.from_seed(0)
 
 def reply(seat, word, candidate=0, others=(), event="ok", legal=MOVES, index=0):
     action = word if event == "ok" else None
-    return Turn(seat, index, "learner", GAME.roles[seat] if seat < 2 else "", legal, word, action, event, {}, candidate=candidate, candidates=others)
+    return Turn(
+        seat,
+        index,
+        "learner",
+        GAME.roles[seat] if seat < 2 else "",
+        legal,
+        word,
+        action,
+        event,
+        {},
+        candidate=candidate,
+        candidates=others,
+    )
 
 
 def episode(number, *replies, game=NAME):
     """Return a play in which each seat gives these replies, of which the first is played."""
     turns = tuple(
-        reply(seat, words[0], 0, tuple(reply(seat, word, n, event="ok" if word in MOVES else "unparsable") for n, word in enumerate(words[1:], start=1)))
+        reply(
+            seat,
+            words[0],
+            0,
+            tuple(
+                reply(seat, word, n, event="ok" if word in MOVES else "unparsable")
+                for n, word in enumerate(words[1:], start=1)
+            ),
+        )
         for seat, words in enumerate(replies)
     )
     return Episode(

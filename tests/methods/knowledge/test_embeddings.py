@@ -40,7 +40,10 @@ def test_ngrams_of_masked_statements_are_those_of_the_statements():
 @pytest.mark.parametrize("layer", [-1, 0, 1])
 def test_hidden_states_are_means_over_the_tokens_of_a_text_alone(chat_folder, layer):
     network, tokenizer = load_pretrained(str(chat_folder))
-    embedding, texts = bind(SLOT, "hidden_states", {"model": str(chat_folder), "layer": layer}), ["bet pass", "pass", "bet bet pass"]
+    embedding, texts = (
+        bind(SLOT, "hidden_states", {"model": str(chat_folder), "layer": layer}),
+        ["bet pass", "pass", "bet bet pass"],
+    )
     means = []
     for text in texts:
         ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
@@ -135,7 +138,9 @@ def test_vectors_of_several_sizes_are_an_error(served):
         bind(SLOT, "endpoint", {"model": "embed", "base_url": server.url})(["rock", "paper"])
 
 
-@pytest.mark.parametrize("vectors", [np.zeros((1, 4)), np.zeros(2), np.array([[np.nan], [0.0]]), np.zeros((2, 3), dtype=int), None])
+@pytest.mark.parametrize(
+    "vectors", [np.zeros((1, 4)), np.zeros(2), np.array([[np.nan], [0.0]]), np.zeros((2, 3), dtype=int), None]
+)
 def test_what_is_no_vector_for_each_text_is_refused(vectors):
     with pytest.raises(PluginError, match="must return a vector of finite numbers for each of 2 texts"):
         check_output(bind(SLOT, "ngrams"), vectors, ["a", "b"])
@@ -149,7 +154,12 @@ def test_clusters_are_by_the_embedding_that_is_named(served):
     """By the endpoint statements are alike by their last word, which n-grams do not know to be a synonym."""
     near = {"wolf": [1.0, 0.0], "beast": [0.99, 0.05], "friend": [0.0, 1.0], "ally": [0.05, 0.99]}
     server = served(lambda number, request: answer(request, of=lambda text: near[text.split()[-1]]))
-    counts = {"p1 is a wolf": 5, "i think p2 is some sort of beast": 3, "p1 is a friend": 4, "i think p2 is some sort of ally": 2}
+    counts = {
+        "p1 is a wolf": 5,
+        "i think p2 is some sort of beast": 3,
+        "p1 is a friend": 4,
+        "i think p2 is some sort of ally": 2,
+    }
     halves = {}
     for name, options in (("endpoint", {"model": "embed", "base_url": server.url}), ("ngrams", {})):
         space = LatentSpace(embedding=bind(SLOT, name, options), names=("p1", "p2"))
@@ -172,7 +182,11 @@ def test_latent_space_judges_by_the_embedding_that_is_named(embedding):
 
 @pytest.mark.parametrize(
     ("embedding", "error", "words"),
-    [("ngram", UnknownNameError, "embedding.*'ngram'"), ("{name: ngrams, size: 4}", ConfigError, "size"), ("hidden_states", ConfigError, "model")],
+    [
+        ("ngram", UnknownNameError, "embedding.*'ngram'"),
+        ("{name: ngrams, size: 4}", ConfigError, "size"),
+        ("hidden_states", ConfigError, "model"),
+    ],
 )
 def test_a_wrong_embedding_is_refused_with_the_configuration(embedding, error, words):
     config = apply_overrides(load_recipe("lspo/rps_spock_lizard-tiny"), [f"knowledge.embedding={embedding}"])

@@ -62,7 +62,10 @@ NGRAMS, FEW = (bind("knowledge.embeddings", "ngrams", {"size": size}) for size i
 BASE = {"rock": 0.53, "paper": 0.29, "scissors": 0.14, "spock": 0.02, "lizard": 0.02}
 
 
-@pytest.mark.parametrize(("k", "words", "expected"), [(3, MOVES[:3], 1 / 3), (4, MOVES[:4], 1 / 3), (4, (*MOVES[:3], "lizard"), 1 / 3), (5, MOVES, 0.0)])
+@pytest.mark.parametrize(
+    ("k", "words", "expected"),
+    [(3, MOVES[:3], 1 / 3), (4, MOVES[:4], 1 / 3), (4, (*MOVES[:3], "lizard"), 1 / 3), (5, MOVES, 0.0)],
+)
 def test_the_solution_of_the_abstracted_game_is_exploited_by_a_third_until_all_words_are_in_it(k, words, expected):
     """The paper's .33, .33, 0: LSPO's three iterations on rock, paper, scissors, Spock, lizard."""
     space = LatentSpace(embedding=NGRAMS, names=())
@@ -81,7 +84,9 @@ def test_the_three_iterations_of_a_base_that_hardly_says_two_words(seed):
     for iteration, k in enumerate((3, 4, 5)):
         counts = {word: max(1, round(1000 * share)) for word, share in BASE.items()}
         earlier = kind
-        kind = cluster_statements(counts, k, kind, LatentSpace(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration))
+        kind = cluster_statements(
+            counts, k, kind, LatentSpace(embedding=NGRAMS, names=()), Stream.from_seed(seed).child(iteration)
+        )
         if earlier is not None:
             assert kind.sentences[: len(earlier.sentences)] == earlier.sentences
         gains.append(exploited(solve_exactly(GAME, {"throw": kind}, 2000)["0 left"], kind.sentences))
@@ -104,7 +109,9 @@ def test_by_hand_the_score_is_the_log_of_target_over_share():
         for seat in (0, 1):
             assert list(scores[seat]) == pytest.approx([math.log(target / share[word]) for word in rows[seat]])
     assert output.metrics["clusters"] == 3 and output.metrics["iteration"] == 1
-    assert output.metrics["apart"] == pytest.approx((abs(target - 1 / 2) + abs(target - 1 / 3) + abs(target - 1 / 6) + 0.01) / 2)
+    assert output.metrics["apart"] == pytest.approx(
+        (abs(target - 1 / 2) + abs(target - 1 / 3) + abs(target - 1 / 6) + 0.01) / 2
+    )
 
 
 def test_a_share_is_that_of_the_state_and_a_little_of_all_states():
@@ -127,7 +134,10 @@ def test_the_sign_what_the_solution_plays_more_is_preferred_and_what_is_dominate
         scores = {}
         for rows, play in zip(output.scores, data.episodes, strict=True):
             for turn in play.turns:
-                scores |= {(item.seat, item.reply): score for item, score in zip((turn, *turn.candidates), rows[turn.seat], strict=True)}
+                scores |= {
+                    (item.seat, item.reply): score
+                    for item, score in zip((turn, *turn.candidates), rows[turn.seat], strict=True)
+                }
         for seat in (0, 1):
             assert all(scores[seat, "rock"] < scores[seat, word] - 0.2 for word in ("paper", "scissors", "spock"))
 
@@ -167,7 +177,9 @@ def test_an_iteration_lasts_every_steps_and_the_next_has_more_clusters():
 
 def test_what_was_found_is_not_lost_when_nobody_says_it_any_more():
     state = knowledge(request_in_shares(BASE), every=1, clusters=5).state
-    output = knowledge(request_in_shares({"paper": 0.5, "spock": 0.5}, step=1), state, every=1, growth=0, clusters=5, iterations=2)
+    output = knowledge(
+        request_in_shares({"paper": 0.5, "spock": 0.5}, step=1), state, every=1, growth=0, clusters=5, iterations=2
+    )
     assert set(output.state["space"]["kinds"]["throw"]["sentences"]) == set(MOVES)
 
 
@@ -220,7 +232,11 @@ class ChatPlay:
         self.rules, self.lines = rules, lines
 
     done = property(lambda self: len(self.lines) == 2)
-    returns = property(lambda self: (float(self.lines[0] == self.lines[1]), -float(self.lines[0] == self.lines[1])) if self.done else (0.0, 0.0))
+    returns = property(
+        lambda self: (
+            (float(self.lines[0] == self.lines[1]), -float(self.lines[0] == self.lines[1])) if self.done else (0.0, 0.0)
+        )
+    )
 
     def due(self):
         return () if self.done else (len(self.lines),)
@@ -242,7 +258,17 @@ class ChatPlay:
 
 def talk(first, second):
     turns = (reply(0, first, legal=()), reply(1, second, legal=()))
-    return Episode(episode_id=0, group_id=0, game="chat", seed=0, roles=Chat.roles, agents=("a", "a"), trained=(True, True), turns=turns, returns=(0.0, 0.0))
+    return Episode(
+        episode_id=0,
+        group_id=0,
+        game="chat",
+        seed=0,
+        roles=Chat.roles,
+        agents=("a", "a"),
+        trained=(True, True),
+        turns=turns,
+        returns=(0.0, 0.0),
+    )
 
 
 FREE = ("a wolf", "a sheep @")
@@ -252,11 +278,19 @@ def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters()
     play = talk("you are a wolf", "no I am not")
     decisions = judged_decisions(Chat(), play)
     asker, echo = (0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)
-    assert [(decision.number, decision.kind, decision.actions, decision.several) for decision in decisions] == [asker, echo]
+    assert [(decision.number, decision.kind, decision.actions, decision.several) for decision in decisions] == [
+        asker,
+        echo,
+    ]
     few = AbstractedEnvironment(Chat(), {"echo": FREE})
-    assert locate_decisions(few, play, decisions, lambda kind, line: kind) == {0: AbstractState("0 ", (), ()), 1: AbstractState("1 asker", FREE, FREE)}
+    assert locate_decisions(few, play, decisions, lambda kind, line: kind) == {
+        0: AbstractState("0 ", (), ()),
+        1: AbstractState("1 asker", FREE, FREE),
+    }
     assert locate_decisions(few, play, decisions, lambda kind, line: None) == {0: AbstractState("0 ", (), ())}
-    assert locate_decisions(few, play, decisions, lambda kind, line: "@") == {0: AbstractState("0 ", (), ())}  # the rules refuse the sentence
+    assert locate_decisions(few, play, decisions, lambda kind, line: "@") == {
+        0: AbstractState("0 ", (), ())
+    }  # the rules refuse the sentence
     space = LatentSpace(embedding=FEW, names=())
     kinds = {kind: cluster_statements({"a wolf": 3, "a sheep": 2}, 2, None, space, STREAM) for kind in Chat.roles}
     answer = solve_exactly(Chat(), kinds, 500)
@@ -275,7 +309,10 @@ def test_an_environment_without_a_tree_is_refused():
 def test_scores_stand_on_the_replies_and_turns_without_others_have_none():
     data = request_of((["rock", "paper"], ["scissors"]))
     (scored,) = with_scores(data.episodes, [{0: (1.0, None)}])
-    assert [(turn.reply, turn.score) for turn in (scored.turns[0], *scored.turns[0].candidates)] == [("rock", 1.0), ("paper", None)]
+    assert [(turn.reply, turn.score) for turn in (scored.turns[0], *scored.turns[0].candidates)] == [
+        ("rock", 1.0),
+        ("paper", None),
+    ]
     assert scored.turns[1].score is None
     (bare,) = with_scores([scored], [{}])
     assert bare.turns[0].score is None and bare.turns[0].candidates[0].score is None
@@ -329,8 +366,15 @@ def test_actions_that_are_no_statements_are_judged_where_it_is_asked_for():
 
 
 def test_the_share_of_prompts_whose_solution_prefers_nothing_is_told():
-    space = LatentSpace(embedding=bind("knowledge.embeddings", "ngrams"), names=(), strategies={"g": {"even": [0.5, 0.5], "other": [0.25, 0.75], "forced": [1.0]}})
-    prompts = [MappedPrompt(0, number, ("g", "pool", key), (0, 0)) for number, key in enumerate(("even", "other", "other", "forced"))]
+    space = LatentSpace(
+        embedding=bind("knowledge.embeddings", "ngrams"),
+        names=(),
+        strategies={"g": {"even": [0.5, 0.5], "other": [0.25, 0.75], "forced": [1.0]}},
+    )
+    prompts = [
+        MappedPrompt(0, number, ("g", "pool", key), (0, 0))
+        for number, key in enumerate(("even", "other", "other", "forced"))
+    ]
     assert score_replies(prompts, space, "ratio", 0.02)[1]["even"] == 0.25
     assert score_replies(prompts[1:], space, "ratio", 0.02)[1]["even"] == 0.0
     assert score_replies([], space, "ratio", 0.02)[1] == {}
@@ -339,7 +383,11 @@ def test_the_share_of_prompts_whose_solution_prefers_nothing_is_told():
 def test_shares_of_actions_are_pooled_over_states_with_the_same_list():
     """Three states of "a", "b" or of "a", "c": what is said elsewhere counts where the list is the same."""
     states = {"1": ("ab", (0, 0, 0, 0)), "2": ("ab", (0, 0, 1, 1)), "3": ("ac", (1, 1, 1, 1))}
-    space = LatentSpace(embedding=bind("knowledge.embeddings", "ngrams", {"size": 8}), names=(), strategies={"g": {key: [0.5, 0.5] for key in states}})
+    space = LatentSpace(
+        embedding=bind("knowledge.embeddings", "ngrams", {"size": 8}),
+        names=(),
+        strategies={"g": {key: [0.5, 0.5] for key in states}},
+    )
     placed = [MappedPrompt(0, number, ("g", pool, key), of) for number, (key, (pool, of)) in enumerate(states.items())]
     scores, _ = score_replies(placed, space, "ratio", 0.02)
     shares = [(4 + 2 * 6 / 8) / 6, (2 + 2 * 6 / 8) / 6, 1.0]
@@ -381,12 +429,18 @@ def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
     assert LatentSpace.of_state(state, whole.embedding)[1].stand_ins("speaks", lines) == lines
     # a statement that names nobody is of a cluster that names nobody, or of none
     assert whole.stand_ins("speaks", ["seer wolf"]) == ["silence"]
-    some = replace(space, kinds={"speaks": cluster_statements({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)})
+    some = replace(
+        space, kinds={"speaks": cluster_statements({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)}
+    )
     assert some.stand_ins("speaks", ["silence", "seer p1 wolf"]) == [None, "accuse p1"]
 
 
 def test_in_other_environments_no_sign_stands_for_a_player():
-    space = LatentSpace(embedding=FEW, names=("left",), kinds={"speaks": cluster_statements({"a@b": 1}, 1, None, LatentSpace(embedding=FEW, names=()), STREAM)})
+    space = LatentSpace(
+        embedding=FEW,
+        names=("left",),
+        kinds={"speaks": cluster_statements({"a@b": 1}, 1, None, LatentSpace(embedding=FEW, names=()), STREAM)},
+    )
     assert space.stand_ins("speaks", ["left"]) == ["a@b"]
 
 
@@ -440,7 +494,10 @@ class SignalPlay:
 @pytest.mark.parametrize(("left", "right"), ["xy", "yx"])
 def test_of_two_conventions_the_policy_s_own_is_solved_for(left, right, seed):
     """Either word can stand for either side; the habit decides."""
-    habits = EmpiricalPolicy(there={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})}, everywhere={"teller": Counter("xy")})
+    habits = EmpiricalPolicy(
+        there={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})},
+        everywhere={"teller": Counter("xy")},
+    )
     strategies = solver(Signal(), Stream.from_seed(seed), habits=habits, anchor=0.3).solve(300)
     assert strategies["0 left"]["xy".index(left)] > 0.8 and strategies["0 right"]["xy".index(right)] > 0.8
     assert strategies[f"1 {left}"][0] > 0.8 and strategies[f"1 {right}"][1] > 0.8
@@ -460,7 +517,10 @@ def anchored(anchor, shares, steps=3000, seed=0):
     """Return the strategies of both seats of rock, paper, scissors, in the order of THROWS."""
     game = make_game("rock_paper_scissors")
     keys, called = sorted(solver(game).solve(1)), game.reset(STREAM_OF_HABITS).legal(0)
-    counts = {key: Counter({throw: round(1e9 * share) for throw, share in zip(THROWS, row, strict=True)}) for key, row in zip(keys, shares, strict=True)}
+    counts = {
+        key: Counter({throw: round(1e9 * share) for throw, share in zip(THROWS, row, strict=True)})
+        for key, row in zip(keys, shares, strict=True)
+    }
     strategies = solver(game, Stream.from_seed(seed), habits=EmpiricalPolicy(there=counts), anchor=anchor).solve(steps)
     return [[strategies[key][called.index(throw)] for throw in THROWS] for key in keys]
 
@@ -481,7 +541,14 @@ def test_at_rest_it_is_the_logit_equilibrium(anchor):
 @given(st.floats(1e-9, 1e9), st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), st.floats(0, 1e9))
 def test_an_anchored_strategy_is_probabilities(anchor, regrets, weight):
     size = len(regrets)
-    row = _StateRow(called=tuple("abcd"[:size]), regrets=np.array(regrets), sums=np.zeros(size), habit=np.log(np.full(size, 1 / size)), judged=True, weight=weight)
+    row = _StateRow(
+        called=tuple("abcd"[:size]),
+        regrets=np.array(regrets),
+        sums=np.zeros(size),
+        habit=np.log(np.full(size, 1 / size)),
+        judged=True,
+        weight=weight,
+    )
     chances = row.strategy(anchor).chances
     assert chances.sum() == pytest.approx(1) and (chances >= 0).all()
 
@@ -501,7 +568,9 @@ def test_habits_of_recorded_plays_and_the_option():
     decisions = [judged_decisions(game, item, actions=True) for item in episodes]
     anchored_output = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20, anchor=0.3)
     even = latent_space(gathered, {}, clusters=8, actions=True, solver="sampled", cfr_steps=20)
-    assert anchored_output.state["space"]["kinds"] == even.state["space"]["kinds"] and anchored_output.state != even.state
+    assert (
+        anchored_output.state["space"]["kinds"] == even.state["space"]["kinds"] and anchored_output.state != even.state
+    )
     _, space = LatentSpace.of_state(anchored_output.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
     (first, *_), *_ = placed = map_decisions(gathered, decisions, space, gists=True)
     assert len(placed) == 8 and first.game == game.name
@@ -513,17 +582,37 @@ def test_habits_of_recorded_plays_and_the_option():
 
 @pytest.mark.parametrize("speech", ["words", "text"])
 @pytest.mark.parametrize(
-    "more", [{}, {"gists": False}, {"growth": 2, "iterations": 2, "every": 1}, {"depth": 2}, {"actions": False}, {"prefer": "probability"}], ids=str
+    "more",
+    [
+        {},
+        {"gists": False},
+        {"growth": 2, "iterations": 2, "every": 1},
+        {"depth": 2},
+        {"actions": False},
+        {"prefer": "probability"},
+    ],
+    ids=str,
 )
 def test_an_anchor_goes_with_other_options(speech, more):
-    options = {"players": 4, "rounds": 1, "tie": "none", "speech": speech, **({"say": ["accuse"]} if speech == "words" else {}), "style": "full"}
+    options = {
+        "players": 4,
+        "rounds": 1,
+        "tie": "none",
+        "speech": speech,
+        **({"say": ["accuse"]} if speech == "words" else {}),
+        "style": "full",
+    }
     game, states = make_game("werewolf", options=options), []
     episodes = play_episodes(game, ["werewolf_bot sentences=true"] * 4, plays=6)
     for step in range(2):
-        gathered = KnowledgeRequest(episodes=episodes, environments={game.name: game}, step=step, stream=STREAM_OF_HABITS)
+        gathered = KnowledgeRequest(
+            episodes=episodes, environments={game.name: game}, step=step, stream=STREAM_OF_HABITS
+        )
         states.append(
             latent_space(
-                gathered, states[-1] if states else {}, **{"clusters": 3, "actions": True, "solver": "sampled", "cfr_steps": 4, "anchor": 0.2, **more}
+                gathered,
+                states[-1] if states else {},
+                **{"clusters": 3, "actions": True, "solver": "sampled", "cfr_steps": 4, "anchor": 0.2, **more},
             ).state
         )
     assert states[1]["iteration"] == (1 if "every" in more else 0)
@@ -533,5 +622,7 @@ def test_an_anchor_goes_with_other_options(speech, more):
 
 def test_an_anchor_of_a_walked_tree_is_refused():
     gathered = KnowledgeRequest(episodes=[], environments={}, step=0, stream=STREAM_OF_HABITS)
-    with pytest.raises(ConfigError, match=r"anchor=0\.1 applies to sampled episodes only.*write solver: sampled, or leave anchor out"):
+    with pytest.raises(
+        ConfigError, match=r"anchor=0\.1 applies to sampled episodes only.*write solver: sampled, or leave anchor out"
+    ):
         latent_space(gathered, {}, anchor=0.1)

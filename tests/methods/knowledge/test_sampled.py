@@ -17,7 +17,9 @@ STREAM = Stream.from_seed(0)
 
 def solution(name, steps, *, depth=1, seed=0, actions=True, **options):
     game = make_game(name, options=options)
-    return MonteCarloSolver(AbstractedEnvironment(game, {}), Stream.from_seed(seed), depth=depth, actions=actions, gists=True).solve(steps)
+    return MonteCarloSolver(
+        AbstractedEnvironment(game, {}), Stream.from_seed(seed), depth=depth, actions=actions, gists=True
+    ).solve(steps)
 
 
 @pytest.mark.parametrize("depth", [1, 2])
@@ -69,7 +71,9 @@ class LadderPlay:
 
 @pytest.mark.parametrize("depth", [1, 2, 3])
 def test_several_decisions_in_a_row_are_learnt_by_any_depth(depth):
-    strategies = MonteCarloSolver(AbstractedEnvironment(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True).solve(400)
+    strategies = MonteCarloSolver(
+        AbstractedEnvironment(Ladder(), {}), STREAM, depth=depth, actions=True, gists=True
+    ).solve(400)
     assert strategies["1 "] == [1.0]
     assert [strategies[f"0 {at}"][right] > 0.95 for at, right in enumerate((0, 0, 1))] == [True] * 3
 
@@ -86,7 +90,11 @@ def played(moments, seed, **options):
     return play
 
 
-@given(seed=st.integers(0, 10**6), moments=st.integers(0, 24), options=st.sampled_from(({}, {"players": 7, "wolves_talk": True})))
+@given(
+    seed=st.integers(0, 10**6),
+    moments=st.integers(0, 24),
+    options=st.sampled_from(({}, {"players": 7, "wolves_talk": True})),
+)
 def test_players_of_one_label_are_told_apart_by_nothing_and_every_action_has_one(seed, moments, options):
     play = played(moments, seed, **options)
     for seat in play.due():
@@ -104,7 +112,9 @@ def test_a_gist_does_not_depend_on_who_has_which_number(seed, moments, order):
 
     def renamed(text):
         return "".join(
-            f"p{order[int(letter) - 1] + 1}" if before == "p" and letter.isdigit() else ("" if letter == "p" and after.isdigit() else letter)
+            f"p{order[int(letter) - 1] + 1}"
+            if before == "p" and letter.isdigit()
+            else ("" if letter == "p" and after.isdigit() else letter)
             for before, letter, after in zip(" " + text, text, text[1:] + " ", strict=False)
         )
 
@@ -133,21 +143,33 @@ def test_a_gist_by_hand():
     play.step({0: "p5", 1: "p1", 2: "p5"})  # the wolf is seen, and whom it kills is saved
     assert play.due() == (0,)
     play.step({0: "seer p2 wolf"})
-    assert play.gist(1) == Gist("seer speak top - / plain / wolf", {"p1": "#wolf", "p3": "#plain", "p4": "#plain", "p5": "#plain", "p2": "me"})
+    assert play.gist(1) == Gist(
+        "seer speak top - / plain / wolf", {"p1": "#wolf", "p3": "#plain", "p4": "#plain", "p5": "#plain", "p2": "me"}
+    )
     play.step({1: "seer p1 wolf"})
     play.step({2: "accuse p1"})
     place = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {}), play), 3, gists=True)
     assert place.key == "villager speak plain - / plain / seer"
-    assert {action: label for action, label in zip(place.legal, place.labels, strict=True) if action.startswith("accuse")} == {
+    assert {
+        action: label for action, label in zip(place.legal, place.labels, strict=True) if action.startswith("accuse")
+    } == {
         "accuse p1": "accuse #seer",
         "accuse p2": "accuse #seer",
         "accuse p3": "accuse #plain",
         "accuse p5": "accuse #plain",
     }
-    text = make_game("werewolf", options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"})
+    text = make_game(
+        "werewolf",
+        options={"players": 5, "tie": "none", "rounds": 3, "doctor": True, "speech": "text", "style": "full"},
+    )
     free = text.begin((0, 1, 2, 3, 4), STREAM)
     night = {0: "p5", 1: "p1", 2: "p5"}
-    for replies in (night, {0: "I looked at p2 last night: a werewolf!"}, {1: "I'm the seer and p1 is the wolf"}, {2: "I, p3, do not trust p1."}):
+    for replies in (
+        night,
+        {0: "I looked at p2 last night: a werewolf!"},
+        {1: "I'm the seer and p1 is the wolf"},
+        {2: "I, p3, do not trust p1."},
+    ):
         free.step(replies)
     assert free.gist(3)[:2] == play.gist(3)[:2]  # what is meant counts, in whatever words
 
@@ -162,7 +184,15 @@ def test_who_decides_knows_the_proposed_and_the_most_suspicious_who_lives_is_mar
     for replies in ({0: "accuse p7"}, {1: "accuse p7"}, {2: "accuse p4"}, {3: "support p3"}):
         play.step(replies)
     assert play.due() == (5,) and play.gist(5).key == "villager speak plain dead / plain / top / trusted"
-    assert play.gist(5).labels == {"p1": "#plain", "p2": "#plain", "p3": "#trusted", "p4": "#plain", "p5": "dead", "p7": "#top", "p6": "me"}
+    assert play.gist(5).labels == {
+        "p1": "#plain",
+        "p2": "#plain",
+        "p3": "#trusted",
+        "p4": "#plain",
+        "p5": "dead",
+        "p7": "#top",
+        "p6": "me",
+    }
     assert play.gist(6).key == "villager speak top dead / plain / trusted"  # nobody is as suspicious as oneself
 
 
@@ -188,7 +218,12 @@ def test_wolves_that_talk_go_by_whom_they_have_named_last_this_night():
 
 def test_texts_of_one_meaning_are_one_action():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
-    lines = ("I think that @ is a werewolf.", "I do not trust @.", "I am the seer and @ is a werewolf.", "Let us be careful.")
+    lines = (
+        "I think that @ is a werewolf.",
+        "I do not trust @.",
+        "I am the seer and @ is a werewolf.",
+        "Let us be careful.",
+    )
     play = game.begin((0, 1, 2, 3), STREAM)  # wolf p1, seer p2
     play.step({0: "p4", 1: "p1"})
     place = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=True)
@@ -199,9 +234,13 @@ def test_texts_of_one_meaning_are_one_action():
     assert place.number("I do not trust p2.") == place.number("I think that p3 is a werewolf.") == 0
     whole = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=False)
     assert whole.labels == whole.legal
-    night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begin(tuple(range(7)), STREAM)
+    night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begin(
+        tuple(range(7)), STREAM
+    )
     assert night.gist(0).means("Not p3, but p4 tonight.") == "kill p4" and night.gist(0).means("Hm.") == "silence"
-    assert night.gist(0).means("p9") == "silence" and play.gist(0).means("I am the seer and p9 is a wolf.") == "claim seer"
+    assert (
+        night.gist(0).means("p9") == "silence" and play.gist(0).means("I am the seer and p9 is a wolf.") == "claim seer"
+    )
     night.step({0: ""})
     night.step({1: ""})
     assert night.gist(0).means is None and play.gist(0).means("") == "silence"
@@ -226,7 +265,11 @@ def test_few_plays_of_werewolf_teach_the_village_to_win_more():
                     place = abstract_state_of(play, seat, gists=True)
                     chances = strategies.get(place.key) if solved and game.teams[seat] else None
                     label = draw.choice(place.called, p=chances)
-                    replies[seat] = str(draw.choice([action for action, name in zip(place.legal, place.labels, strict=True) if name == label]))
+                    replies[seat] = str(
+                        draw.choice(
+                            [action for action, name in zip(place.legal, place.labels, strict=True) if name == label]
+                        )
+                    )
                 play.step(replies)
             total += play.returns[0] > 0
         return total
@@ -242,10 +285,15 @@ def test_a_decision_of_any_text_of_which_no_cluster_is_known_is_said():
 
 def test_free_text_may_name_who_is_dead():
     game = make_game("werewolf", options={"players": 4, "tie": "none", "rounds": 1, "speech": "text", "style": "full"})
-    statements = dict.fromkeys(("wolf speaks", "seer speaks", "villager speaks"), ("I do not trust @.", "I have nothing to say."))
+    statements = dict.fromkeys(
+        ("wolf speaks", "seer speaks", "villager speaks"), ("I do not trust @.", "I have nothing to say.")
+    )
     solver = MonteCarloSolver(AbstractedEnvironment(game, statements), STREAM, depth=1, actions=True, gists=True)
     strategies = solver.solve(30)
-    assert {len(row) for key, row in strategies.items() if " speak " in key} <= {2, 3}  # nothing, one or two kinds of others
+    assert {len(row) for key, row in strategies.items() if " speak " in key} <= {
+        2,
+        3,
+    }  # nothing, one or two kinds of others
     play = AbstractedPlay(AbstractedEnvironment(game, statements), game.begin((0, 1, 2, 3), STREAM))
     play.step({0: "p4", 1: "p1"})
     place = abstract_state_of(play, 0, gists=True)

@@ -59,7 +59,12 @@ def test_loop_preset_is_symmetric_in_the_logarithm(make_batch):
         term = loss(make_batch([math.log(ratio)], old=[0.0], advantages=[advantage]))
         assert term.values.item() == pytest.approx(-advantage * 1.1**advantage)
         assert term.metrics["clip_fraction"].item() == 1.0
-    assert loss(make_batch([math.log(1.09), -math.log(1.09)], old=[0.0, 0.0], advantages=[1.0, -1.0])).metrics["clip_fraction"].item() == 0.0
+    assert (
+        loss(make_batch([math.log(1.09), -math.log(1.09)], old=[0.0, 0.0], advantages=[1.0, -1.0]))
+        .metrics["clip_fraction"]
+        .item()
+        == 0.0
+    )
 
 
 def test_dual_clip_bounds_a_ratio_run_wild(make_batch):
@@ -111,7 +116,9 @@ def test_gradient_is_that_of_the_segments_ratios(make_whole, gradient_of, rows, 
     rows = sorted(rows, key=lambda row: row[1])
     trajectory = [names.index(row[1]) for row in rows]
     gains = [1.0, -2.0, 0.5]
-    batches, free = make_whole([r[0] for r in rows], old=[0.1] * len(rows), advantages=[gains[t] for t in trajectory], trajectory=trajectory)
+    batches, free = make_whole(
+        [r[0] for r in rows], old=[0.1] * len(rows), advantages=[gains[t] for t in trajectory], trajectory=trajectory
+    )
     term = gspo(batches[0], length_normalised=length_normalised, clip_low=1.0, clip_high=1e12)
     gradient = torch.autograd.grad(reduce(term.values, batches[0].sequence, len(names), "sequence_mean"), free)[0]
     direct = 0.0
@@ -122,9 +129,14 @@ def test_gradient_is_that_of_the_segments_ratios(make_whole, gradient_of, rows, 
     assert torch.allclose(gradient, torch.autograd.grad(direct, free)[0])
 
 
-@given(st.lists(st.tuples(st.floats(-2, 2), st.floats(-3, 3)), min_size=1, max_size=6), st.sampled_from(["sequence", "turn"]))
+@given(
+    st.lists(st.tuples(st.floats(-2, 2), st.floats(-3, 3)), min_size=1, max_size=6),
+    st.sampled_from(["sequence", "turn"]),
+)
 def test_segments_of_one_token_are_ppo_clip(make_whole, gradient_of, rows, level):
-    batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows], trajectory=list(range(len(rows))))
+    batches, free = make_whole(
+        [r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows], trajectory=list(range(len(rows)))
+    )
 
     def loss(batch):
         return gspo(batch, level=level, clip_low=0.2, clip_high=0.3)
@@ -246,7 +258,11 @@ def test_sapo_by_hand(make_whole):
     assert term.metrics["gate_mean"].item() == pytest.approx((4 * gate * (1 - gate) * 2 + 1 + 1) / 3)
 
 
-@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-2, 2)), min_size=1, max_size=8), st.floats(0.1, 5), st.floats(0.1, 5))
+@given(
+    st.lists(st.tuples(st.floats(-3, 3), st.floats(-2, 2)), min_size=1, max_size=8),
+    st.floats(0.1, 5),
+    st.floats(0.1, 5),
+)
 def test_value_and_gradient_are_those_of_the_formula(make_whole, gradient_of, rows, positive, negative):
     batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows])
 

@@ -109,9 +109,14 @@ def test_tokens_that_ppo_cuts_are_not_drawn(make_whole):
     assert chosen(clip_cov(batch, clip_low=0.9)) == [1]
 
 
-@given(st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.floats(0, 0.99)), min_size=1, max_size=10), st.floats(0, 1))
+@given(
+    st.lists(st.tuples(st.floats(-3, 3), st.floats(-3, 3), st.floats(0, 0.99)), min_size=1, max_size=10),
+    st.floats(0, 1),
+)
 def test_it_is_ppo_clip_but_for_the_share_drawn(make_whole, rows, share):
-    (batch,), _ = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows], uniform=[r[2] for r in rows])
+    (batch,), _ = make_whole(
+        [r[0] for r in rows], old=[0.0] * len(rows), advantages=[r[1] for r in rows], uniform=[r[2] for r in rows]
+    )
     term, plain = clip_cov(batch, share=share, lower=0.0, upper=99.0), ppo_clip(batch).values
     differ = int((term.values != plain).sum())
     assert differ <= (max(1, int(share * len(rows))) if share else 0)
@@ -175,7 +180,9 @@ NEUTRAL = {"advantage_gain": 0.0, "group_gain": 0.0}
 def test_widths_by_hand(make_whole, gradient_of):
     """One success of two: p (1 - p) = 1/4, factor 1.5; |A| = 0.5: factor 1.25. Width 0.2 * 1.875 = 0.375."""
     for ratio, cut in ((1.37, False), (1.38, True)):
-        batches, free = make_whole([math.log(ratio), 0.0], old=[0.0, 0.0], advantages=[0.5, 0.5], trajectory=[0, 1], outcome=[1.0, -1.0])
+        batches, free = make_whole(
+            [math.log(ratio), 0.0], old=[0.0, 0.0], advantages=[0.5, 0.5], trajectory=[0, 1], outcome=[1.0, -1.0]
+        )
         term = etr(batches[0])
         assert term.values[0].item() == pytest.approx(-0.5 * min(ratio, 1.375))
         assert term.metrics["width_mean"].item() == pytest.approx(1.875)
@@ -255,9 +262,13 @@ def test_hapo_clip_by_hand(make_whole, token, log_ratio, advantage, value):
 @given(ROWS_OF_HAPO_CLIP)
 def test_value_and_gradient_are_those_of_a_loop(make_whole, gradient_of, rows):
     columns = [list(column) for column in zip(*rows, strict=True)]
-    batches, free = make_whole(columns[0], old=[0.0] * len(rows), advantages=columns[1], entropy=columns[2], cut=(len(rows) // 2,))
+    batches, free = make_whole(
+        columns[0], old=[0.0] * len(rows), advantages=columns[1], entropy=columns[2], cut=(len(rows) // 2,)
+    )
     direct = hapo_clip_naive(free, columns[1], columns[2])
-    assert sum(hapo_clip(batch).values.sum() for batch in batches if len(batch.index)).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
+    assert sum(hapo_clip(batch).values.sum() for batch in batches if len(batch.index)).item() == pytest.approx(
+        direct.item(), rel=1e-5, abs=1e-5
+    )
     full = [batch for batch in batches if len(batch.index)]
     expected = torch.autograd.grad(direct, free)[0]
     assert torch.allclose(gradient_of(hapo_clip, full, free), expected)
@@ -299,7 +310,11 @@ def kl_cov_naive(free, old, advantages, share, coefficient):
     total = 0.0
     for i in range(size):
         difference = free[i] - old[i]
-        total = total - difference.exp() * advantages[i] + (coefficient * difference.abs() if i in top and scores[i] > 0 else 0.0)
+        total = (
+            total
+            - difference.exp() * advantages[i]
+            + (coefficient * difference.abs() if i in top and scores[i] > 0 else 0.0)
+        )
     return total
 
 
@@ -329,7 +344,9 @@ def test_value_and_gradient_are_those_of_a_loop_however_it_is_cut(make_whole, gr
     if len(scores.round(decimals=9).unique()) < len(scores):
         return  # which of equal ones are taken depends on rounding
     assert sum(loss(batch).values.sum() for batch in batches).item() == pytest.approx(direct.item(), rel=1e-5, abs=1e-5)
-    assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0], atol=1e-6)  # parts of single precision may cancel
+    assert torch.allclose(
+        gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0], atol=1e-6
+    )  # parts of single precision may cancel
 
 
 @pytest.mark.parametrize("options", [{"share": 0.0}, {"coefficient": 0.0}])
@@ -343,14 +360,20 @@ def test_equal_advantages_choose_nothing(make_whole):
     assert kl_cov(batch, share=1.0).metrics["chosen_fraction"].item() == 0.0
 
 
-@pytest.mark.parametrize(("values", "expected"), [([1.0, 3.0], [-1.0, 1.0]), ([1e6, 1e6, 1e6], [0.0] * 3), ([0.1] * 3, [0.0] * 3)])
+@pytest.mark.parametrize(
+    ("values", "expected"), [([1.0, 3.0], [-1.0, 1.0]), ([1e6, 1e6, 1e6], [0.0] * 3), ([0.1] * 3, [0.0] * 3)]
+)
 def test_standardised_by_hand(values, expected):
     assert standardised(torch.tensor(values, dtype=torch.float64)).tolist() == pytest.approx(expected)
 
 
 def test_a_loss_without_the_tokens_has_gradient_zero(make_whole, gradient_of):
     batches, free = make_whole([-1.0, -2.0])
-    gradient = gradient_of(lambda batch: LossTerm(values=through_tokens(batch, lambda _: torch.zeros((), dtype=torch.float64))), batches, free)
+    gradient = gradient_of(
+        lambda batch: LossTerm(values=through_tokens(batch, lambda _: torch.zeros((), dtype=torch.float64))),
+        batches,
+        free,
+    )
     assert gradient.tolist() == [0.0, 0.0]
 
 

@@ -29,7 +29,9 @@ def test_it_is_minus_the_entropy(make_batch):
     assert not term.weighted
 
 
-LOGITS = st.integers(2, 6).flatmap(lambda width: st.lists(st.lists(st.floats(-20, 20), min_size=width, max_size=width), min_size=1, max_size=5))
+LOGITS = st.integers(2, 6).flatmap(
+    lambda width: st.lists(st.lists(st.floats(-20, 20), min_size=width, max_size=width), min_size=1, max_size=5)
+)
 
 
 @given(LOGITS)
@@ -57,7 +59,9 @@ PAIRS = st.lists(st.tuples(st.floats(-2, 0), st.floats(-2, 0)), min_size=1, max_
 
 def penalty(make_batch, pairs, estimator):
     """Return the values for pairs of log-probabilities, of the policy and of the reference."""
-    batch = make_batch([new for new, _ in pairs], reference_logprobs=torch.tensor([old for _, old in pairs], dtype=torch.float64))
+    batch = make_batch(
+        [new for new, _ in pairs], reference_logprobs=torch.tensor([old for _, old in pairs], dtype=torch.float64)
+    )
     return kl_penalty(batch, estimator=estimator).values
 
 
@@ -87,7 +91,9 @@ def test_summed_over_the_policy_k3_is_the_divergence_and_k2_has_its_gradient(mak
 @given(st.sampled_from(["k1", "k2", "k3"]), PAIRS)
 def test_gradients_by_hand(make_batch, estimator, pairs):
     """With d = log pi_ref - log pi: 1, -d and 1 - exp(d)."""
-    batch = make_batch([new for new, _ in pairs], reference_logprobs=torch.tensor([old for _, old in pairs], dtype=torch.float64))
+    batch = make_batch(
+        [new for new, _ in pairs], reference_logprobs=torch.tensor([old for _, old in pairs], dtype=torch.float64)
+    )
     (gradient,) = torch.autograd.grad(kl_penalty(batch, estimator=estimator).values.sum(), batch.logprobs)
     exact = {"k1": lambda d: 1.0, "k2": lambda d: -d, "k3": lambda d: 1.0 - math.exp(d)}[estimator]
     assert gradient.tolist() == pytest.approx([exact(old - new) for new, old in pairs], abs=1e-12)
@@ -115,7 +121,10 @@ def divergences(distributions, logits):
 
 
 def test_the_next_token_is_that_of_a_reply_drawn_uniformly():
-    assert next_tokens((2, 9), "pass", "bet", "bet all", "fold") == (((1, 0.25), (2, 0.5), (4, 0.25)), ((3, 0.5), (9, 0.5)))
+    assert next_tokens((2, 9), "pass", "bet", "bet all", "fold") == (
+        ((1, 0.25), (2, 0.5), (4, 0.25)),
+        ((3, 0.5), (9, 0.5)),
+    )
 
 
 def test_where_no_legal_reply_begins_so_there_is_nothing():
@@ -129,7 +138,10 @@ def test_each_is_a_distribution_and_the_product_along_a_reply_is_its_share(legal
     for options in next_tokens(tuple(ids), *legal):
         assert not options or sum(share for _, share in options) == pytest.approx(1)
     for action in legal:
-        shares = [dict(options)[token] for options, token in zip(next_tokens(WORDS[action], *legal), WORDS[action], strict=True)]
+        shares = [
+            dict(options)[token]
+            for options, token in zip(next_tokens(WORDS[action], *legal), WORDS[action], strict=True)
+        ]
         assert math.prod(shares) == pytest.approx(1 / len(legal))
 
 

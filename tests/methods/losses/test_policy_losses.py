@@ -103,7 +103,12 @@ LOGITS_OF_MAGNETIC_MIRROR_DESCENT = st.lists(st.floats(-2, 2), min_size=3, max_s
 
 def test_magnetic_mirror_descent_by_hand(make_batch):
     """rho = 2, pi / pi_ref = 4, pi_ref / pi_old = 1/2."""
-    batch = make_batch([math.log(0.8)], old=[math.log(0.4)], advantages=[3.0], reference_logprobs=torch.tensor([math.log(0.2)]).double())
+    batch = make_batch(
+        [math.log(0.8)],
+        old=[math.log(0.4)],
+        advantages=[3.0],
+        reference_logprobs=torch.tensor([math.log(0.2)]).double(),
+    )
     magnet, old = 2 * math.log(4) - 2 + 0.5, 2 * math.log(2) - 2 + 1
     term = magnetic_mirror_descent(batch, magnet=0.5, proximity=0.25)
     assert term.values.item() == pytest.approx(-6.0 + 0.5 * magnet + 0.25 * old)
@@ -120,7 +125,9 @@ def test_magnetic_mirror_descent_by_hand(make_batch):
     st.floats(0, 2),
     st.floats(0, 2),
 )
-def test_expectation_over_samples_is_the_objective_in_value_and_gradient(make_batch, new, old, reference, gains, magnet, proximity):
+def test_expectation_over_samples_is_the_objective_in_value_and_gradient(
+    make_batch, new, old, reference, gains, magnet, proximity
+):
     """Weighing every action by its old probability gives the exact objective of the whole distribution."""
     free = torch.tensor(new, dtype=torch.float64, requires_grad=True)
     log_p, log_old, log_ref = (torch.as_tensor(x, dtype=torch.float64).log_softmax(0) for x in (free, old, reference))
@@ -136,7 +143,10 @@ def test_expectation_over_samples_is_the_objective_in_value_and_gradient(make_ba
 
 
 def test_the_magnet_attracts_from_the_first_update_and_the_old_policy_from_the_second(make_batch):
-    for options, slope in (({"magnet": 1.0, "proximity": 0.0}, math.log(2.0)), ({"magnet": 0.0, "proximity": 1.0}, 0.0)):
+    for options, slope in (
+        ({"magnet": 1.0, "proximity": 0.0}, math.log(2.0)),
+        ({"magnet": 0.0, "proximity": 1.0}, 0.0),
+    ):
         batch = make_batch([math.log(0.4)], advantages=[0.0], reference_logprobs=torch.tensor([math.log(0.2)]).double())
         magnetic_mirror_descent(batch, **options).values.sum().backward()
         assert batch.logprobs.grad.item() == pytest.approx(slope, abs=1e-7)
@@ -173,7 +183,9 @@ def test_self_imitation_by_hand(make_whole, gradient_of):
     assert gradient_of(self_imitation, batches, free).tolist() == [-2.0, 0.0, 0.0]
     assert term.metrics["imitated_fraction"].item() == pytest.approx(1 / 3)
     assert term.metrics["ratio_max"].item() == pytest.approx(2.0)
-    assert bind("losses", "self_imitation", preset="spear")(batches[0]).values.tolist() == pytest.approx([-2.4, 0.0, 0.0])
+    assert bind("losses", "self_imitation", preset="spear")(batches[0]).values.tolist() == pytest.approx(
+        [-2.4, 0.0, 0.0]
+    )
 
 
 @given(ROWS_OF_SELF_IMITATION)
@@ -194,7 +206,9 @@ def test_on_positive_advantages_it_is_the_policy_gradient_or_ppo(make_whole, gra
 @given(ROWS_OF_SELF_IMITATION, st.sampled_from([None, 0.2]))
 def test_failures_never_have_a_gradient(make_whole, gradient_of, rows, clip_high):
     batches, free = make_whole([r[0] for r in rows], old=[0.0] * len(rows), advantages=[-r[1] for r in rows])
-    assert gradient_of(lambda batch: self_imitation(batch, clip_high=clip_high), batches, free).abs().max().item() == 0.0
+    assert (
+        gradient_of(lambda batch: self_imitation(batch, clip_high=clip_high), batches, free).abs().max().item() == 0.0
+    )
 
 
 VALUES, SEQUENCE = torch.tensor([1.0, 2.0, 3.0, 10.0]), torch.tensor([0, 0, 0, 1])
@@ -232,8 +246,12 @@ def test_the_agent_mean_is_the_mean_over_plays_of_the_mean_over_their_conversati
     lengths = generator.integers(1, 5, len(plays))
     values = [torch.from_numpy(generator.normal(size=length)) for length in lengths]
     sequence = torch.repeat_interleave(torch.arange(len(plays)), torch.from_numpy(lengths))
-    result = reduce(torch.cat(values), sequence, len(plays), "agent_mean", weight=torch.from_numpy(agent_weights(np.array(plays))))
-    means = {play: [losses.mean() for losses, which in zip(values, plays, strict=True) if which == play] for play in plays}
+    result = reduce(
+        torch.cat(values), sequence, len(plays), "agent_mean", weight=torch.from_numpy(agent_weights(np.array(plays)))
+    )
+    means = {
+        play: [losses.mean() for losses, which in zip(values, plays, strict=True) if which == play] for play in plays
+    }
     assert result.item() == pytest.approx(np.mean([np.mean(losses) for losses in means.values()]))
     if len(set(plays)) == len(plays):  # one agent in each play
         assert result.item() == pytest.approx(reduce(torch.cat(values), sequence, len(plays), "sequence_mean").item())
@@ -242,4 +260,6 @@ def test_the_agent_mean_is_the_mean_over_plays_of_the_mean_over_their_conversati
 @given(st.lists(st.floats(-10, 10), min_size=1, max_size=10))
 def test_equal_lengths_make_means_agree(values):
     tokens, sequence = torch.tensor(values), torch.arange(len(values))
-    assert reduce(tokens, sequence, len(values), "token_mean").item() == pytest.approx(reduce(tokens, sequence, len(values), "sequence_mean").item(), abs=1e-5)
+    assert reduce(tokens, sequence, len(values), "token_mean").item() == pytest.approx(
+        reduce(tokens, sequence, len(values), "sequence_mean").item(), abs=1e-5
+    )

@@ -54,7 +54,9 @@ def dpo_naive(whole, free, beta, pairs, smoothing):
 
 def test_dpo_by_hand(make_whole, gradient_of):
     """S = 1 for the winner (two tokens), -0.5 for the loser: margin 0.1 * 1.5."""
-    batches, free = make_whole([-1.0, -1.0, -2.0], reference_logprobs=[-1.5, -1.5, -1.5], trajectory=[0, 0, 1], outcome=[1.0, -1.0])
+    batches, free = make_whole(
+        [-1.0, -1.0, -2.0], reference_logprobs=[-1.5, -1.5, -1.5], trajectory=[0, 0, 1], outcome=[1.0, -1.0]
+    )
     term = dpo(batches[0])
     assert term.level == "sum"
     assert term.values.sum().item() == pytest.approx(math.log(1 + math.exp(-0.15)))
@@ -64,8 +66,17 @@ def test_dpo_by_hand(make_whole, gradient_of):
     assert term.metrics["margin"].item() == pytest.approx(0.15)
 
 
-@given(TOKENS, GAMES, st.sampled_from(["best_worst", "all"]), st.floats(0.05, 2), st.sampled_from([0.0, 0.2]), st.integers(1, 13))
-def test_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient_of, tokens, games, pairs, beta, smoothing, cut):
+@given(
+    TOKENS,
+    GAMES,
+    st.sampled_from(["best_worst", "all"]),
+    st.floats(0.05, 2),
+    st.sampled_from([0.0, 0.2]),
+    st.integers(1, 13),
+)
+def test_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(
+    make_whole, gradient_of, tokens, games, pairs, beta, smoothing, cut
+):
     batches, free = laid_out(make_whole, tokens, games, cut=(cut,))
 
     def loss(batch):
@@ -78,7 +89,9 @@ def test_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, grad
 
 def test_accuracy_and_margin_are_means_over_pairs(make_whole):
     """Log-ratios 2, 0 and 1 of the best, the middle and the worst: margins 2, 1 and -1."""
-    (batch,), _ = make_whole([2.0, 0.0, 1.0], reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0])
+    (batch,), _ = make_whole(
+        [2.0, 0.0, 1.0], reference_logprobs=[0.0] * 3, trajectory=[0, 1, 2], outcome=[1.0, 0.0, -1.0]
+    )
     metrics = dpo(batch, pairs="all", beta=0.5).metrics
     assert (metrics["accuracy"].item(), metrics["margin"].item()) == (pytest.approx(2 / 3), pytest.approx(0.5 * 2 / 3))
 
@@ -122,8 +135,17 @@ def test_kto_by_hand(make_whole, gradient_of):
     assert positive.metrics["desirable_fraction"].item() == 1.0
 
 
-@given(TOKENS, GAMES, st.sampled_from(["above_group_mean", "positive"]), st.floats(0, 2), st.floats(0, 2), st.integers(1, 11))
-def test_kto_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient_of, tokens, games, desirable, good, bad, cut):
+@given(
+    TOKENS,
+    GAMES,
+    st.sampled_from(["above_group_mean", "positive"]),
+    st.floats(0, 2),
+    st.floats(0, 2),
+    st.integers(1, 11),
+)
+def test_kto_gradient_is_the_direct_formula_s_however_it_is_cut(
+    make_whole, gradient_of, tokens, games, desirable, good, bad, cut
+):
     batches, free = laid_out(make_whole, tokens, games, cut=(cut,))
 
     def loss(batch):
@@ -134,9 +156,13 @@ def test_kto_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, grad
     assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
 
 
-@pytest.mark.parametrize(("outcome", "size"), [(0.1, 3), (0.1, 6), (0.7, 3)])  # means above, below and below by rounding
+@pytest.mark.parametrize(
+    ("outcome", "size"), [(0.1, 3), (0.1, 6), (0.7, 3)]
+)  # means above, below and below by rounding
 def test_a_mean_that_differs_by_rounding_is_still_equal(make_whole, outcome, size):
-    (batch,), _ = make_whole([-1.0] * size, reference_logprobs=[-1.0] * size, trajectory=list(range(size)), outcome=[outcome] * size)
+    (batch,), _ = make_whole(
+        [-1.0] * size, reference_logprobs=[-1.0] * size, trajectory=list(range(size)), outcome=[outcome] * size
+    )
     term = kto(batch)
     assert term.values.tolist() == [0.0] * size
     assert term.metrics["desirable_fraction"].item() == 0.0
@@ -148,7 +174,9 @@ def test_far_from_the_reference_the_gradient_vanishes(make_whole, gradient_of):
 
 
 # a token: its trajectory, turn, log-probability now and by the reference
-TOKENS_OF_TRAJECTORY_DPO = st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=14)
+TOKENS_OF_TRAJECTORY_DPO = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 3), st.floats(-3, 0), st.floats(-3, 0)), min_size=1, max_size=14
+)
 OUTCOMES = st.lists(st.integers(-1, 1), min_size=4, max_size=4)
 
 
@@ -202,7 +230,9 @@ def test_trajectory_dpo_by_hand(make_whole):
 
 
 @given(TOKENS_OF_TRAJECTORY_DPO, OUTCOMES, st.booleans(), st.sampled_from([None, 0.5, 0.9, 1.0]), st.integers(1, 13))
-def test_trajectory_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient_of, tokens, outcomes, normalised, discount, cut):
+def test_trajectory_dpo_gradient_is_the_direct_formula_s_however_it_is_cut(
+    make_whole, gradient_of, tokens, outcomes, normalised, discount, cut
+):
     batches, free = trajectory_dpo_laid_out(make_whole, tokens, outcomes, cut=(cut,))
 
     def loss(batch):
@@ -221,6 +251,8 @@ def test_without_normalisation_and_discount_it_is_dpo(make_whole, gradient_of, t
 
 
 def test_preset_of_dmpo(make_whole):
-    (batch,), _ = make_whole([0.0] * 3, reference_logprobs=[-1.0] * 3, trajectory=[0, 0, 1], turn_index=[0, 1, 0], outcome=[1.0, 0.0])
+    (batch,), _ = make_whole(
+        [0.0] * 3, reference_logprobs=[-1.0] * 3, trajectory=[0, 0, 1], turn_index=[0, 1, 0], outcome=[1.0, 0.0]
+    )
     preset = bind("losses", "trajectory_dpo", preset="dmpo")(batch)
     assert torch.equal(preset.values, trajectory_dpo(batch, length_normalised=False, discount=0.9).values)

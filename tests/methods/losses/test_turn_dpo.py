@@ -14,7 +14,12 @@ from sparring.methods.losses.turn_dpo import turn_dpo
 # a token: which reply it is of, log-probability now, by the reference and before the step; a reply: its prompt and value
 TOKENS = st.lists(st.tuples(st.integers(0, 4), *[st.floats(-3, 0)] * 3), min_size=1, max_size=14)
 REPLIES = st.lists(st.tuples(st.integers(0, 1), st.integers(-1, 1)), min_size=5, max_size=5)
-EVERY = [(labels, pairs, reference) for labels in ("hard", "soft") for pairs in ("best_worst", "all") for reference in ("start", "step")]
+EVERY = [
+    (labels, pairs, reference)
+    for labels in ("hard", "soft")
+    for pairs in ("best_worst", "all")
+    for reference in ("start", "step")
+]
 
 
 def laid_out(make_whole, tokens, replies, cut=()):
@@ -36,7 +41,11 @@ def naive(whole, free, beta, labels, pairs, reference, smoothing):
     anchor = whole.old_logprobs if reference == "step" else whole.reference_logprobs
     replies = sorted(set(whole.trajectory.tolist()))
     masks = [whole.trajectory == i for i in replies]
-    gain, value, prompt = [(free - anchor)[o].sum() for o in masks], [whole.advantages[o][0].item() for o in masks], [whole.prompt[o][0].item() for o in masks]
+    gain, value, prompt = (
+        [(free - anchor)[o].sum() for o in masks],
+        [whole.advantages[o][0].item() for o in masks],
+        [whole.prompt[o][0].item() for o in masks],
+    )
     terms = []
     for name in sorted(set(prompt)):
         mine = [i for i in replies if prompt[i] == name]
@@ -46,7 +55,9 @@ def naive(whole, free, beta, labels, pairs, reference, smoothing):
                 tie = labels == "soft" and value[i] == value[j] and i < j
                 if not (value[i] > value[j] or tie):
                     continue
-                if pairs == "best_worst" and (value[i] < max(value[k] for k in mine) or value[j] > min(value[k] for k in mine)):
+                if pairs == "best_worst" and (
+                    value[i] < max(value[k] for k in mine) or value[j] > min(value[k] for k in mine)
+                ):
                     continue
                 right = 1 / (1 + math.exp(-beta * (value[i] - value[j]))) if labels == "soft" else 1 - smoothing
                 p = torch.sigmoid(beta * (gain[i] - gain[j]))
@@ -57,7 +68,13 @@ def naive(whole, free, beta, labels, pairs, reference, smoothing):
 
 def test_by_hand(make_whole, gradient_of):
     """S = 1 for the better reply (two tokens), -0.5 for the worse: margin 0.1 * 1.5."""
-    batches, free = make_whole([-1.0, -1.0, -2.0], reference_logprobs=[-1.5, -1.5, -1.5], trajectory=[0, 0, 1], prompt=[7, 7, 7], advantages=[3.0, 3.0, 2.0])
+    batches, free = make_whole(
+        [-1.0, -1.0, -2.0],
+        reference_logprobs=[-1.5, -1.5, -1.5],
+        trajectory=[0, 0, 1],
+        prompt=[7, 7, 7],
+        advantages=[3.0, 3.0, 2.0],
+    )
     term = turn_dpo(batches[0])
     assert term.level == "sum"
     assert term.values.sum().item() == pytest.approx(math.log(1 + math.exp(-0.15)))
@@ -73,8 +90,16 @@ def test_by_hand(make_whole, gradient_of):
 
 
 @pytest.mark.parametrize(("labels", "pairs", "reference"), EVERY)
-@given(tokens=TOKENS, replies=REPLIES, beta=st.floats(0.05, 2), smoothing=st.sampled_from([0.0, 0.2]), cut=st.integers(1, 13))
-def test_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient_of, labels, pairs, reference, tokens, replies, beta, smoothing, cut):
+@given(
+    tokens=TOKENS,
+    replies=REPLIES,
+    beta=st.floats(0.05, 2),
+    smoothing=st.sampled_from([0.0, 0.2]),
+    cut=st.integers(1, 13),
+)
+def test_gradient_is_the_direct_formula_s_however_it_is_cut(
+    make_whole, gradient_of, labels, pairs, reference, tokens, replies, beta, smoothing, cut
+):
     batches, free = laid_out(make_whole, tokens, replies, cut=(cut,))
 
     def loss(batch):
@@ -85,7 +110,13 @@ def test_gradient_is_the_direct_formula_s_however_it_is_cut(make_whole, gradient
     assert torch.allclose(gradient_of(loss, batches, free), torch.autograd.grad(direct, free)[0])
 
 
-@given(tokens=TOKENS, replies=REPLIES, pairs=st.sampled_from(["best_worst", "all"]), beta=st.floats(0.05, 2), smoothing=st.sampled_from([0.0, 0.2]))
+@given(
+    tokens=TOKENS,
+    replies=REPLIES,
+    pairs=st.sampled_from(["best_worst", "all"]),
+    beta=st.floats(0.05, 2),
+    smoothing=st.sampled_from([0.0, 0.2]),
+)
 def test_with_one_turn_a_game_it_is_dpo(make_whole, gradient_of, tokens, replies, pairs, beta, smoothing):
     batches, free = laid_out(make_whole, tokens, replies)
     present = sorted({token[0] for token in tokens})
@@ -104,7 +135,12 @@ def test_with_one_turn_a_game_it_is_dpo(make_whole, gradient_of, tokens, replies
 def test_turns_of_one_trajectory_answer_prompts_of_their_own(make_whole, gradient_of):
     """A game of two turns with a further reply to each: the replies of different turns are not compared."""
     batches, free = make_whole(
-        [-1.0] * 4, reference_logprobs=[-1.0] * 4, trajectory=[0, 0, 1, 2], turn_index=[0, 1, 0, 1], prompt=[0, 1, 0, 1], advantages=[1.0, 9.0, 2.0, 8.0]
+        [-1.0] * 4,
+        reference_logprobs=[-1.0] * 4,
+        trajectory=[0, 0, 1, 2],
+        turn_index=[0, 1, 0, 1],
+        prompt=[0, 1, 0, 1],
+        advantages=[1.0, 9.0, 2.0, 8.0],
     )
     assert turn_dpo(batches[0]).metrics["pairs"] == 2.0
     assert gradient_of(turn_dpo, batches, free).sign().tolist() == [1.0, -1.0, -1.0, 1.0]
@@ -113,7 +149,10 @@ def test_turns_of_one_trajectory_answer_prompts_of_their_own(make_whole, gradien
 @pytest.mark.parametrize("pairs", ["best_worst", "all"])
 def test_the_minimum_with_soft_labels_is_the_tilted_reference(make_whole, pairs):
     """Three replies of one token: descent on the logits ends at pi_ref exp(A), normalised."""
-    before, advantages = torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64), torch.tensor([-0.7, 0.2, 1.5], dtype=torch.float64)
+    before, advantages = (
+        torch.tensor([0.6, 0.3, 0.1], dtype=torch.float64),
+        torch.tensor([-0.7, 0.2, 1.5], dtype=torch.float64),
+    )
     logits = before.log().clone().requires_grad_(True)
     optimizer = torch.optim.LBFGS([logits], max_iter=200, tolerance_grad=1e-12, tolerance_change=0)
 
@@ -123,7 +162,11 @@ def test_the_minimum_with_soft_labels_is_the_tilted_reference(make_whole, pairs)
         total = 0.0
         for pair in ((0, 1), (1, 2), (0, 2)):  # best_worst sees every pair, of prompts with two replies
             batches, free = make_whole(
-                now[list(pair)].tolist(), old=before[list(pair)].log().tolist(), trajectory=[0, 1], prompt=[0, 0], advantages=advantages[list(pair)].tolist()
+                now[list(pair)].tolist(),
+                old=before[list(pair)].log().tolist(),
+                trajectory=[0, 1],
+                prompt=[0, 0],
+                advantages=advantages[list(pair)].tolist(),
             )
             value = turn_dpo(batches[0], labels="soft", beta=1.0, pairs=pairs, reference="step").values.sum()
             (grad,) = torch.autograd.grad(value, free)
@@ -137,7 +180,14 @@ def test_the_minimum_with_soft_labels_is_the_tilted_reference(make_whole, pairs)
 
 
 def test_wild_margins_and_advantages_stay_finite(make_whole, gradient_of):
-    batches, free = make_whole([-1e9, 0.0], old=[0.0, -1e9], reference_logprobs=[0.0, -1e9], trajectory=[0, 1], prompt=[0, 0], advantages=[1e9, -1e9])
+    batches, free = make_whole(
+        [-1e9, 0.0],
+        old=[0.0, -1e9],
+        reference_logprobs=[0.0, -1e9],
+        trajectory=[0, 1],
+        prompt=[0, 0],
+        advantages=[1e9, -1e9],
+    )
     for loss in (partial(turn_dpo, beta=1.0), partial(turn_dpo, beta=1.0, labels="soft")):
         assert loss(batches[0]).values.sum().item() == pytest.approx(2e9)
         assert gradient_of(loss, batches, free).tolist() == pytest.approx([-1.0, 1.0])

@@ -24,7 +24,10 @@ def test_masked_is_by_hand(make_batch):
     term = masked_is(masked_is_batch_of(make_batch, RATIOS))
     assert (term.level, term.values.tolist()) == ("weight", [0.0, 1.0, 1.0, 1.0, 0.0])
     assert term.metrics["masked_fraction"].item() == pytest.approx(0.4)
-    assert (term.metrics["weight_min"].item(), term.metrics["weight_max"].item()) == (pytest.approx(0.4), pytest.approx(2.1))
+    assert (term.metrics["weight_min"].item(), term.metrics["weight_max"].item()) == (
+        pytest.approx(0.4),
+        pytest.approx(2.1),
+    )
     assert not term.values.requires_grad
 
 
@@ -66,7 +69,9 @@ LOGPROBS = st.lists(st.tuples(st.floats(-30, 0), st.floats(-30, 0)), min_size=1,
 
 @given(LOGPROBS, st.floats(0.01, 100))
 def test_weights_are_the_ratio_up_to_the_cap_token_by_token(make_batch, rows, cap):
-    weights = truncated_is(make_batch([0.0] * len(rows), old=[row[0] for row in rows], sampler=[row[1] for row in rows]), cap=cap).values
+    weights = truncated_is(
+        make_batch([0.0] * len(rows), old=[row[0] for row in rows], sampler=[row[1] for row in rows]), cap=cap
+    ).values
     expected = [min(math.exp(min(max(old - sampled, -20.0), 20.0)), cap) for old, sampled in rows]
     assert weights.tolist() == pytest.approx(expected)
 
@@ -107,10 +112,18 @@ def test_log_ratio_clip_by_hand(make_whole, gradient_of):
     term = log_ratio_clip(batches[0])
     outside = 0.1 * 0.25
     assert term.values.tolist() == pytest.approx(
-        [-2 * math.exp(0.1) + 0.001, -3 * math.exp(0.2) + outside, -5 * math.exp(-0.2) + outside, 5 * math.exp(-0.2) + outside], rel=1e-5
+        [
+            -2 * math.exp(0.1) + 0.001,
+            -3 * math.exp(0.2) + outside,
+            -5 * math.exp(-0.2) + outside,
+            5 * math.exp(-0.2) + outside,
+        ],
+        rel=1e-5,
     )
     # the advantage trains the first alone; the penalty pulls all back
-    assert gradient_of(log_ratio_clip, batches, free).tolist() == pytest.approx([-2 * math.exp(0.1) + 0.02, 0.1, -0.1, -0.1], rel=1e-4)
+    assert gradient_of(log_ratio_clip, batches, free).tolist() == pytest.approx(
+        [-2 * math.exp(0.1) + 0.02, 0.1, -0.1, -0.1], rel=1e-4
+    )
     assert term.metrics["clip_fraction"].item() == 0.75 and term.metrics["low_fraction"].item() == 0.5
     assert term.weighted and term.level == "token"
 
@@ -143,7 +156,9 @@ def test_at_ratio_one_the_gradient_is_that_of_the_policy_gradient(make_whole, gr
 def test_where_ppo_s_clip_is_active_it_agrees_but_for_the_other_sign(make_whole, gradient_of, rows):
     """Reduction: without a penalty a token's gradient is PPO's, or 0 where PPO's clip looks away by the advantage's sign."""
     batches, free = make_whole([row[0] for row in rows], old=[0.0] * len(rows), advantages=[row[1] for row in rows])
-    ours = gradient_of(lambda batch: log_ratio_clip(batch, low=math.log(0.8), high=math.log(1.2), tau=1e-12), batches, free)
+    ours = gradient_of(
+        lambda batch: log_ratio_clip(batch, low=math.log(0.8), high=math.log(1.2), tau=1e-12), batches, free
+    )
     theirs = gradient_of(lambda batch: ppo_clip(batch, clip_low=0.2, clip_high=0.2), batches, free)
     for slope, other, (x, _) in zip(ours.tolist(), theirs.tolist(), rows, strict=True):
         inside = math.log(0.8) <= x <= math.log(1.2)
@@ -153,4 +168,7 @@ def test_where_ppo_s_clip_is_active_it_agrees_but_for_the_other_sign(make_whole,
 @pytest.mark.parametrize("old", [-1e6, 1e6])
 def test_ratios_far_away_stay_finite(make_whole, gradient_of, old):
     batches, free = make_whole([-1.0], old=[old], advantages=[1e6])
-    assert torch.isfinite(log_ratio_clip(batches[0]).values).all() and torch.isfinite(gradient_of(log_ratio_clip, batches, free)).all()
+    assert (
+        torch.isfinite(log_ratio_clip(batches[0]).values).all()
+        and torch.isfinite(gradient_of(log_ratio_clip, batches, free)).all()
+    )

@@ -60,7 +60,9 @@ def plans(seat):
         yield lambda seat, key, state, table=table: np.eye(2)[table[key]]
 
 
-@pytest.mark.parametrize(("name", "iterations"), [("kuhn_poker", 3), ("kuhn_poker", 100), ("leduc_poker", 3), ("tiny_hanabi", 20)])
+@pytest.mark.parametrize(
+    ("name", "iterations"), [("kuhn_poker", 3), ("kuhn_poker", 100), ("leduc_poker", 3), ("tiny_hanabi", 20)]
+)
 def test_the_recursion_says_the_same(name, iterations):
     game = make_game(name)
     oracle = make_oracle(iterations=iterations, variant="cfr")
@@ -85,7 +87,9 @@ def test_the_known_values_of_kuhn_poker():
     assert queen.values == pytest.approx((-1.0, -1.0), abs=0.05)  # indifferent in equilibrium
     assert make_oracle(iterations=2000, margin=0.1).judge([at(2, 1, 1)])[0].best == {"pass", "bet"}
     assert 0.0 <= queen.bound < 1e-3
-    assert openings[2].values == pytest.approx(make_oracle("best_response", iterations=2000).judge([at(2, 0)])[0].values, abs=0.01)
+    assert openings[2].values == pytest.approx(
+        make_oracle("best_response", iterations=2000).judge([at(2, 0)])[0].values, abs=0.01
+    )
 
 
 @pytest.mark.parametrize("iterations", [2, 50])
@@ -110,7 +114,9 @@ def test_a_best_response_earns_what_openspiel_says(name, options):
     for seat in range(game.num_seats):
         response = pyspiel.TabularBestResponse(game.spiel, seat, table)
         gained += response.value_from_state(game.spiel.new_initial_state())
-    assert values.nash_conv == pytest.approx(gained, abs=1e-9)  # zero-sum: what all earn on the average policy is nothing
+    assert values.nash_conv == pytest.approx(
+        gained, abs=1e-9
+    )  # zero-sum: what all earn on the average policy is nothing
 
 
 def test_against_best_responses_the_others_do_not_play_the_average():

@@ -41,7 +41,9 @@ def test_brute_force_says_the_same(game, least):
     for state, verdict in zip(states, minimax_made().judge(states), strict=True):
         assert verdict.values == solved_actions(state)
         assert verdict.actions == state.legal_actions()
-        assert verdict.best == {a for a, value in zip(verdict.actions, verdict.values, strict=True) if value == max(verdict.values)}
+        assert verdict.best == {
+            a for a, value in zip(verdict.actions, verdict.values, strict=True) if value == max(verdict.values)
+        }
         assert (verdict.certainty, verdict.bound) == (1.0, 0.0)
 
 
@@ -90,7 +92,9 @@ def test_a_budget_that_runs_out_abstains_and_is_counted(max_states):
         assert verdict is not None or state.plies < 8
     assert verdicts[0] is None
     assert oracle.metrics["abstained"] == verdicts.count(None)
-    assert oracle.metrics["over_budget"] == len({oracle.key(s) for s, v in zip(states, verdicts, strict=True) if v is None})
+    assert oracle.metrics["over_budget"] == len(
+        {oracle.key(s) for s, v in zip(states, verdicts, strict=True) if v is None}
+    )
 
 
 @settings(max_examples=15, deadline=None)
@@ -194,10 +198,16 @@ def test_an_action_never_tried_is_worth_least():
 
 def test_a_margin_lets_near_equals_be_best():
     state = after(TIC, "b2")
-    strict, lenient = (mcts_made(simulations=2000, margin=margin, solve=False).judge([state])[0] for margin in (0.0, 0.2))
+    strict, lenient = (
+        mcts_made(simulations=2000, margin=margin, solve=False).judge([state])[0] for margin in (0.0, 0.2)
+    )
     assert len(strict.best) == 1
     assert lenient.values == strict.values
-    assert lenient.best == {action for action, value in zip(lenient.actions, lenient.values, strict=True) if value >= max(lenient.values) - 0.2}
+    assert lenient.best == {
+        action
+        for action, value in zip(lenient.actions, lenient.values, strict=True)
+        if value >= max(lenient.values) - 0.2
+    }
     assert lenient.best > strict.best
     assert lenient.certainty > strict.certainty
 
@@ -262,7 +272,9 @@ def test_the_best_are_those_of_the_largest_value_unless_the_judgement_says_other
     assert explicit.best == {"a"} and explicit.entropy == 0.7 and (explicit.certainty, explicit.bound) == (1.0, 0.0)
 
 
-@pytest.mark.parametrize("wrong", [Judgement(values=[1.0]), Judgement(values=[1.0, 2.0], best=[True])], ids=["values", "best"])
+@pytest.mark.parametrize(
+    "wrong", [Judgement(values=[1.0]), Judgement(values=[1.0, 2.0], best=[True])], ids=["values", "best"]
+)
 def test_a_judgement_of_another_length_is_refused(wrong):
     with pytest.raises(ValueError, match="argument"):
         verdict_of(("a", "b"), wrong)

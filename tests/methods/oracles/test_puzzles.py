@@ -42,7 +42,11 @@ def test_it_passes_on_what_the_file_of_the_game_says(name, options):
         assert verdict.actions == state.legal_actions() and verdict.values == pytest.approx(list(judgement.values))
         assert (verdict.certainty, verdict.bound) == (judgement.certainty, judgement.bound)
         top = max(judgement.values)
-        best = judgement.best if judgement.best is not None else [value == pytest.approx(top) for value in judgement.values]
+        best = (
+            judgement.best
+            if judgement.best is not None
+            else [value == pytest.approx(top) for value in judgement.values]
+        )
         assert verdict.best == {word for word, ok in zip(verdict.actions, best, strict=True) if ok}
     assert (judge.metrics["judged"], judge.metrics["abstained"]) == (len(states), abstained)
 
@@ -90,12 +94,24 @@ def test_sudoku_by_counting_candidates(options):
     grades = set()
     for state in played(game):
         table, size = state.table, state.table.size
-        candidates = {cell: len(digits_left(size, table.cells, cell)) for cell, digit_there in enumerate(table.cells) if not digit_there}
+        candidates = {
+            cell: len(digits_left(size, table.cells, cell))
+            for cell, digit_there in enumerate(table.cells)
+            if not digit_there
+        }
         for action, value in graded(state).items():
             row, column, digit = int(action[1]) - 1, int(action[3]) - 1, int(action[5])
             cell = row * size + column
             right = table.solution[cell] == digit
-            expected = -1.0 if not right else 2.0 if candidates[cell] == 1 else 1.0 if candidates[cell] == min(candidates.values()) else 0.5
+            expected = (
+                -1.0
+                if not right
+                else 2.0
+                if candidates[cell] == 1
+                else 1.0
+                if candidates[cell] == min(candidates.values())
+                else 0.5
+            )
             assert value == expected
             grades.add(expected)
     assert grades >= {2.0, -1.0, 0.5}
@@ -127,7 +143,8 @@ def layouts(table):
     return [
         mined
         for mined in map(set, itertools.combinations(closed, table.mines))
-        if table.flagged <= mined and all(len(mined & around(table, cell)) == table.number(cell) for cell in table.opened)
+        if table.flagged <= mined
+        and all(len(mined & around(table, cell)) == table.number(cell) for cell in table.opened)
     ]
 
 
@@ -232,7 +249,11 @@ def careful(game, number):
         while not state.done:
             out.append(state.clone())
             table, legal = state.spiel.table, state.spiel.legal_actions()
-            safe = [index for index in legal if not table.mined or (index % table.cells in table.mined) == (index >= table.cells)]
+            safe = [
+                index
+                for index in legal
+                if not table.mined or (index % table.cells in table.mined) == (index >= table.cells)
+            ]
             state.apply_index(safe[draws.integer(state.plies, len(safe))])
     return out
 
@@ -242,7 +263,9 @@ def agreeing(table, layouts):
     return [
         mined
         for mined in layouts
-        if not mined & table.opened and mined >= table.flagged and all(len(around(table, cell) & mined) == count for cell, count in shows.items())
+        if not mined & table.opened
+        and mined >= table.flagged
+        and all(len(around(table, cell) & mined) == count for cell, count in shows.items())
     ]
 
 
@@ -262,9 +285,14 @@ def test_probabilities_are_those_of_all_layouts(prior, rows, columns, mines, fla
             layouts = map(frozenset, itertools.combinations(range(cells), mines))
         layouts = agreeing(table, layouts)
         lost = len(table.opened) / (cells - mines) if pay == "share" else 0.0
-        safe = [sum((index % cells in mined) == (index >= cells) for mined in layouts) / len(layouts) for index in state.spiel.legal_actions()]
+        safe = [
+            sum((index % cells in mined) == (index >= cells) for mined in layouts) / len(layouts)
+            for index in state.spiel.legal_actions()
+        ]
         assert verdict.values == pytest.approx([chance + (1 - chance) * lost for chance in safe], abs=1e-12)
-        assert verdict.best == {word for word, chance in zip(verdict.actions, safe, strict=True) if chance > max(safe) - 1e-9}
+        assert verdict.best == {
+            word for word, chance in zip(verdict.actions, safe, strict=True) if chance > max(safe) - 1e-9
+        }
         assert (verdict.bound == 0.0) == (set(safe) <= {0.0, 1.0})
         assert verdict.certainty == 1.0
 
@@ -310,7 +338,14 @@ def test_the_largest_board_is_counted_and_what_is_sure_is_true():
 def test_options_reach_the_games_file_and_are_checked():
     board = game(rows=3, columns=4, mines=2)
     state = board.reset(Stream.from_seed(0))
-    assert posterior_oracle(options={"worlds": 55}).judge([state])[0].best == {"r1c1", "r1c4", "r2c2", "r2c3", "r3c1", "r3c4"}
+    assert posterior_oracle(options={"worlds": 55}).judge([state])[0].best == {
+        "r1c1",
+        "r1c4",
+        "r2c2",
+        "r2c3",
+        "r3c1",
+        "r3c4",
+    }
     assert posterior_oracle(options={}).judge([state]) == posterior_oracle().judge([state])
     with pytest.raises(UnknownNameError, match="worlds"):
         posterior_oracle(options={"world": 55}).covers(board)
@@ -321,7 +356,11 @@ def test_options_reach_the_games_file_and_are_checked():
 
 
 # 3 takes long and needs 1, which is short; 2 is long: 1 goes first and alone
-WORLD = DagWorld((("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")), ("red", "blue", "gold"), ((), (), (0,)))
+WORLD = DagWorld(
+    (("ardan",), ("bemir", "cosol", "dutek", "elvor"), ("fizin", "godan", "humir", "artek")),
+    ("red", "blue", "gold"),
+    ((), (), (0,)),
+)
 
 
 def planning_oracle():
@@ -360,7 +399,9 @@ def test_what_is_refused():
     with pytest.raises(OracleError, match="kuhn_poker"):
         planning_oracle().judge([decision_of(kuhn, kuhn.reset(Stream.from_seed(0)), 0)])
     wide = make_game("wide_search")
-    assert hindrance(planning_oracle(), wide) and hindrance(registry.bind("oracles", "minimax")(), game).startswith("it has no rules")
+    assert hindrance(planning_oracle(), wide) and hindrance(registry.bind("oracles", "minimax")(), game).startswith(
+        "it has no rules"
+    )
     assert not hindrance(planning_oracle(), game)
     with pytest.raises(OracleError, match="judge episodes of dag_search"):
         solver(Situation(wide, wide.reset(Stream.from_seed(0)), 0))
@@ -372,14 +413,21 @@ def test_a_state_of_openspiels_is_asked_about_as_it_is():
     assert decision_of(kuhn, state, 0) is state
     game, play = first_decision()
     decision = decision_of(game, play, 0, 7)
-    assert (decision.seat, decision.plies, decision.done, decision.legal_actions()) == (0, 7, False, ("call 1", "call 2", "call 3"))
+    assert (decision.seat, decision.plies, decision.done, decision.legal_actions()) == (
+        0,
+        7,
+        False,
+        ("call 1", "call 2", "call 3"),
+    )
 
 
 @pytest.mark.parametrize(("player", "optimal"), [(scheduler(), 1.0), (scheduler(width=4), 0.0)])
 def test_it_measures_a_lead_in_matches(player, optimal):
     """In a chain the best schedule has no regret, and four workers are never best while steps are short."""
     game = make_game("dag_search", options={"shape": "chain", "workers": 4})
-    report = play_matches(game, player, scheduler(), games_per_seat=4, stream=Stream.from_seed(0), judge=Judge(oracle=planning_oracle()))
+    report = play_matches(
+        game, player, scheduler(), games_per_seat=4, stream=Stream.from_seed(0), judge=Judge(oracle=planning_oracle())
+    )
     lead, worker = report.seats[0].regret, report.seats[1].regret
     assert lead.judged == lead.turns > 0 and worker.judged == 0
     assert lead.optimal.mean == optimal or (optimal == 0.0 and lead.optimal.mean < 0.7)

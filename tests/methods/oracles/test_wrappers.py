@@ -49,7 +49,9 @@ def test_a_sure_flip_names_the_others_best_where_there_are_any():
             assert set(flipped.values) == {min(exact.values), max(exact.values)}
         else:
             assert flipped == exact
-        assert {a for a, value in zip(flipped.actions, flipped.values, strict=True) if value == max(flipped.values)} == flipped.best
+        assert {
+            a for a, value in zip(flipped.actions, flipped.values, strict=True) if value == max(flipped.values)
+        } == flipped.best
         assert (flipped.actions, flipped.certainty, flipped.bound) == (exact.actions, exact.certainty, exact.bound)
 
 
@@ -66,10 +68,16 @@ def streams(count, seed=0):
 
 
 @pytest.mark.parametrize("per", ["position", "turn"])
-@pytest.mark.parametrize(("flip", "bias", "abstain"), [(0.2, 0.0, 0.0), (0.5, 0.0, 0.3), (0.9, 0.0, 0.0), (0.3, 0.4, 0.0), (0.0, 0.6, 0.1)])
+@pytest.mark.parametrize(
+    ("flip", "bias", "abstain"), [(0.2, 0.0, 0.0), (0.5, 0.0, 0.3), (0.9, 0.0, 0.0), (0.3, 0.4, 0.0), (0.0, 0.6, 0.1)]
+)
 def test_the_rates_are_the_documented_ones(flip, bias, abstain, per):
     oracle = noisy_made(flip=flip, bias=bias, abstain=abstain, seed=3, per=per)
-    pairs = [(f, t) for f, t in zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True) if wrong(t)]
+    pairs = [
+        (f, t)
+        for f, t in zip(oracle.judge(STATES_OF_NOISY, streams(len(STATES_OF_NOISY))), TRUE, strict=True)
+        if wrong(t)
+    ]
     judged = [(noisy, exact) for noisy, exact in pairs if noisy is not None]
     assert len(judged) > 1000
     assert 1 - len(judged) / len(pairs) == pytest.approx(abstain, abs=0.04)
@@ -91,7 +99,9 @@ def test_right_and_wrong_actions_are_called_so_at_rates_of_their_own(tpr, fpr, p
     assert sum(right) / len(right) == pytest.approx(tpr, abs=0.03)
     assert sum(passed) / len(passed) == pytest.approx(fpr, abs=0.03)
     for noisy, true in pairs:
-        highest = {action for action, value in zip(noisy.actions, noisy.values, strict=True) if value == max(true.values)}
+        highest = {
+            action for action, value in zip(noisy.actions, noisy.values, strict=True) if value == max(true.values)
+        }
         assert noisy.best == highest or len(set(true.values)) == 1
     assert oracle.metrics["missed"] == len(right) - sum(right)
     assert oracle.metrics["false_alarms"] == sum(passed)
@@ -126,10 +136,14 @@ def test_per_turn_faults_are_those_of_the_stream_and_the_seed():
     assert alone[::-1] == together
     assert noisy_made(per="turn", seed=1).judge(states, turn_streams) != together
     assert noisy_made(per="turn").judge(states, streams(300, seed=1)) != together
-    twice = noisy_made(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(states, turn_streams)
+    twice = noisy_made(oracle="noisy", options={"per": "turn", "flip": 1.0}, flip=1.0, per="turn").judge(
+        states, turn_streams
+    )
     assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE[:300]]
     for wrong_streams in (None, turn_streams[:1]):
-        with pytest.raises(OracleError, match=r"per='turn'.* streams for 300 states; pass streams to judge, or write per: position"):
+        with pytest.raises(
+            OracleError, match=r"per='turn'.* streams for 300 states; pass streams to judge, or write per: position"
+        ):
             noisy_made(per="turn").judge(states, wrong_streams)
     with pytest.raises(ConfigError, match="per"):
         noisy_made(per="game")
@@ -182,7 +196,10 @@ def test_its_faults_do_not_depend_on_the_game_judged_before():
 def test_noise_goes_around_any_oracle_and_refuses_what_that_refuses():
     state = make_game("kuhn_poker").reset(Stream.from_seed(0))
     inner = registry.bind("oracles", "cfr", {"iterations": 5})()
-    assert noisy_made(oracle="cfr", options={"iterations": 5}, flip=1.0).judge([state])[0].best != inner.judge([state])[0].best
+    assert (
+        noisy_made(oracle="cfr", options={"iterations": 5}, flip=1.0).judge([state])[0].best
+        != inner.judge([state])[0].best
+    )
     twice = noisy_made(oracle="noisy", options={"flip": 1.0}, flip=1.0).judge(STATES_OF_NOISY)
     assert [noisy.best for noisy in twice] == [exact.best for exact in TRUE]
     with pytest.raises(OracleError, match="hidden"):
@@ -233,7 +250,12 @@ def test_any_number_of_processes_gives_the_same_verdicts_in_order():
 
 def test_all_games_go_through_one_set_of_processes():
     """Games with chance, with notes of their own, and two with one name but other options."""
-    games = [make_game("pig", options={"winscore": 10}), make_game("connect_four"), TIC, make_game("pig", options={"winscore": 14})]
+    games = [
+        make_game("pig", options={"winscore": 10}),
+        make_game("connect_four"),
+        TIC,
+        make_game("pig", options={"winscore": 14}),
+    ]
     states = [state for game in games for state in played(game, 2)[:20]]
     oracle = parallel_made(options=SEARCH, workers=2, least=1)
     assert oracle.judge(states) == serial("mcts", SEARCH, states)
@@ -273,7 +295,9 @@ def test_a_game_that_cannot_be_made_again_is_judged_here():
 
 def test_a_worker_of_something_else_judges_by_itself(monkeypatch):
     monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)
-    assert parallel_made(options=SEARCH, workers=2, least=1).judge(STATES_OF_PARALLEL) == serial("mcts", SEARCH, STATES_OF_PARALLEL)
+    assert parallel_made(options=SEARCH, workers=2, least=1).judge(STATES_OF_PARALLEL) == serial(
+        "mcts", SEARCH, STATES_OF_PARALLEL
+    )
     monkeypatch.undo()
 
 
@@ -398,8 +422,12 @@ def test_every_turn_gets_the_verdict_on_its_own_state():
 
 @pytest.mark.parametrize("everyone", [False, True])
 def test_only_trained_seats_unless_everyone_is_asked_for(everyone):
-    judged = judge_episodes(episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, everyone=everyone)
-    assert {turn.seat for episode in judged for turn in episode.turns if turn.verdict is not None} == ({0, 1} if everyone else {1})
+    judged = judge_episodes(
+        episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, everyone=everyone
+    )
+    assert {turn.seat for episode in judged for turn in episode.turns if turn.verdict is not None} == (
+        {0, 1} if everyone else {1}
+    )
     assert judge_episodes([], {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}) == []
 
 
@@ -426,7 +454,13 @@ VERDICT = Verdict(actions=("a", "b", "c"), values=(1.0, 0.25, -1.0), best=frozen
 
 @pytest.mark.parametrize(
     ("action", "event", "right", "lost"),
-    [("a", "ok", True, 0.0), ("b", "ok", False, 0.75), ("c", "ok", False, 2.0), (None, "illegal", False, 2.0), ("a", "unparsable", False, 2.0)],
+    [
+        ("a", "ok", True, 0.0),
+        ("b", "ok", False, 0.75),
+        ("c", "ok", False, 2.0),
+        (None, "illegal", False, 2.0),
+        ("a", "unparsable", False, 2.0),
+    ],
 )
 def test_what_a_turn_lost(action, event, right, lost):
     turn = Turn(0, 0, "x", "k", VERDICT.actions, "", action, event, {}, verdict=VERDICT)

@@ -54,7 +54,9 @@ def judged():
             best = frozenset(a for a, v in zip(actions, values or (), strict=False) if v == max(values))
             entropy = entropy[0] if entropy else None
             verdict = Verdict(actions=actions, values=tuple(values), best=best, entropy=entropy) if values else None
-            turns.append(Turn(seat, index, "learner", "k", actions, "a reply", action, event, {"game": 0.0}, verdict=verdict))
+            turns.append(
+                Turn(seat, index, "learner", "k", actions, "a reply", action, event, {"game": 0.0}, verdict=verdict)
+            )
         return finished(turns, **fields)
 
     return make

@@ -29,7 +29,10 @@ def components(episodes, name="made_up"):
 
 
 def totals(episode):
-    return [sum(sum(turn.rewards.values()) for turn in episode.turns if turn.seat == seat) for seat in range(len(episode.trained))]
+    return [
+        sum(sum(turn.rewards.values()) for turn in episode.turns if turn.seat == seat)
+        for seat in range(len(episode.trained))
+    ]
 
 
 WIN = [(0, "ok", 2, 0.0), (1, "ok", 2, -1.0), (0, "ok", 2, 1.0)]
@@ -45,7 +48,11 @@ def test_components_are_weighted_and_only_trained_seats_get_them(make_episode):
     played = make_episode(WIN, trained=(True, False))
     bonus = fixed(0.1, 0.2, 0.3, weight={"schedule": "linear", "start": 1.0, "end": 0.0})
     shaped, metrics = apply_rewards([played], [bonus], 0.5, gaps={})
-    assert [dict(turn.rewards) for turn in shaped[0].turns] == [{"game": 0.0, "made_up": 0.05}, {"game": -1.0}, {"game": 1.0, "made_up": 0.15}]
+    assert [dict(turn.rewards) for turn in shaped[0].turns] == [
+        {"game": 0.0, "made_up": 0.05},
+        {"game": -1.0},
+        {"game": 1.0, "made_up": 0.15},
+    ]
     assert metrics == {"reward/made_up": pytest.approx(0.1), "bounded_share": 0.0}
     assert [dict(turn.rewards) for turn in played.turns] == [{"game": 0.0}, {"game": -1.0}, {"game": 1.0}]
     assert shaped[0].returns == played.returns
@@ -74,16 +81,23 @@ def test_all_shaping_is_bounded_together_and_the_price_of_a_forfeit_is_none(make
     played = make_episode(WIN, forfeited_by=0)
     fined = [turn._replace(rewards={**turn.rewards, "illegal": -7.0, "older": 0.3}) for turn in played.turns]
     played = type(played)(**{name: getattr(played, name) for name in played.__slots__} | {"turns": tuple(fined)})
-    shaped, metrics = apply_rewards([played], [fixed(0.1, 0.1, 0.1, name="a"), fixed(0.1, 0.1, 0.1, name="b")], 0.0, gaps={})
+    shaped, metrics = apply_rewards(
+        [played], [fixed(0.1, 0.1, 0.1, name="a"), fixed(0.1, 0.1, 0.1, name="b")], 0.0, gaps={}
+    )
     last = shaped[0].turns[2].rewards
     assert (last["game"], last["illegal"]) == (1.0, -7.0)
-    assert (last["older"], last["a"], last["b"]) == pytest.approx((0.3 * BOUND, 0.1 * BOUND, 0.1 * BOUND))  # the seat had 1.0 in all
+    assert (last["older"], last["a"], last["b"]) == pytest.approx(
+        (0.3 * BOUND, 0.1 * BOUND, 0.1 * BOUND)
+    )  # the seat had 1.0 in all
     assert metrics["bounded_share"] == 1.0
     assert sum(shaped[0].turns[1].rewards.values()) == pytest.approx(-1.0 - BOUND)  # the other seat's game went on
 
 
 def fined(played, *penalties):
-    turns = [turn._replace(rewards={**turn.rewards, "illegal": -penalty}) if penalty else turn for turn, penalty in zip(played.turns, penalties, strict=True)]
+    turns = [
+        turn._replace(rewards={**turn.rewards, "illegal": -penalty}) if penalty else turn
+        for turn, penalty in zip(played.turns, penalties, strict=True)
+    ]
     return dataclasses.replace(played, turns=tuple(turns))
 
 
@@ -91,7 +105,14 @@ def test_penalties_are_bounded_where_the_game_went_on(make_episode):
     """Three illegal replies at 1 each would make a win worth less than a loss; nobody asked for rewards here."""
     win, clean = fined(make_episode(WIN), 1.0, 0.0, 2.0), make_episode(WIN, number=1)
     shaped, metrics = apply_rewards([win, clean], [], 0.0, gaps={})
-    assert components(shaped, "illegal") == [pytest.approx(-BOUND / 3), None, pytest.approx(-2 * BOUND / 3), None, None, None]
+    assert components(shaped, "illegal") == [
+        pytest.approx(-BOUND / 3),
+        None,
+        pytest.approx(-2 * BOUND / 3),
+        None,
+        None,
+        None,
+    ]
     assert metrics == {"bounded_share": 1 / 4}
     assert totals(shaped[0])[0] > totals(shaped[0])[1] + 1
     small = fined(make_episode(WIN), 0.1, 0.0, 0.3)
@@ -105,7 +126,10 @@ def test_penalties_are_bounded_where_the_game_went_on(make_episode):
 
 
 def test_a_game_s_scale_is_on_its_payoffs_and_on_the_bound(make_episode):
-    played = [make_episode(WIN, game="a", returns=(1.0, -1.0)), make_episode(WIN, game="b", returns=(1.0, -1.0), number=1)]
+    played = [
+        make_episode(WIN, game="a", returns=(1.0, -1.0)),
+        make_episode(WIN, game="b", returns=(1.0, -1.0), number=1),
+    ]
     shaped, _ = apply_rewards(played, [fixed(0.0, 0.0, 9.0)], 0.0, gaps={"a": 1.0, "b": 1.0}, scales={"a": 4.0})
     assert components(shaped, "game") == [0.0, -4.0, 4.0, 0.0, -1.0, 1.0]
     assert [episode.returns for episode in shaped] == [(1.0, -1.0)] * 2
@@ -149,9 +173,15 @@ def test_the_order_of_outcomes_holds_for_any_components(make_episode, data):
         for seat, other in itertools.product((0, 1), repeat=2):
             if before[0].returns[seat] < after[0].returns[other]:
                 assert totals(before[1])[seat] < totals(after[1])[other]
-    tails = [[sum(turn.rewards.values()) for turn in episode.turns if turn.seat == seat] for episode in shaped for seat in (0, 1)]
+    tails = [
+        [sum(turn.rewards.values()) for turn in episode.turns if turn.seat == seat]
+        for episode in shaped
+        for seat in (0, 1)
+    ]
     outcomes = [episode.returns[seat] for episode in played for seat in (0, 1)]
-    pairs = [(outcome, sum(tail[at:])) for outcome, tail in zip(outcomes, tails, strict=True) for at in range(len(tail))]
+    pairs = [
+        (outcome, sum(tail[at:])) for outcome, tail in zip(outcomes, tails, strict=True) for at in range(len(tail))
+    ]
     for (low, less), (high, more) in itertools.product(pairs, repeat=2):
         assert low >= high or less < more
 

@@ -45,7 +45,9 @@ def test_by_hand(name, width, expected):
     game, (episode,) = play_of(name, WIDE_OF_SPAWN if name == "wide_search" else DAG, agent)
     rewards = spawn(episode, game)
     last = max(number for number, turn in enumerate(episode.turns) if turn.seat == 0)
-    assert {number: value for number, value in enumerate(rewards) if value is not None} == {last: pytest.approx(expected)}
+    assert {number: value for number, value in enumerate(rewards) if value is not None} == {
+        last: pytest.approx(expected)
+    }
     assert len(rewards) == len(episode.turns)
 
 
@@ -53,7 +55,9 @@ def test_a_seat_of_which_the_environment_says_nothing_is_paid_nothing(monkeypatc
     game, (episode,) = play_of("wide_search", WIDE_OF_SPAWN, searcher(width=2))
     assert any(value is not None for value in spawn(episode, game))
     seats = game.num_seats
-    monkeypatch.setattr("sparring.methods.rewards.counts.figures_of", lambda *_: dict.fromkeys(game.figures, (math.nan,) * seats))
+    monkeypatch.setattr(
+        "sparring.methods.rewards.counts.figures_of", lambda *_: dict.fromkeys(game.figures, (math.nan,) * seats)
+    )
     assert spawn(episode, game) == (None,) * len(episode.turns)
 
 
@@ -69,7 +73,9 @@ def test_spawn_around_a_team_it_is_refused_and_not_left_out_in_silence(combinato
     options = {"environment": {"name": "wide_search", "options": WIDE_OF_SPAWN}}
     game, (episode,) = play_of(combinator, options, bind("players", "random")())
     for name, reward in (("spawn", spawn), ("subtasks_finished", subtasks_finished)):
-        with pytest.raises(RewardError, match=f"'{name}': {combinator} combines episodes of wide_search.*without {combinator}"):
+        with pytest.raises(
+            RewardError, match=f"'{name}': {combinator} combines episodes of wide_search.*without {combinator}"
+        ):
             reward(episode, game)
     alone = {"environment": {"name": "wide_search", "options": {**WIDE_OF_SPAWN, "workers": 0, "turns": 8}}}
     for options in (alone, {"environment": {"name": "kuhn_poker"}}):  # nobody leads inside either
@@ -83,10 +89,14 @@ def test_a_weight_that_falls_to_nothing(progress, share):
     game, episodes = play_of("dag_search", DAG, scheduler(width=4), trained=(True, False, False, False, False), count=3)
     weights = {"spawn": 0.5, "subtasks_finished": 0.2}
     rewards = [
-        WeightedReward(bound=bind("rewards", name), weight=parse({"schedule": "linear", "start": weight, "end": 0.0, "until": 0.6}))
+        WeightedReward(
+            bound=bind("rewards", name), weight=parse({"schedule": "linear", "start": weight, "end": 0.0, "until": 0.6})
+        )
         for name, weight in weights.items()
     ]
-    shaped, metrics = apply_rewards(episodes, rewards, progress, gaps={}, games={game.name: game}, reorder_outcomes=True)
+    shaped, metrics = apply_rewards(
+        episodes, rewards, progress, gaps={}, games={game.name: game}, reorder_outcomes=True
+    )
     for before, after in zip(episodes, shaped, strict=True):
         added = [{name: turn.rewards[name] for name in weights if name in turn.rewards} for turn in after.turns]
         last = max(number for number, turn in enumerate(after.turns) if turn.seat == 0)
@@ -116,8 +126,16 @@ def test_by_hand_in_a_chain():
 
 def test_by_hand_in_a_table():
     """Each of the workers that are called has turns for one of four rows; a wrong cell, or none, is nothing."""
-    assert reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=2)) == reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=4)) == 1.0
-    assert reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(slips=1.0)) == reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(quits=1.0)) == 0.0
+    assert (
+        reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=2))
+        == reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(width=4))
+        == 1.0
+    )
+    assert (
+        reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(slips=1.0))
+        == reward_of("wide_search", WIDE_OF_SUBTASKS_FINISHED, searcher(quits=1.0))
+        == 0.0
+    )
 
 
 @settings(max_examples=25, deadline=None)
@@ -181,7 +199,9 @@ def by_seat(episode, rewards):
 @pytest.fixture(scope="module")
 def episodes():
     episodes = contribution_played()
-    assert any(len({turn.seat for turn in episode.turns}) == 4 for episode in episodes) and any(episode.returns[0] for episode in episodes)
+    assert any(len({turn.seat for turn in episode.turns}) == 4 for episode in episodes) and any(
+        episode.returns[0] for episode in episodes
+    )
     return episodes
 
 
@@ -201,7 +221,10 @@ def test_shapley_shares_the_result_out(episodes):
         rewards = by_seat(episode, contribution(episode, TEAM, by="shapley"))
         cells, start = noted(episode)
         workers = sorted(seat for seat in rewards if seat)
-        worths = [alone(cells, start, [seat for place, seat in enumerate(workers) if mask >> place & 1]) for mask in range(1 << len(workers))]
+        worths = [
+            alone(cells, start, [seat for place, seat in enumerate(workers) if mask >> place & 1])
+            for mask in range(1 << len(workers))
+        ]
         assert [rewards[seat] for seat in workers] == pytest.approx(shapley_values(np.array(worths)).tolist())
         if workers:
             assert sum(rewards[seat] for seat in workers) == pytest.approx(episode.returns[0])
@@ -218,7 +241,9 @@ def test_own_is_the_right_cells_over_those_asked_for(episodes):
             for seat, call in state.calls.items():
                 if not call.log and (len(state.waves), seat) not in done:
                     done.add((len(state.waves), seat))
-                    fresh[len(state.waves), seat] = sum((item, column) not in state.notes for item in call.items for column in range(2))
+                    fresh[len(state.waves), seat] = sum(
+                        (item, column) not in state.notes for item in call.items for column in range(2)
+                    )
         for (_, seat), cells in fresh.items():
             requested[seat] += cells
             asked_in_all += cells
@@ -237,7 +262,10 @@ def test_a_seat_alone_is_paid_for_all_of_it():
 
 
 def test_all_are_paid_the_return_where_the_lead_writes_the_answer():
-    game = make_game("wide_search", options={"items": 3, "columns": 1, "workers": 2, "turns": 4, "waves": 1, "worlds": 3, "answer": "written"})
+    game = make_game(
+        "wide_search",
+        options={"items": 3, "columns": 1, "workers": 2, "turns": 4, "waves": 1, "worlds": 3, "answer": "written"},
+    )
     episodes = contribution_played(game, 6, "searcher") + contribution_played(game, 6)
     assert any(episode.returns[0] for episode in episodes)
     for episode in episodes:
@@ -257,11 +285,16 @@ def test_what_has_no_parts_is_not_judged():
     assert contribution(episode, kuhn) == (None,) * len(episode.turns)
 
 
-@pytest.mark.parametrize("options", [{"name": "trial", "attempts": 2}, {"name": "repeated", "rounds": 2}, {"name": "talk"}])
+@pytest.mark.parametrize(
+    "options", [{"name": "trial", "attempts": 2}, {"name": "repeated", "rounds": 2}, {"name": "talk"}]
+)
 def test_contribution_around_a_team_it_is_refused_and_not_left_out_in_silence(options):
     """A combinator's play has no parts, though those inside it have: paid nothing, and 0 for the outcome, nobody would learn."""
     name = options.pop("name")
-    inner = {"name": "wide_search", "options": {"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3}}
+    inner = {
+        "name": "wide_search",
+        "options": {"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3},
+    }
     game = make_game(name, options={"environment": inner, **options})
     (episode,) = contribution_played(game, 1)
     with pytest.raises(RewardError, match=f"'contribution': {name} combines episodes of wide_search.*without {name}"):
@@ -272,7 +305,9 @@ def test_contribution_around_a_team_it_is_refused_and_not_left_out_in_silence(op
 
 
 def test_too_many_parts_to_share_are_refused():
-    game = make_game("wide_search", options={"items": 9, "columns": 1, "workers": 9, "turns": 2, "waves": 1, "worlds": 1})
+    game = make_game(
+        "wide_search", options={"items": 9, "columns": 1, "workers": 9, "turns": 2, "waves": 1, "worlds": 1}
+    )
     episode = next(candidate for candidate in contribution_played(game, 40) if candidate.turns[0].action == "call 9")
     with pytest.raises(RewardError, match="9 seats have a part, and by: shapley is for at most 8"):
         contribution(episode, game, by="shapley")

@@ -17,7 +17,7 @@ from sparring.core.trust import FILES
 from sparring.environments.catalogue import make_game
 from sparring.methods.oracles.base import verdict
 from sparring.methods.rewards.components import opinions
-from sparring.methods.rewards.llm_judge import _account, turn_json, score
+from sparring.methods.rewards.llm_judge import _account, score, turn_json
 from sparring.play.players.endpoint_account import Answer
 from sparring.run.step import Methods
 
@@ -27,7 +27,10 @@ GAMES = {"kuhn_poker": GAME}
 
 def completion(content, tokens=55, **choice):
     usage = {"prompt_tokens": tokens, "completion_tokens": 5} if tokens else {}
-    return 200, {"choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop", **choice}], "usage": usage}
+    return 200, {
+        "choices": [{"message": {"role": "assistant", "content": content}, "finish_reason": "stop", **choice}],
+        "usage": usage,
+    }
 
 
 @pytest.fixture
@@ -81,11 +84,20 @@ def played(seed, *replies, trained=(True, True)):
     for reply in replies:
         seat, legal = state.seat, state.legal_actions()
         action = None if reply[0] == "!" else state.parse(reply)
-        turns.append(Turn(seat, count[seat], "a", "k", legal, reply, action, "ok" if action else "illegal", {"game": 0.0}))
+        turns.append(
+            Turn(seat, count[seat], "a", "k", legal, reply, action, "ok" if action else "illegal", {"game": 0.0})
+        )
         count[seat] += 1
         if action:
             state.apply(action)
-    fields = {"episode_id": seed, "group_id": 0, "game": "kuhn_poker", "roles": ("a", "b"), "agents": ("a", "a"), "returns": (0.0, 0.0)}
+    fields = {
+        "episode_id": seed,
+        "group_id": 0,
+        "game": "kuhn_poker",
+        "roles": ("a", "b"),
+        "agents": ("a", "a"),
+        "returns": (0.0, 0.0),
+    }
     return Episode(**fields, seed=key, trained=trained, turns=tuple(turns))
 
 
@@ -170,14 +182,21 @@ def test_what_the_player_wrote_stays_data(serve, reply):
 def test_shown_the_action_alone_no_word_of_the_player_arrives(serve):
     url, requests = serve(by_action)
     assert opinions(judge(url, shows="action", rubric="Be {strict}."), [played(1, HOSTILE[0])], GAMES) == [(0.8,)]
-    assert "wrote" not in requests[0]["messages"][1]["content"] and "Be {strict}." in requests[0]["messages"][0]["content"]
+    assert (
+        "wrote" not in requests[0]["messages"][1]["content"] and "Be {strict}." in requests[0]["messages"][0]["content"]
+    )
 
 
 def test_only_trained_seats_and_turns_without_a_verdict(serve):
     url, requests = serve(by_action)
     episode = played(1, "pass", "bet", "bet")
     assert opinions(judge(url), [replace(episode, trained=(False, True))], GAMES) == [(None, 0.8, None)]
-    judged = replace(episode, turns=tuple(t._replace(verdict=verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None) for t in episode.turns))
+    judged = replace(
+        episode,
+        turns=tuple(
+            t._replace(verdict=verdict(t.legal_actions, (0.0, 1.0)) if t.turn_index else None) for t in episode.turns
+        ),
+    )
     assert opinions(judge(url), [judged], GAMES) == [(0.25, 0.8, None)]
     assert opinions(judge(url, turns="all"), [judged], GAMES) == [(0.25, 0.8, 0.8)]
     before = len(requests)
@@ -186,7 +205,13 @@ def test_only_trained_seats_and_turns_without_a_verdict(serve):
 
 
 def test_nonsense_and_failures_are_abstentions_that_are_said(serve, caplog):
-    answers = [completion("SCORE: 4"), completion("fish"), (500, {"error": "no"}), completion("SCORE: 9", finish_reason="length"), (200, {"a": 1})]
+    answers = [
+        completion("SCORE: 4"),
+        completion("fish"),
+        (500, {"error": "no"}),
+        completion("SCORE: 9", finish_reason="length"),
+        (200, {"a": 1}),
+    ]
     url, _ = serve(lambda number, question: answers[number])
     with caplog.at_level(logging.WARNING, logger="sparring.methods.rewards.llm_judge"):
         shares = opinions(judge(url, concurrency=1), five(), GAMES)
@@ -209,7 +234,9 @@ def test_an_endpoint_that_never_answered_stops_the_run(serve):
 def test_budgets_stop_the_run_and_the_cache_goes_on_for_nothing(serve, tmp_path):
     url, requests = serve(by_action)
     options = {"cache": str(tmp_path / "answers.jsonl"), "concurrency": 1}
-    with pytest.raises(RolloutError, match=r"'llm_judge' \(m\): budget_tokens=100 is spent: 2 requests.*run again with this cache"):
+    with pytest.raises(
+        RolloutError, match=r"'llm_judge' \(m\): budget_tokens=100 is spent: 2 requests.*run again with this cache"
+    ):
         opinions(judge(url, budget_tokens=100, **options), five(), GAMES)
     assert len(requests) == 2
     assert opinions(judge(url, **options), five(), GAMES) == [(0.8,)] * 5
@@ -229,7 +256,9 @@ KUHN = {"name": "kuhn_poker", "illegal": {"rule": "random"}}
 
 
 def test_a_run_pays_the_opinion_and_counts_what_it_lacks(serve):
-    url, requests = serve(lambda number, question: completion("SCORE: 6" if '"action played": "bet"' in question else "fish"))
+    url, requests = serve(
+        lambda number, question: completion("SCORE: 6" if '"action played": "bet"' in question else "fish")
+    )
     rewards = [{"name": "llm_judge", "model": "m", "base_url": url}]
     outcome = play_step(config_of(KUHN, rollout={"games_per_step": 400}, rewards=rewards))
     turns = [turn for episode in outcome.episodes for turn in episode.turns]

@@ -13,7 +13,13 @@ from sparring.methods.rewards.potential import potential
 
 
 def test_by_hand_over_the_seat_s_own_turns(judged):
-    turns = [(0, "ok", (1.0, 0.0), 1), (1, "ok", (0.5, -1.0), 0), (0, "illegal", (0.25, 0.0), 0), (1, "ok", (-1.0,), 0), (0, "ok", (0.25,), 0)]
+    turns = [
+        (0, "ok", (1.0, 0.0), 1),
+        (1, "ok", (0.5, -1.0), 0),
+        (0, "illegal", (0.25, 0.0), 0),
+        (1, "ok", (-1.0,), 0),
+        (0, "ok", (0.25,), 0),
+    ]
     assert potential(judged(turns)) == (-0.75, -1.5, 0.0, 1.0, -0.25)
     assert potential(judged(turns), gamma=0.5) == (-0.875, -1.0, -0.125, 1.0, -0.25)
 
@@ -24,7 +30,10 @@ def test_none_where_either_end_is_unknown(judged):
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@given(values=st.lists(st.lists(st.floats(-100, 100), min_size=1, max_size=4), min_size=1, max_size=9), gamma=st.floats(0, 1))
+@given(
+    values=st.lists(st.lists(st.floats(-100, 100), min_size=1, max_size=4), min_size=1, max_size=9),
+    gamma=st.floats(0, 1),
+)
 def test_discounted_sums_telescope_whatever_was_played(judged, values, gamma):
     given_rewards = potential(judged([(0, "ok", tuple(actions), 0) for actions in values]), gamma=gamma)
     assert sum(gamma**t * r for t, r in enumerate(given_rewards)) == pytest.approx(-max(values[0]), abs=1e-9)
@@ -49,14 +58,24 @@ def histories(game, judge, seat):
             for number, (action, word) in enumerate(zip(spiel.legal_actions(), state.legal_actions(), strict=True)):
                 index, key = sum(turn.seat == state.seat for turn in turns), game.key(state, state.seat)
                 turn = Turn(state.seat, index, "any", key, state.legal_actions(), word, word, "ok", {}, verdict=verdict)
-                chosen, share = ({**choices, key: word}, 1.0) if state.seat == seat else (choices, weights[number] / sum(weights))
+                chosen, share = (
+                    ({**choices, key: word}, 1.0) if state.seat == seat else (choices, weights[number] / sum(weights))
+                )
                 yield from walk(spiel.child(action), [*turns, turn], chosen, chance * share)
 
     yield from walk(game.spiel.new_initial_state(), [], {}, 1.0)
 
 
 def episode(game, turns, returns):
-    fields = {"episode_id": 0, "group_id": 0, "game": game.name, "seed": 0, "roles": ("a", "b"), "agents": ("any",) * 2, "trained": (True,) * 2}
+    fields = {
+        "episode_id": 0,
+        "group_id": 0,
+        "game": game.name,
+        "seed": 0,
+        "roles": ("a", "b"),
+        "agents": ("any",) * 2,
+        "trained": (True,) * 2,
+    }
     return Episode(**fields, turns=tuple(turns), returns=tuple(returns))
 
 
@@ -77,7 +96,9 @@ def worths(plays, policies, seat, gamma, reward):
     for choices, chance, played in plays:
         numbers = [number for number, turn in enumerate(played.turns) if turn.seat == seat]
         rewards = reward(played)
-        total = gamma ** (len(numbers) - 1) * played.returns[seat] + sum(gamma**t * rewards[number] for t, number in enumerate(numbers))
+        total = gamma ** (len(numbers) - 1) * played.returns[seat] + sum(
+            gamma**t * rewards[number] for t, number in enumerate(numbers)
+        )
         totals.append((choices, chance, total))
     return [sum(p * total for choices, p, total in totals if choices.items() <= policy.items()) for policy in policies]
 
@@ -87,7 +108,9 @@ def invented(state):
     from sparring.methods.oracles.base import verdict
 
     stream = Stream.from_seed(3).child(str(state.spiel))
-    return [verdict(state.legal_actions(), [4 * stream.uniform(number) - 2 for number in range(len(state.legal_actions()))])]
+    return [
+        verdict(state.legal_actions(), [4 * stream.uniform(number) - 2 for number in range(len(state.legal_actions()))])
+    ]
 
 
 GAMES = {

@@ -18,7 +18,17 @@ SUDOKU = {"puzzle": "12.4 34.. 2143 4321", "wrong": "continues"}  # r1c3=3, r2c3
 
 
 def episode_of(turns, game="sudoku"):
-    return Episode(episode_id=0, group_id=0, game=game, seed=3, roles=("solver",), agents=("learner",), trained=(True,), turns=tuple(turns), returns=(0.0,))
+    return Episode(
+        episode_id=0,
+        group_id=0,
+        game=game,
+        seed=3,
+        roles=("solver",),
+        agents=("learner",),
+        trained=(True,),
+        turns=tuple(turns),
+        returns=(0.0,),
+    )
 
 
 def rewards_of(name, options, words, **choices):
@@ -27,7 +37,9 @@ def rewards_of(name, options, words, **choices):
     state, turns = game.reset(Stream(3)), []
     for number, word in enumerate(words):
         legal, action = state.legal_actions(), word.strip("!") or None
-        turns.append(Turn(0, number, "learner", "k", legal, word, action, "illegal" if "!" in word else "ok", {"game": 0.0}))
+        turns.append(
+            Turn(0, number, "learner", "k", legal, word, action, "illegal" if "!" in word else "ok", {"game": 0.0})
+        )
         if action:
             state.apply(action)
     rewards = reference_match(episode_of(turns, name), game, **choices)
@@ -96,7 +108,9 @@ def test_hard_inputs():
         assert matched([], ["f"], matching=matching) == ()
         assert matched(["f", "f"], [], matching=matching) == (0.0, 0.0)
         assert matched(["f", "g"], None, matching=matching) == (None, None)  # a room too large to be solved
-        assert matched(["f"], ["f", "g", "h"], matching=matching)[0] == pytest.approx(1.0 if matching != "optimal_transport" else 1 / 3)
+        assert matched(["f"], ["f", "g", "h"], matching=matching)[0] == pytest.approx(
+            1.0 if matching != "optimal_transport" else 1 / 3
+        )
         assert matched(["g"], ["f"], matching=matching) == (0.0,)
     assert matched(["f", "f", "f"], ["f"]) == (1.0, 0.0, 0.0)
 
@@ -157,7 +171,9 @@ def test_a_run_learns_from_it():
 
 
 def test_a_game_without_a_reference_is_refused_and_abstained_on(make_episode):
-    with pytest.raises(ConfigError, match=r"'reference_match' needs a reference.*'tic_tac_toe' has none; play sokoban, sudoku, zebra"):
+    with pytest.raises(
+        ConfigError, match=r"'reference_match' needs a reference.*'tic_tac_toe' has none; play sokoban, sudoku, zebra"
+    ):
         config_of(SOKOBAN, {"name": "tic_tac_toe"}, **SETTINGS)
     config_of(SOKOBAN, {"name": "tic_tac_toe", "weight": 0}, **SETTINGS)  # held out
     assert reference_match(make_episode([(0, "ok", 2, 0.0)]), make_game("tic_tac_toe")) == (None,)

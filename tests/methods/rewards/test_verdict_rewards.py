@@ -26,14 +26,23 @@ from sparring.run.loop import train
 VALUES = (1.0, 0.0, 0.0, -1.0, 0.5)
 
 
-@pytest.mark.parametrize(("ties", "grades"), [("level", (1.0, 1 / 3, 1 / 3, 0.0, 2 / 3)), ("mean", (1.0, 0.375, 0.375, 0.0, 0.75))], ids=["level", "mean"])
+@pytest.mark.parametrize(
+    ("ties", "grades"),
+    [("level", (1.0, 1 / 3, 1 / 3, 0.0, 2 / 3)), ("mean", (1.0, 0.375, 0.375, 0.0, 0.75))],
+    ids=["level", "mean"],
+)
 def test_action_rank_by_hand(judged, ties, grades):
     assert action_rank(judged([(0, "ok", VALUES, chosen) for chosen in range(5)]), ties=ties) == pytest.approx(grades)
 
 
 @pytest.mark.parametrize(("ties", "alike"), [("level", 1.0), ("mean", 0.5)])
 def test_all_alike_one_action_illegal_and_abstained(judged, ties, alike):
-    turns = [(0, "ok", (0.5, 0.5, 0.5 + 1e-12), 0), (1, "ok", (3.0,), 0), (0, "illegal", (0.0, 0.0), 0), (1, "ok", None, 0)]
+    turns = [
+        (0, "ok", (0.5, 0.5, 0.5 + 1e-12), 0),
+        (1, "ok", (3.0,), 0),
+        (0, "illegal", (0.0, 0.0), 0),
+        (1, "ok", None, 0),
+    ]
     assert action_rank(judged(turns), ties=ties) == (alike, alike, 0.0, None)
     assert action_rank(judged([(0, "unparsable", VALUES, 0)]), ties=ties) == (0.0,)
 
@@ -48,7 +57,9 @@ def test_both_rules_against_counting(judged, values):
         return action_rank(judged([(0, "ok", tuple(given_values), chosen) for chosen in range(len(values))]), ties=ties)
 
     levels = sorted(set(values))
-    assert grades("level", values) == pytest.approx([levels.index(v) / (len(levels) - 1) if len(levels) > 1 else 1.0 for v in values])
+    assert grades("level", values) == pytest.approx(
+        [levels.index(v) / (len(levels) - 1) if len(levels) > 1 else 1.0 for v in values]
+    )
     others = [[o for n, o in enumerate(values) if n != skipped] for skipped in range(len(values))]
     wins = [[(v > o) + 0.5 * (v == o) for o in rest] for v, rest in zip(values, others, strict=True)]
     expected = [sum(won) / len(won) if won else 0.5 for won in wins]
@@ -68,11 +79,16 @@ TURNS_OF_BEST_ACTION = [(0, "ok", 2, 0.0), (1, "illegal", 2, 0.0), (0, "ok", 2, 
 
 
 def judged(episode, verdicts):
-    return replace(episode, turns=tuple(turn._replace(verdict=verdict) for turn, verdict in zip(episode.turns, verdicts, strict=True)))
+    return replace(
+        episode,
+        turns=tuple(turn._replace(verdict=verdict) for turn, verdict in zip(episode.turns, verdicts, strict=True)),
+    )
 
 
 def verdict(*best):
-    return Verdict(actions=("bet", "pass"), values=tuple(float(action in best) for action in ("bet", "pass")), best=frozenset(best))
+    return Verdict(
+        actions=("bet", "pass"), values=tuple(float(action in best) for action in ("bet", "pass")), best=frozenset(best)
+    )
 
 
 def test_right_wrong_illegal_and_abstained(make_episode):
@@ -102,7 +118,9 @@ def test_a_run_rewards_reports_and_stores_what_the_oracle_says(tmp_path):
 
 
 def test_without_an_oracle_it_is_refused():
-    with pytest.raises(ConfigError, match=r"'best_action' needs an oracle.*'tic_tac_toe' has none.*oracle: \{name: minimax\}"):
+    with pytest.raises(
+        ConfigError, match=r"'best_action' needs an oracle.*'tic_tac_toe' has none.*oracle: \{name: minimax\}"
+    ):
         config_of({"name": "tic_tac_toe"}, **BEST_ACTION)
     assert config_of(TIC_TAC_TOE, {"name": "kuhn_poker", "weight": 0}, **BEST_ACTION).environments[1].oracle is None
     with pytest.raises(ConfigError, match="reorder_outcomes: true"):
@@ -113,15 +131,31 @@ GRADES = Verdict(actions=("a", "b", "c"), values=(2.0, 0.5, -1.0), best=frozense
 OUTCOMES = [("a", "ok"), ("b", "ok"), ("c", "ok"), (None, "illegal"), (None, "unparsable")]
 
 
-@pytest.mark.parametrize(("options", "prices"), [({}, (-2.0, -2.0)), ({"illegal": -3.0, "unparsable": -4.0}, (-3.0, -4.0))])
+@pytest.mark.parametrize(
+    ("options", "prices"), [({}, (-2.0, -2.0)), ({"illegal": -3.0, "unparsable": -4.0}, (-3.0, -4.0))]
+)
 def test_graded_action_by_hand(make_episode, options, prices):
     episode = make_episode([(0, event, 1, 0.0) for _, event in [*OUTCOMES, ("a", "ok")]])
-    turns = [turn._replace(action=action, verdict=GRADES) for turn, (action, _) in zip(episode.turns, OUTCOMES, strict=False)]
-    assert graded_action(replace(episode, turns=(*turns, episode.turns[-1])), **options) == (2.0, 0.5, -1.0, *prices, None)
+    turns = [
+        turn._replace(action=action, verdict=GRADES) for turn, (action, _) in zip(episode.turns, OUTCOMES, strict=False)
+    ]
+    assert graded_action(replace(episode, turns=(*turns, episode.turns[-1])), **options) == (
+        2.0,
+        0.5,
+        -1.0,
+        *prices,
+        None,
+    )
 
 
 TIC, KUHN = make_game("tic_tac_toe"), make_game("kuhn_poker")
-TURNS_OF_REGRET = [(0, "ok", (1.0, 0.5, -1.0), 1), (1, "illegal", (1.0, 0.0), 0), (0, "ok", (0.0, 0.0), 1), (1, "ok", None, 0), (0, "ok", (0.0, 1.0), 1)]
+TURNS_OF_REGRET = [
+    (0, "ok", (1.0, 0.5, -1.0), 1),
+    (1, "illegal", (1.0, 0.0), 0),
+    (0, "ok", (0.0, 0.0), 1),
+    (1, "ok", None, 0),
+    (0, "ok", (0.0, 1.0), 1),
+]
 
 
 @pytest.mark.parametrize(
@@ -170,15 +204,37 @@ AB = (0.0, 1.0)
 
 
 def test_by_hand_over_the_seat_s_own_turns(judged):
-    turns = [(0, "ok", AB, 0, 2.0), (1, "ok", AB, 0, 0.5), (0, "ok", AB, 1, 0.75), (1, "ok", AB, 0, 0.75), (0, "ok", AB, 1, 0.0)]
+    turns = [
+        (0, "ok", AB, 0, 2.0),
+        (1, "ok", AB, 0, 0.5),
+        (0, "ok", AB, 1, 0.75),
+        (1, "ok", AB, 0, 0.75),
+        (0, "ok", AB, 1, 0.0),
+    ]
     assert information_gain(judged(turns)) == (1.25, -0.25, 0.75, None, None)  # the second seat came to know less
 
 
 def test_none_where_the_entropy_is_unknown_and_0_for_illegal_replies(judged):
-    unknown = [(0, "ok", AB, 0, 2.0), (0, "ok", AB, 0), (0, "ok", AB, 0, 1.0), (0, "ok", None, 0), (0, "ok", AB, 0, 0.5)]
+    unknown = [
+        (0, "ok", AB, 0, 2.0),
+        (0, "ok", AB, 0),
+        (0, "ok", AB, 0, 1.0),
+        (0, "ok", None, 0),
+        (0, "ok", AB, 0, 0.5),
+    ]
     assert information_gain(judged(unknown)) == (None, None, None, None, None)
-    illegal = [(0, "illegal", AB, 0, 2.0), (0, "unparsable", AB, 0, 1.0), (0, "ok", AB, 0, 1.0), (0, "illegal", AB, 0, 0.25)]
-    assert information_gain(judged(illegal)) == (0.0, 0.0, 0.75, 0.0)  # the rules may have played a random action for it
+    illegal = [
+        (0, "illegal", AB, 0, 2.0),
+        (0, "unparsable", AB, 0, 1.0),
+        (0, "ok", AB, 0, 1.0),
+        (0, "illegal", AB, 0, 0.25),
+    ]
+    assert information_gain(judged(illegal)) == (
+        0.0,
+        0.0,
+        0.75,
+        0.0,
+    )  # the rules may have played a random action for it
     assert information_gain(judged([(0, "illegal", AB, 0)])) == (None,)
 
 
@@ -192,7 +248,12 @@ def test_gains_sum_to_what_was_found_out(judged, entropies):
 
 def test_a_run_pays_it_and_counts_the_last_turns_as_abstentions():
     options = {"rows": 3, "columns": 3, "mines": 1}
-    environment = {"name": "minesweeper", "options": options, "illegal": {"rule": "random"}, "oracle": {"name": "posterior"}}
+    environment = {
+        "name": "minesweeper",
+        "options": options,
+        "illegal": {"rule": "random"},
+        "oracle": {"name": "posterior"},
+    }
     outcome = play_step(config_of(environment, rollout={"games_per_step": 16}, rewards=[{"name": "information_gain"}]))
     gains, unknown = [], 0
     for episode in outcome.episodes:
@@ -220,7 +281,10 @@ PLAYOUT_VALUE = {
 def test_playout_value_by_hand(make_episode):
     episode = make_episode([(0, "ok", 2, 0.0), (1, "ok", 2, 0.0)])
     assert playout_value(episode) == (None, None)
-    assert playout_value(replace(episode, turns=(episode.turns[0]._replace(playout=0.25), episode.turns[1]))) == (0.25, None)
+    assert playout_value(replace(episode, turns=(episode.turns[0]._replace(playout=0.25), episode.turns[1]))) == (
+        0.25,
+        None,
+    )
 
 
 def test_a_run_learns_from_it():
@@ -234,5 +298,5 @@ def test_a_run_learns_from_it():
 
 
 def test_without_playouts_it_is_refused():
-    with pytest.raises(ConfigError, match=r"'playout_value' needs games played on.*rollout.playouts: 4"):
+    with pytest.raises(ConfigError, match=r"'playout_value' needs playouts.*rollout.playouts: 4"):
         config_of({"name": "tic_tac_toe"}, **{**PLAYOUT_VALUE, "rollout": {"games_per_step": 8}})

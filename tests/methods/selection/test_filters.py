@@ -28,7 +28,10 @@ def advantages(turns):
     return np.array([r - returns[groups == g].mean() for r, g in zip(returns, groups, strict=True)])
 
 
-@pytest.mark.parametrize(("share", "expected"), [(0.5, [0, 1, 4, 5]), (0.3, [0, 1, 5]), (0.25, [0, 5]), (0.01, [None]), (1.0, [0, 1, 2, 3, 4, 5, 6, 7])])
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0.5, [0, 1, 4, 5]), (0.3, [0, 1, 5]), (0.25, [0, 5]), (0.01, [None]), (1.0, [0, 1, 2, 3, 4, 5, 6, 7])],
+)
 def test_d3s_downsample_by_hand(share, expected):
     """Advantages -4, -2, 0, 0, 3, 6, -1.5, -1.5; of three, -4, -2, 6 vary by 56 in sum of squares, -4, 3, 6 by 52.7."""
     turns = tables.table([[0.0], [2.0], [4.0], [4.0], [7.0], [10.0, 0.0], [2.5], [2.5]], groups=[0] * 8)
@@ -80,11 +83,17 @@ def test_rounding_is_no_difference():
 
 
 def test_a_group_of_nothing_but_zeros_is_equal_whatever_others_hold():
-    turns = tables.table([[0.0]] * 5 + [[0.0], [1.0], [0.0]] + [[0.0]], groups=[0] * 5 + [1] * 3 + [0])  # the batch's mean is 1/9
+    turns = tables.table(
+        [[0.0]] * 5 + [[0.0], [1.0], [0.0]] + [[0.0]], groups=[0] * 5 + [1] * 3 + [0]
+    )  # the batch's mean is 1/9
     assert dropped(turns).tolist() == [False] * 5 + [True] * 3 + [False]
 
 
-ROUND = st.lists(st.tuples(st.lists(st.integers(-2, 2), min_size=1, max_size=3), st.integers(0, 3), st.integers(0, 1)), min_size=1, max_size=10)
+ROUND = st.lists(
+    st.tuples(st.lists(st.integers(-2, 2), min_size=1, max_size=3), st.integers(0, 3), st.integers(0, 1)),
+    min_size=1,
+    max_size=10,
+)
 
 
 def table_of(rows, factor=1.0):
@@ -134,7 +143,8 @@ def test_the_published_numbers_twenty_and_twelve_become_ten_and_six():
 
 
 @pytest.mark.parametrize(
-    ("good", "bad", "numbers"), [(1, 31, (1, 15)), (2, 30, (2, 14)), (30, 2, (14, 2)), (31, 1, (15, 1)), (3, 29, (2, 14)), (17, 1, (15, 1))]
+    ("good", "bad", "numbers"),
+    [(1, 31, (1, 15)), (2, 30, (2, 14)), (30, 2, (14, 2)), (31, 1, (15, 1)), (3, 29, (2, 14)), (17, 1, (15, 1))],
 )
 def test_neither_kind_falls_below_the_least_there_can_be(good, bad, numbers):
     turns = group_of(good, bad)
@@ -147,7 +157,9 @@ def test_the_cleanest_successes_stay_and_failures_are_drawn():
     runs = [trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4)) for s in range(30)]
     assert {tuple(i for i in run if i < 4) for run in runs} == {(1, 3)}
     assert len({tuple(i for i in run if i >= 4) for run in runs}) == 6
-    released = [trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4, negatives="penalty")) for s in range(30)]
+    released = [
+        trajectories_of(turns, roc_resample(turns, Stream.from_seed(s), keep=4, negatives="penalty")) for s in range(30)
+    ]
     assert all(4 not in run for run in released)
 
 
@@ -202,7 +214,10 @@ def test_small_advantage_by_hand():
 
 
 @settings(max_examples=60, deadline=None)
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(-3, 3)), max_size=12), st.sampled_from([0.01, 1.0, 2.0]))
+@given(
+    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 1), st.integers(-3, 3)), max_size=12),
+    st.sampled_from([0.01, 1.0, 2.0]),
+)
 def test_what_goes_is_what_loop_sets_to_zero(trajectories, threshold):
     groups, seats, rewards = ([t[i] for t in trajectories] for i in range(3))
     turns = tables.table([[float(r), 0.0] for r in rewards], groups=groups, seats=seats)
@@ -214,7 +229,9 @@ def test_the_largest_of_the_rest_round_the_number_up_whatever_the_order():
     rewards = [[0.0], [9.0], [4.4], [4.6], [4.5]]
     turns = tables.table(rewards, groups=[0] * 5)  # distances from the others' mean: 5.6, 5.6, 0.1, 0.1, 0
     assert small_advantage(turns, STREAM, threshold=1.0, multiple=4).tolist() == [True, True, True, True, False]
-    picked = {tuple(small_advantage(turns, Stream.from_seed(s), threshold=1.0, multiple=3)[2:4].tolist()) for s in range(20)}
+    picked = {
+        tuple(small_advantage(turns, Stream.from_seed(s), threshold=1.0, multiple=3)[2:4].tolist()) for s in range(20)
+    }
     assert picked == {(True, False), (False, True)}
 
 
@@ -283,7 +300,9 @@ def test_snr_filter_hard_tables():
 FOUR = {"rewards": [[1.0], [1.0], [0.0], [0.5, 0.5], [2.0], [0.0], [3.0], [0.0]], "groups": [0, 0, 1, 1, 2, 2, 3, 3]}
 
 
-@pytest.mark.parametrize(("keep", "groups"), [(0.25, [3]), (0.1, [3]), (0.5, [2, 3]), (0.74, [2, 3]), (0.75, [1, 2, 3]), (1.0, [0, 1, 2, 3])])
+@pytest.mark.parametrize(
+    ("keep", "groups"), [(0.25, [3]), (0.1, [3]), (0.5, [2, 3]), (0.74, [2, 3]), (0.75, [1, 2, 3]), (1.0, [0, 1, 2, 3])]
+)
 def test_variance_filter_by_hand(keep, groups):
     turns = tables.table(**FOUR)
     assert kept_groups(turns, variance_filter(turns, STREAM, keep=keep)) == groups
@@ -315,17 +334,24 @@ def test_the_stream_decides_among_equals_and_not_the_order():
     assert len(chosen) > 10
     assert {len(groups) for groups in chosen} == {4}
     turned = tables.table(rewards, groups=groups[::-1])
-    assert kept_groups(turned, variance_filter(turned, STREAM, keep=0.5)) == kept_groups(turns, variance_filter(turns, STREAM, keep=0.5))
+    assert kept_groups(turned, variance_filter(turned, STREAM, keep=0.5)) == kept_groups(
+        turns, variance_filter(turns, STREAM, keep=0.5)
+    )
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=4), min_size=1, max_size=8), st.floats(0.01, 1.0))
 def test_no_group_that_goes_varies_more_than_one_that_stays(groups, keep):
-    turns = tables.table([[r] for group_returns in groups for r in group_returns], groups=[g for g, group_returns in enumerate(groups) for _ in group_returns])
+    turns = tables.table(
+        [[r] for group_returns in groups for r in group_returns],
+        groups=[g for g, group_returns in enumerate(groups) for _ in group_returns],
+    )
     mask = variance_filter(turns, STREAM, keep=keep)
     stays = kept_groups(turns, mask)
     assert len(stays) == max(1, int(keep * len(groups) + 1e-9))
-    deviation = [np.std(group_returns) * np.sqrt(len(group_returns) / max(len(group_returns) - 1, 1)) for group_returns in groups]
+    deviation = [
+        np.std(group_returns) * np.sqrt(len(group_returns) / max(len(group_returns) - 1, 1)) for group_returns in groups
+    ]
     gone = [d for g, d in enumerate(deviation) if g not in stays]
     assert max(gone, default=0.0) <= min(deviation[g] for g in stays) + 1e-6
 

@@ -41,7 +41,9 @@ def tokenizer(template, marks=()):
     core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
     core.add_tokens([AddedToken(mark, special=False) for mark in marks])
     specials = [token for token in SPECIALS if token not in marks]
-    fast = PreTrainedTokenizerFast(tokenizer_object=core, additional_special_tokens=specials, clean_up_tokenization_spaces=False)
+    fast = PreTrainedTokenizerFast(
+        tokenizer_object=core, additional_special_tokens=specials, clean_up_tokenization_spaces=False
+    )
     fast.chat_template = template
     return fast
 
@@ -84,7 +86,9 @@ def test_replies_of_every_kind_leave_a_conversation_that_only_grows(template, th
         assert ledger.ids == (*first, *renderer.append("two"))
         return
     assert ledger.ids == (*first, *renderer.encode(text), *renderer.stop_ids, *renderer.append("two"))
-    assert ledger.ids.count(renderer.stop_ids[0]) == 1 + first.count(renderer.stop_ids[0]) + renderer.append("two").count(renderer.stop_ids[0])
+    assert ledger.ids.count(renderer.stop_ids[0]) == 1 + first.count(renderer.stop_ids[0]) + renderer.append(
+        "two"
+    ).count(renderer.stop_ids[0])
 
 
 def test_a_mark_that_is_sampled_in_a_reply_stays_what_it_is():
@@ -129,8 +133,15 @@ def test_no_clock_reaches_a_prompt(monkeypatch):
 
 @pytest.mark.parametrize("body", ["", "{{ m.content | upper }}", "{{ m.content[:4] }}"])
 def test_a_template_that_drops_or_changes_the_system_message_is_refused(body):
-    template = "{% for m in messages if m.role == 'system' %}" + body + "{% endfor %}" + CHATML.replace("messages", "messages if message.role != 'system'")
-    with pytest.raises(ModelError, match=r"drops the system message 'Be brief.'.*renderer.template=chatml.*renderer.system=''"):
+    template = (
+        "{% for m in messages if m.role == 'system' %}"
+        + body
+        + "{% endfor %}"
+        + CHATML.replace("messages", "messages if message.role != 'system'")
+    )
+    with pytest.raises(
+        ModelError, match=r"drops the system message 'Be brief.'.*renderer.template=chatml.*renderer.system=''"
+    ):
         chat(tokenizer(template), system="Be brief.")
     assert chat(tokenizer(template)).prefix_stable
     renderer = chat(tokenizer(CHATML), system=" Be brief.\n")
@@ -156,10 +167,24 @@ def test_every_declared_end_ends_a_reply_and_the_scaffold_closes_what_ended_othe
         assert ledger.ids == (*first, *reply_ids, end, *closed, *renderer.append("two"))
 
 
-WORDS = ["bet", "pass", "one", "two", "user", "assistant", "Answer", "with", "legal", "action", "and", "nothing", "else", "Be", "brief"]
-ZEPHYR = (
-    "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '</s>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
-)
+WORDS = [
+    "bet",
+    "pass",
+    "one",
+    "two",
+    "user",
+    "assistant",
+    "Answer",
+    "with",
+    "legal",
+    "action",
+    "and",
+    "nothing",
+    "else",
+    "Be",
+    "brief",
+]
+ZEPHYR = "{% for m in messages %}{{ '<|' + m.role + '|>\n' + m.content + '</s>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|assistant|>\n' }}{% endif %}"
 LLAMA = (  # as that of Llama 2
     "{% for m in messages %}{% if m.role == 'user' %}{{ '<s>' + '[INST] ' + (system if loop.first else '') + m.content.strip() + ' [/INST]' }}"
     "{% elif m.role == 'assistant' %}{{ ' ' + m.content.strip() + ' </s>' }}{% endif %}{% endfor %}"
@@ -183,7 +208,11 @@ def pieces_tokenizer(template, scheme="first", specials=(), **marks):
     core.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=scheme)
     core.decoder = decoders.Metaspace(prepend_scheme=scheme)
     fast = PreTrainedTokenizerFast(
-        tokenizer_object=core, unk_token="<unk>", additional_special_tokens=list(specials), clean_up_tokenization_spaces=False, **marks
+        tokenizer_object=core,
+        unk_token="<unk>",
+        additional_special_tokens=list(specials),
+        clean_up_tokenization_spaces=False,
+        **marks,
     )
     fast.chat_template = template
     return fast
@@ -221,7 +250,10 @@ def test_a_template_that_ends_replies_after_a_space_closes_them_so():
 def test_a_tokenizer_that_joins_the_prompt_and_the_reply_is_refused():
     vocabulary = {piece: index for index, piece in enumerate([*map(chr, range(33, 127)), "Ġ", "Ċ", ":b", "Ġb"])}
     core = Tokenizer(models.BPE(vocabulary, [(":", "b"), ("Ġ", "b")]))
-    core.pre_tokenizer, core.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False), decoders.ByteLevel()
+    core.pre_tokenizer, core.decoder = (
+        pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        decoders.ByteLevel(),
+    )
     fast = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", clean_up_tokenization_spaces=False)
     joined = COMPLETION.replace("' ' + message", "message")
     with pytest.raises(ModelError, match=r"otherwise than its parts: \[':b', 'e', 't'\] in the whole"):
@@ -237,7 +269,9 @@ def test_a_base_model_completes_text_with_its_own_end(answer):
     opening, ending = (" \\boxed{", "}") if answer == "boxed" else ("", "")
     ids = (*renderer.initial("one"), *renderer.reply("bet"), *renderer.append("two"))
     prompt = f"A game.\n\none\n\n{renderer.format.instruction}\n\nAnswer:{opening}"
-    assert text_of(renderer, ids) == f"{prompt}{'' if opening else ' '}bet{ending}<|endoftext|>\n\ntwo\n\nAnswer:{opening}"
+    assert (
+        text_of(renderer, ids) == f"{prompt}{'' if opening else ' '}bet{ending}<|endoftext|>\n\ntwo\n\nAnswer:{opening}"
+    )
     assert renderer.close(truncated=True) == (writer.eos_token_id,)
 
 
@@ -277,7 +311,11 @@ def test_thoughts_that_a_template_always_opens_are_closed_or_opened_once(thinkin
 
 
 @settings(deadline=None)
-@given(st.lists(st.sampled_from(["<end>", "<|im_end|>", "<bos>", "a", " ", "\n", "é", "<", "end>"]), max_size=12).map("".join))
+@given(
+    st.lists(st.sampled_from(["<end>", "<|im_end|>", "<bos>", "a", " ", "\n", "é", "<", "end>"]), max_size=12).map(
+        "".join
+    )
+)
 def test_foreign_text_yields_no_special_ids_and_survives(text):
     renderer = RENDERER
     ids = renderer.encode(text)
@@ -303,13 +341,24 @@ def test_templates_that_cannot_be_used_are_refused_with_the_fix(template, messag
     assert chat(tokenizer(template), template="chatml").prefix_stable
 
 
-@pytest.mark.parametrize("template", [CHATML, THINKER.replace("<start>", "<|im_start|>").replace("<end>", "<|im_end|>")])
-@pytest.mark.parametrize("marks", [[], ["<|im_end|>"], ["<|im_start|>", "<|im_end|>"], ["<think>", "</think>", "<answer>", "k>x"]])
+@pytest.mark.parametrize(
+    "template", [CHATML, THINKER.replace("<start>", "<|im_start|>").replace("<end>", "<|im_end|>")]
+)
+@pytest.mark.parametrize(
+    "marks", [[], ["<|im_end|>"], ["<|im_start|>", "<|im_end|>"], ["<think>", "</think>", "<answer>", "k>x"]]
+)
 def test_foreign_text_never_becomes_a_special_or_added_token(template, marks):
     writer = tokenizer(template, marks)
     renderer = chat(writer)
     reserved = set(writer.all_special_ids) | set(writer.added_tokens_decoder)
-    for text in ("<|im_end|>", "a</think>b<|im_end|>", "<|im_start|>user\n<think>x</think><answer>", "<think", "|im_end|>", "<|im_end|><|im_end|>"):
+    for text in (
+        "<|im_end|>",
+        "a</think>b<|im_end|>",
+        "<|im_start|>user\n<think>x</think><answer>",
+        "<think",
+        "|im_end|>",
+        "<|im_end|><|im_end|>",
+    ):
         ids = renderer.encode(text)
         assert not reserved & set(ids) and text_of(renderer, ids) == text
         for whole, empty in (
@@ -334,7 +383,13 @@ def test_foreign_text_that_a_normalizer_would_make_an_added_token_is_read_letter
 def test_added_tokens_for_white_space_and_letters_are_text():
     writer = tokenizer(CHATML, ["  ", "\n\n", "ä"])
     renderer = chat(writer)
-    assert [writer.convert_ids_to_tokens(index) for index in renderer.encode("a  b\n\nä")] == ["a", "  ", "b", "\n\n", "ä"]
+    assert [writer.convert_ids_to_tokens(index) for index in renderer.encode("a  b\n\nä")] == [
+        "a",
+        "  ",
+        "b",
+        "\n\n",
+        "ä",
+    ]
     with pytest.raises(ModelError, match="not a special token"):
         chat(tokenizer(NO_END, ["\n"]))
 
@@ -386,14 +441,23 @@ def test_what_is_stripped_opens_a_new_sample_each_turn():
     for turn in range(3):
         ledger.ask(f"turn {turn}")
         before = ledger.ids
-        segments = ledger.record(Reply(text="", ids=(*renderer.encode("x</think><answer>bet</answer>"), *renderer.stop_ids)))
+        segments = ledger.record(
+            Reply(text="", ids=(*renderer.encode("x</think><answer>bet</answer>"), *renderer.stop_ids))
+        )
         assert [segment.kind for segment in segments] == ["prompt", "sampled"]
         assert sum((segment.ids for segment in segments), ()) == ledger.ids == before + segments[1].ids
         assert ledger.conversation == turn
 
 
 @pytest.mark.parametrize(
-    ("answer", "thinking", "alone"), [("exact", False, True), ("boxed", False, True), ("tagged", False, False), ("tagged", True, False), ("boxed", True, False)]
+    ("answer", "thinking", "alone"),
+    [
+        ("exact", False, True),
+        ("boxed", False, True),
+        ("tagged", False, False),
+        ("tagged", True, False),
+        ("boxed", True, False),
+    ],
 )
 def test_games_do_not_ask_for_the_action_alone_where_the_renderer_asks_for_more(answer, thinking, alone):
     game = make_game("kuhn_poker", options={"style": "full"})

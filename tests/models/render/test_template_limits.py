@@ -98,7 +98,12 @@ def test_what_would_be_enormous_is_not_made(template, is_models, tokenizer):
 
 
 @pytest.mark.parametrize(
-    "template", [CHATML, CHATML + "{% generation %}{% endgeneration %}", CHATML + "{%- set x = '=' * 20 %}{% for a in [1] %}{% break %}{% endfor %}"]
+    "template",
+    [
+        CHATML,
+        CHATML + "{% generation %}{% endgeneration %}",
+        CHATML + "{%- set x = '=' * 20 %}{% for a in [1] %}{% break %}{% endfor %}",
+    ],
 )
 def test_templates_that_models_have_are_run(template, tokenizer):
     check_template(template)

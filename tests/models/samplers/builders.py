@@ -15,7 +15,10 @@ from sparring.models.tiny import tiny_model
 
 
 def small_model(seed=3, vocabulary=24):
-    return LanguageModel(tiny_model(vocabulary_size=vocabulary, stream=Stream.from_seed(seed), context=64, heads=2).to_transformers(), None)
+    return LanguageModel(
+        tiny_model(vocabulary_size=vocabulary, stream=Stream.from_seed(seed), context=64, heads=2).to_transformers(),
+        None,
+    )
 
 
 def freeze(model):
@@ -25,7 +28,9 @@ def freeze(model):
 
 
 def adapted(base, number=0, targets=()):
-    network = add_adapters(share_weights(base.network), rank=2, alpha=4.0, targets=targets, stream=Stream.from_seed(number))
+    network = add_adapters(
+        share_weights(base.network), rank=2, alpha=4.0, targets=targets, stream=Stream.from_seed(number)
+    )
     return LanguageModel(network, None, over=base)
 
 
@@ -44,13 +49,18 @@ def replies_of(lots):
 
 def moving(sampler, when, most=99):
     """Publish other weights while replies are awaited, each time that ``when()`` is true; return the model of each version."""
-    models, first = {sampler.version: sampler.model.clone()}, {name: tensor.clone() for name, tensor in sampler.model.tensors().items()}
+    models, first = (
+        {sampler.version: sampler.model.clone()},
+        {name: tensor.clone() for name, tensor in sampler.model.tensors().items()},
+    )
 
     def between():
         if len(models) <= most and when():
             draw = torch.Generator().manual_seed(len(models))
             scale = 0.1 if sampler.model.over is None else 0.3
-            weights = {name: tensor + scale * torch.randn(tensor.shape, generator=draw) for name, tensor in first.items()}
+            weights = {
+                name: tensor + scale * torch.randn(tensor.shape, generator=draw) for name, tensor in first.items()
+            }
             sampler.publish(weights, sampler.version + 1)
             models[sampler.version] = sampler.model.clone()
 
@@ -61,7 +71,10 @@ def moving(sampler, when, most=99):
 def every(looks, sampler):
     """Return what is true at every so manieth look at a sampler whose replicas draw."""
     count = itertools.count(1)
-    return lambda: any(replica.stage == "ready" and replica.pending for replica in sampler.backend.replicas) and next(count) % looks == 0
+    return lambda: (
+        any(replica.stage == "ready" and replica.pending for replica in sampler.backend.replicas)
+        and next(count) % looks == 0
+    )
 
 
 def versions(reply, first):
@@ -72,12 +85,20 @@ def versions(reply, first):
 
 def logprobs(model, requests, replies, params):
     """Return the log-probabilities of all tokens of some replies, each after those before it, by the learner's side."""
-    prompts = [(*request.ids, *reply.ids[:t]) for request, reply in zip(requests, replies, strict=True) for t in range(len(reply.ids))]
-    return np.concatenate(in_process(model).score(prompts, [[(token,)] for reply in replies for token in reply.ids], params))
+    prompts = [
+        (*request.ids, *reply.ids[:t])
+        for request, reply in zip(requests, replies, strict=True)
+        for t in range(len(reply.ids))
+    ]
+    return np.concatenate(
+        in_process(model).score(prompts, [[(token,)] for reply in replies for token in reply.ids], params)
+    )
 
 
 def largest_difference(model, requests, replies, params):
-    return np.abs(logprobs(model, requests, replies, params) - [value for reply in replies for value in reply.logprobs]).max()
+    return np.abs(
+        logprobs(model, requests, replies, params) - [value for reply in replies for value in reply.logprobs]
+    ).max()
 
 
 def check(models, first, requests, replies, params, tolerance=1e-4):
@@ -85,14 +106,28 @@ def check(models, first, requests, replies, params, tolerance=1e-4):
 
     Return how many replies have several runs.
     """
-    by = {version: np.split(logprobs(model, requests, replies, params), np.cumsum([len(reply.ids) for reply in replies])[:-1]) for version, model in models.items()}
+    by = {
+        version: np.split(
+            logprobs(model, requests, replies, params), np.cumsum([len(reply.ids) for reply in replies])[:-1]
+        )
+        for version, model in models.items()
+    }
     for place, reply in enumerate(replies):
         versions_of = versions(reply, first)
         assert versions_of == sorted(versions_of)
         expected = np.array([by[version][place][t] for t, version in enumerate(versions_of)])
-        assert np.abs(expected - reply.logprobs).max() < tolerance, (place, reply.runs, np.abs(expected - reply.logprobs))
+        assert np.abs(expected - reply.logprobs).max() < tolerance, (
+            place,
+            reply.runs,
+            np.abs(expected - reply.logprobs),
+        )
     for version in set(models):
-        mine = [(place, t) for place, reply in enumerate(replies) for t, versions_of in enumerate(versions(reply, first)) if versions_of == version]
+        mine = [
+            (place, t)
+            for place, reply in enumerate(replies)
+            for t, versions_of in enumerate(versions(reply, first))
+            if versions_of == version
+        ]
         for other in set(models) - {version} if len(mine) >= 20 else ():
             assert np.mean([abs(by[other][place][t] - by[version][place][t]) for place, t in mine]) > 0.01
     return sum(len(reply.runs) > 1 for reply in replies)

@@ -75,7 +75,11 @@ class Fake:
             set_peft_model_state_dict(network, load_file(folder / "adapter_model.safetensors"))
         self.models[name] = LanguageModel(network, None)
         self.ever.append(name)
-        return (200, f"Success: LoRA adapter '{name}' added successfully.") if not self.happens("answer lost") else (503, "{}")
+        return (
+            (200, f"Success: LoRA adapter '{name}' added successfully.")
+            if not self.happens("answer lost")
+            else (503, "{}")
+        )
 
     def completion(self, request):
         if self.happens("restart"):
@@ -84,12 +88,30 @@ class Fake:
         model = self.models.get(request["model"])
         if model is None:
             return 404, json.dumps({"error": {"message": f"The model `{request['model']}` does not exist."}})
-        settings = {"logprobs": 1, "ignore_eos": True, "return_token_ids": True, "top_p": 1.0, "top_k": -1, "min_p": 0.0, "repetition_penalty": 1.0}
+        settings = {
+            "logprobs": 1,
+            "ignore_eos": True,
+            "return_token_ids": True,
+            "top_p": 1.0,
+            "top_k": -1,
+            "min_p": 0.0,
+            "repetition_penalty": 1.0,
+        }
         assert settings.items() <= request.items(), request
         params = SamplingParams(max_new_tokens=request["max_tokens"], temperature=request["temperature"])
         with self.lock:
-            reply = sample(in_process(model), [SampleRequest(tuple(request["prompt"]), request["seed"])], params, tuple(request["stop_token_ids"]))[0]
-        choice = {"token_ids": list(reply.ids), "logprobs": {"token_logprobs": list(reply.logprobs)}, "prompt_token_ids": request["prompt"], "text": ""}
+            reply = sample(
+                in_process(model),
+                [SampleRequest(tuple(request["prompt"]), request["seed"])],
+                params,
+                tuple(request["stop_token_ids"]),
+            )[0]
+        choice = {
+            "token_ids": list(reply.ids),
+            "logprobs": {"token_logprobs": list(reply.logprobs)},
+            "prompt_token_ids": request["prompt"],
+            "text": "",
+        }
         if self.happens("odd logprob"):
             choice["logprobs"]["token_logprobs"][0] = self.odd
         for kind, change in FAULTS.items():
@@ -103,7 +125,9 @@ FAULTS = {
     "null ids": lambda choice: choice.update(token_ids=None),
     "no logprobs": lambda choice: choice.update(logprobs=None),
     "fewer logprobs": lambda choice: choice["logprobs"]["token_logprobs"].pop(),
-    "far logprob": lambda choice: choice["logprobs"]["token_logprobs"].__setitem__(0, choice["logprobs"]["token_logprobs"][0] - 0.01),
+    "far logprob": lambda choice: choice["logprobs"]["token_logprobs"].__setitem__(
+        0, choice["logprobs"]["token_logprobs"][0] - 0.01
+    ),
     "longer prompt": lambda choice: choice["prompt_token_ids"].insert(0, 0),
     "large id": lambda choice: choice["token_ids"].__setitem__(0, 24),
     "shorter": lambda choice: (choice["token_ids"].pop(), choice["logprobs"]["token_logprobs"].pop()),

@@ -76,7 +76,9 @@ class Engine:
 
     def step(self):
         draws = [request for request in self.waiting if request[2] is not None][:AT_ONCE]
-        now = [request for request in draws if not self.stops(request[0])] or [request for request in self.waiting if request[2] is None]
+        now = [request for request in draws if not self.stops(request[0])] or [
+            request for request in self.waiting if request[2] is None
+        ]
         if draws:
             if fault("die"):
                 os._exit(9)
@@ -125,7 +127,10 @@ class Engine:
 
         def norm(x, name):
             centred = x - x.mean(-1, keepdims=True)
-            return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * w[f"{name}.weight"] + w[f"{name}.bias"]
+            return (
+                centred / np.sqrt((centred**2).mean(-1, keepdims=True) + epsilon) * w[f"{name}.weight"]
+                + w[f"{name}.bias"]
+            )
 
         def linear(x, name):
             return x @ w[f"{name}.weight"] + w[f"{name}.bias"]
@@ -134,7 +139,10 @@ class Engine:
         later = np.triu(np.full((len(ids), len(ids)), -np.inf), 1)
         for layer in range(config["n_layer"]):
             at = f"transformer.h.{layer}"
-            q, k, v = (part.reshape(len(ids), heads, -1).swapaxes(0, 1) for part in np.split(linear(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn"), 3, -1))
+            q, k, v = (
+                part.reshape(len(ids), heads, -1).swapaxes(0, 1)
+                for part in np.split(linear(norm(x, f"{at}.ln_1"), f"{at}.attn.c_attn"), 3, -1)
+            )
             scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1]) + later
             scores = np.exp(scores - scores.max(-1, keepdims=True))
             mixed = (scores / scores.sum(-1, keepdims=True)) @ v

@@ -18,7 +18,9 @@ VOCABULARY, STOP = 24, (2, 5)
 
 
 def model():
-    return LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64).to_transformers(), None)
+    return LanguageModel(
+        tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(3), context=64).to_transformers(), None
+    )
 
 
 class Disordered:
@@ -74,7 +76,10 @@ def by_place(self, requests, params, stop_ids):
     ("changed", "words"),
     [
         ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))][1:]])}, "no reply for request 0"),
-        ({"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))]] * 2)}, "not an open request from 0 to"),
+        (
+            {"submit": lambda self, *call: iter([[*enumerate(self.inner.sample(*call))]] * 2)},
+            "not an open request from 0 to",
+        ),
         ({"submit": noisy}, "let no product depend"),
         ({"submit": by_place}, "own stream"),
         ({"submit": replies_with(truncated=lambda result: False)}, "truncated=False"),
@@ -83,7 +88,10 @@ def by_place(self, requests, params, stop_ids):
         ({"score": lambda self, prompts, replies, params: [[0.0]] * len(prompts)}, "score gives 0.0"),
         ({"context": 30}, "raise ModelError"),
         ({"publish": lambda self, weights, version: 1}, "publish was given version"),
-        ({"publish": lambda self, weights, version: setattr(self.inner.model, "version", version) or version}, "replies stayed"),
+        (
+            {"publish": lambda self, weights, version: setattr(self.inner.model, "version", version) or version},
+            "replies stayed",
+        ),
     ],
 )
 def test_a_sampler_that_breaks_the_contract_is_told_so(changed, words):
@@ -137,7 +145,9 @@ def adapted_model():
 def adapters(over, count=3):
     samplers = []
     for number in range(count):
-        network = add_adapters(share_weights(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number))
+        network = add_adapters(
+            share_weights(over.network), rank=1 + number, alpha=2.0, targets=(), stream=Stream.from_seed(number)
+        )
         samplers.append(in_process(LanguageModel(network, None, over=over)))
         with torch.no_grad():
             for place, tensor in enumerate(samplers[-1].model.tensors().values()):
@@ -151,7 +161,10 @@ def test_a_wrapper_has_the_backend_that_it_names_and_not_that_of_the_wrapped_sam
     assert wrapper.backend is wrapper.inner.backend is not None and backend_of(wrapper) is None
     wrapper.backend = Server()
     assert backend_of(wrapper) is wrapper.backend
-    assert backend_of(type("Slotted", (), {"__slots__": (), "backend": property(lambda self: wrapper.backend)})()) is wrapper.backend
+    assert (
+        backend_of(type("Slotted", (), {"__slots__": (), "backend": property(lambda self: wrapper.backend)})())
+        is wrapper.backend
+    )
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -185,8 +198,8 @@ class Turned(Server):
         (lambda: members(Noisy), "let no product depend"),
         (lambda: members(Turned), "with other samplers|log-probabilities"),
         (lambda: members(count=1), "at least two"),
-        (lambda: [Disordered(), Disordered()], "an equal one"),
-        (lambda: [*members(count=1), *members(count=1)], "an equal one"),
+        (lambda: [Disordered(), Disordered()], "must share a backend"),
+        (lambda: [*members(count=1), *members(count=1)], "must share a backend"),
     ],
 )
 def test_a_backend_that_breaks_the_contract_is_told_so(make, words):

@@ -28,7 +28,10 @@ def requests(contexts, seed=0, known=None):
 def replay(ids, reply, params, supports=()):
     full = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
-        logits = hugging_face(MODEL.network)(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1] / params.temperature
+        logits = (
+            hugging_face(MODEL.network)(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1]
+            / params.temperature
+        )
     if supports:
         logits = restrict(logits, list(supports))
     return logits.log_softmax(-1)[range(len(reply)), list(reply)].numpy()
@@ -111,7 +114,9 @@ def test_frequencies_are_the_probabilities():
     results = in_process(MODEL).sample(requests([context] * 4000, 7), SamplingParams(max_new_tokens=1), ())
     counts = np.bincount([r.ids[0] for r in results], minlength=len(TOKENIZER))
     with torch.no_grad():
-        expected = hugging_face(MODEL.network)(torch.tensor([context])).logits[0, -1].double().softmax(-1).numpy() * 4000
+        expected = (
+            hugging_face(MODEL.network)(torch.tensor([context])).logits[0, -1].double().softmax(-1).numpy() * 4000
+        )
     assert scipy.stats.chisquare(counts, expected).pvalue > 1e-3
 
 
@@ -121,7 +126,9 @@ def test_scores_equal_brute_force(contexts):
     params = SamplingParams(max_new_tokens=3, temperature=0.7)
     replies = [[(5, 2), (6, 2), (7, 8, 2)], [(9, 2)]]
     groups = [replies[i % 2] for i in range(len(contexts))]
-    for context, group, scores in zip(contexts, groups, in_process(MODEL).score([tuple(c) for c in contexts], groups, params), strict=True):
+    for context, group, scores in zip(
+        contexts, groups, in_process(MODEL).score([tuple(c) for c in contexts], groups, params), strict=True
+    ):
         assert scores == pytest.approx([replay(context, reply, params).sum() for reply in group], abs=1e-4)
 
 
@@ -156,7 +163,11 @@ def test_a_turn_keeps_its_new_tokens_alone():
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=4), min_size=2, max_size=8), st.integers(0, 99), st.sampled_from([1, 9_000, 1 << 30]))
+@given(
+    st.lists(st.lists(st.integers(3, 9), min_size=1, max_size=4), min_size=2, max_size=8),
+    st.integers(0, 99),
+    st.sampled_from([1, 9_000, 1 << 30]),
+)
 def test_conversations_of_several_turns_are_what_they_are_without_a_cache(news, seed, budget):
     params, sampler = SamplingParams(max_new_tokens=2), in_process(MODEL, cache_bytes=budget)
     talks, known = [[1, 4 + row % 2] for row in range(3)], [0] * 3

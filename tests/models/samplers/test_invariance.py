@@ -78,7 +78,9 @@ def talk(model, *, order, size, cache_bytes=1 << 28, drop=(), turns=3):
             chosen = order[begin : begin + size]
             if (turn, begin) in drop:
                 sampler.refresh()
-            requests = [SampleRequest(ids=talks[i][0], stream=root.child(turn).child(i).key, known=talks[i][1]) for i in chosen]
+            requests = [
+                SampleRequest(ids=talks[i][0], stream=root.child(turn).child(i).key, known=talks[i][1]) for i in chosen
+            ]
             for i, result in zip(chosen, sampler.sample(requests, PARAMS, STOP), strict=True):
                 replies[i].append((result.ids, result.logprobs))
                 seen = talks[i][0] + result.ids
@@ -133,7 +135,10 @@ def test_nor_on_whether_own_prefixes_alone_ask(name, monkeypatch):
 def test_scores_do_not_depend_on_the_replies_beside_them(name):
     model, draw = family(name), np.random.default_rng(2)
     prompts = openings()
-    replies = [[tuple(draw.integers(3, VOCABULARY, 1 + (i + k) % 5).tolist()) for k in range(1 + i % 3)] for i in range(len(prompts))]
+    replies = [
+        [tuple(draw.integers(3, VOCABULARY, 1 + (i + k) % 5).tolist()) for k in range(1 + i % 3)]
+        for i in range(len(prompts))
+    ]
     expected = in_process(model).score(prompts, replies, PARAMS)
     for size in (1, 2, 3, 7):
         scores = []
@@ -164,7 +169,9 @@ def test_more_threads_say_the_same_and_nearly_as_likely():
 def test_a_model_that_is_run_as_a_whole_or_in_half_precision_promises_nothing():
     small = {**SHAPE, "hidden_size": 32}
     assert not in_process(LanguageModel(MistralForCausalLM(MistralConfig(**small)).eval(), None)).invariant
-    assert not in_process(LanguageModel(LlamaForCausalLM(LlamaConfig(**small)).eval().to(torch.bfloat16), None)).invariant
+    assert not in_process(
+        LanguageModel(LlamaForCausalLM(LlamaConfig(**small)).eval().to(torch.bfloat16), None)
+    ).invariant
 
 
 @pytest.mark.parametrize(("inner", "outer"), [(16, 64), (64, 256), (96, 40), (256, 64), (576, 1536), (1536, 576)])
@@ -179,7 +186,10 @@ def test_a_row_of_a_product_has_its_own_bits(inner, outer):
         assert (torch.nn.functional.linear(pad_rows(x[:rows], fewest), weight)[:rows] == expected[:rows]).all()
 
 
-@pytest.mark.parametrize(("least", "good"), [(1, {8, 16, 32, 48, 96}), (16, {16, 32, 48, 96}), (17, {32, 48, 96}), (48, {48, 96}), (97, set())])
+@pytest.mark.parametrize(
+    ("least", "good"),
+    [(1, {8, 16, 32, 48, 96}), (16, {16, 32, 48, 96}), (17, {32, 48, 96}), (48, {48, 96}), (97, set())],
+)
 def test_rows_that_a_machine_sums_in_another_way_are_found(least, good):
     """A machine whose products of fewer rows, or of a remainder of so many, are summed in another way."""
 
@@ -196,17 +206,24 @@ def test_a_long_conversation_moves_no_bit_of_a_short_one(name, monkeypatch):
     monkeypatch.setitem(globals(), "CONTEXT", 2048)
     model, draw = family(name), np.random.default_rng(3)
     lengths = [1500, 130, 3, 1020, 700, 250, 129]
-    requests = [SampleRequest(ids=tuple(draw.integers(3, VOCABULARY, length).tolist()), stream=length) for length in lengths]
+    requests = [
+        SampleRequest(ids=tuple(draw.integers(3, VOCABULARY, length).tolist()), stream=length) for length in lengths
+    ]
     alone = [in_process(model).sample([request], PARAMS, STOP)[0] for request in requests]
     assert in_process(model).sample(requests, PARAMS, STOP) == alone
     sampler = in_process(model)
     halves = [request._replace(ids=request.ids[: len(request.ids) // 2 + 1]) for request in requests]
     seen = [half.ids + result.ids for half, result in zip(halves, sampler.sample(halves, PARAMS, STOP), strict=True)]
-    longer = [request._replace(ids=ids + request.ids[len(ids) :], known=len(ids) - 1) for request, ids in zip(requests, seen, strict=True)]
+    longer = [
+        request._replace(ids=ids + request.ids[len(ids) :], known=len(ids) - 1)
+        for request, ids in zip(requests, seen, strict=True)
+    ]
     longer = [request for request in longer if len(request.ids) > request.known]
     before = sampler.tokens_computed
     again = sampler.sample(longer, PARAMS, STOP)
-    assert sampler.tokens_computed - before < sum(len(request.ids) - request.known for request in longer) + 4 * len(longer)  # of the rest alone
+    assert sampler.tokens_computed - before < sum(len(request.ids) - request.known for request in longer) + 4 * len(
+        longer
+    )  # of the rest alone
     assert again == [in_process(model).sample([request], PARAMS, STOP)[0] for request in longer]
 
 

@@ -64,7 +64,9 @@ def adapters(base, number=0):
 
 
 def make_requests(count=12):
-    return [SampleRequest(ids=tuple(1 + (i * k) % 20 for k in range(1 + i % 5)), stream=2**64 - 1 - i) for i in range(count)]
+    return [
+        SampleRequest(ids=tuple(1 + (i * k) % 20 for k in range(1 + i % 5)), stream=2**64 - 1 - i) for i in range(count)
+    ]
 
 
 def same(model, requests, replies):
@@ -79,7 +81,9 @@ def test_it_keeps_the_contract_in_any_company(base, server):
     first, second = adapters(base), adapters(base, 1)
     weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
     check_sampler(lambda: at(server, first), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4)
-    check_backend(lambda: [at(server, first), at(server, second)], vocabulary=VOCABULARY, stop_ids=STOP, conversations=3)
+    check_backend(
+        lambda: [at(server, first), at(server, second)], vocabulary=VOCABULARY, stop_ids=STOP, conversations=3
+    )
     assert not at(server, first).invariant and at(server, first).backend is at(server, second).backend
     assert list(at(server, first).submit([], PARAMS, STOP)) == []
 
@@ -87,7 +91,9 @@ def test_it_keeps_the_contract_in_any_company(base, server):
 def test_replies_are_those_of_the_same_seeds_in_this_process(base, server):
     learner, requests = adapters(base), make_requests()
     halved = [SampleRequest(request.ids, request.stream & (2**63 - 1)) for request in requests]
-    assert [reply.ids for reply in sample(at(server, learner), requests, PARAMS, STOP)] == [reply.ids for reply in sample(in_process(learner), halved, PARAMS, STOP)]
+    assert [reply.ids for reply in sample(at(server, learner), requests, PARAMS, STOP)] == [
+        reply.ids for reply in sample(in_process(learner), halved, PARAMS, STOP)
+    ]
     assert {reply.truncated for reply in sample(at(server, learner), requests, PARAMS, STOP)} == {True, False}
 
 
@@ -101,14 +107,19 @@ def test_replies_are_of_the_weights_of_now_and_old_adapters_are_unloaded(base, s
         for number, model in enumerate(models[:2]):
             update(model, step + number)
     lots = [SampleBatch(sampler, make_requests(5), PARAMS, STOP) for sampler in samplers]
-    assert replies_of(lots) == [reply for sampler in samplers for reply in sample(sampler, make_requests(5), PARAMS, STOP)]
+    assert replies_of(lots) == [
+        reply for sampler in samplers for reply in sample(sampler, make_requests(5), PARAMS, STOP)
+    ]
 
 
 def test_weights_that_are_published_count_at_the_same_version_too(base, server):
     learner = adapters(base)
     sampler = at(server, learner)
     sample(sampler, make_requests(2), PARAMS, STOP)
-    assert sampler.publish({name: 1.5 * tensor for name, tensor in learner.tensors().items()}, learner.version) == learner.version
+    assert (
+        sampler.publish({name: 1.5 * tensor for name, tensor in learner.tensors().items()}, learner.version)
+        == learner.version
+    )
     same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     assert len(server.ever) == 2
 
@@ -122,7 +133,11 @@ def test_adapters_stay_until_the_calls_that_wait_for_them_end(base, server):
     update(learner, 1)
     second = sample(sampler, make_requests(2), PARAMS, STOP)
     assert len(server.models) == 3, "the old ones are still waited for"
-    same(before, make_requests(), [reply for _, reply in sorted([adapted for pairs in (*first, *coming) for adapted in pairs])])
+    same(
+        before,
+        make_requests(),
+        [reply for _, reply in sorted([adapted for pairs in (*first, *coming) for adapted in pairs])],
+    )
     same(learner, make_requests(2), second)
     assert len(server.models) == 2
 
@@ -135,7 +150,9 @@ def test_a_call_that_is_given_up_leaves_nothing(base, server):
     coming.close()
     update(learner, 1)
     same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
-    assert len(server.models) == 2 and len(server.requests) < 2 + 5 + len(make_requests()), "those that had not begun are asked no more"
+    assert len(server.models) == 2 and len(server.requests) < 2 + 5 + len(make_requests()), (
+        "those that had not begun are asked no more"
+    )
 
 
 def test_as_many_requests_are_under_way_as_may_be(base, server):
@@ -190,20 +207,30 @@ def test_a_server_that_does_not_do_is_refused_in_one_line(kind, base, server):
 
 
 @pytest.mark.parametrize(
-    "value", [None, float("nan"), float("-inf"), float("inf"), "-0.5", True, 10**400, {}], ids=["null", "nan", "-inf", "inf", "text", "bool", "large", "object"]
+    "value",
+    [None, float("nan"), float("-inf"), float("inf"), "-0.5", True, 10**400, {}],
+    ids=["null", "nan", "-inf", "inf", "text", "bool", "large", "object"],
 )
 def test_a_log_probability_that_is_no_number_is_the_servers_fault(value, base, server):
     server.faults["odd logprob"], server.odd = 1, value
-    with pytest.raises(RunError, match=r"The server gave .{1,40} as a log-probability of a reply of '.*'\. It must be a finite number") as caught:
+    with pytest.raises(
+        RunError, match=r"The server gave .{1,40} as a log-probability of a reply of '.*'\. It must be a finite number"
+    ) as caught:
         sample(at(server, adapters(base)), make_requests(), PARAMS, STOP)
     assert json.dumps(value)[:40] in str(caught.value)
     del caught
 
 
-@pytest.mark.parametrize(("kind", "words"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")])
+@pytest.mark.parametrize(
+    ("kind", "words"), [("no ids", "gives no token ids"), ("late stop", "ended a reply after 5 tokens with id 2")]
+)
 def test_a_wrong_reply_later_is_refused_too(kind, words, base, server):
     sampler = at(server, adapters(base))
-    whole = [request for request, reply in zip(make_requests(), sample(sampler, make_requests(), PARAMS, STOP), strict=True) if reply.truncated]
+    whole = [
+        request
+        for request, reply in zip(make_requests(), sample(sampler, make_requests(), PARAMS, STOP), strict=True)
+        if reply.truncated
+    ]
     server.faults[kind] = 1
     with pytest.raises(RunError, match=words):
         sample(sampler, whole, PARAMS, STOP)
@@ -285,7 +312,10 @@ FRESH = {"fleet": "processes", "workers": 1, "order": "fresh", "lag": 1, "unit_g
 
 @pytest.mark.parametrize(
     "scale",
-    [pytest.param({}, marks=pytest.mark.always), *(pytest.param(scale, marks=pytest.mark.slow) for scale in ({"fleet": "processes", "workers": 1}, FRESH))],
+    [
+        pytest.param({}, marks=pytest.mark.always),
+        *(pytest.param(scale, marks=pytest.mark.slow) for scale in ({"fleet": "processes", "workers": 1}, FRESH)),
+    ],
     ids=["here", "worker", "fresh"],
 )
 def test_in_every_step_of_a_run_log_probs_are_the_learners(scale, chat_folder, tmp_path, monkeypatch):
@@ -298,7 +328,11 @@ def test_in_every_step_of_a_run_log_probs_are_the_learners(scale, chat_folder, t
     run(tmp_path / "run", config)
     lines = list(read_lines(tmp_path / "run" / "metrics.jsonl"))
     differences = [line["logprob_difference_max"] for line in lines if "logprob_difference_max" in line]
-    assert len(lines) == 4 and len(differences) == (4 if scale is not FRESH else len(differences)) > 0 and max(differences) < 1e-4
+    assert (
+        len(lines) == 4
+        and len(differences) == (4 if scale is not FRESH else len(differences)) > 0
+        and max(differences) < 1e-4
+    )
     assert len(set(fake.ever)) >= 4, "each update is a new name"
     fake.close()
 

@@ -36,17 +36,55 @@ class Serving:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.command = [python(), "-m", "vllm.entrypoints.openai.api_server", "--model", folder, "--served-model-name", "base", "--host", "127.0.0.1"]
-        self.command += ["--port", self.port, "--dtype", "float32", "--enforce-eager", "--max-model-len", "2048", "--generation-config", "vllm"]
-        self.command += ["--logprobs-mode", "processed_logprobs", "--enable-lora", "--max-loras", "2", "--max-lora-rank", "8", "--max-cpu-loras", "4", *options]
+        self.command = [
+            python(),
+            "-m",
+            "vllm.entrypoints.openai.api_server",
+            "--model",
+            folder,
+            "--served-model-name",
+            "base",
+            "--host",
+            "127.0.0.1",
+        ]
+        self.command += [
+            "--port",
+            self.port,
+            "--dtype",
+            "float32",
+            "--enforce-eager",
+            "--max-model-len",
+            "2048",
+            "--generation-config",
+            "vllm",
+        ]
+        self.command += [
+            "--logprobs-mode",
+            "processed_logprobs",
+            "--enable-lora",
+            "--max-loras",
+            "2",
+            "--max-lora-rank",
+            "8",
+            "--max-cpu-loras",
+            "4",
+            *options,
+        ]
         self.log, self.process = log, None
         self.url = f"http://127.0.0.1:{self.port}/v1"
         self.start()
 
     def start(self):
-        variables = {**os.environ, **environment(1), "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True", "VLLM_CPU_KVCACHE_SPACE": "1"}
+        variables = {
+            **os.environ,
+            **environment(1),
+            "VLLM_ALLOW_RUNTIME_LORA_UPDATING": "True",
+            "VLLM_CPU_KVCACHE_SPACE": "1",
+        }
         with open(self.log, "a") as log:
-            self.process = subprocess.Popen([*map(str, self.command)], env=variables, stdout=log, stderr=log, start_new_session=True)
+            self.process = subprocess.Popen(
+                [*map(str, self.command)], env=variables, stdout=log, stderr=log, start_new_session=True
+            )
         for _ in range(600):
             try:
                 urllib.request.urlopen(self.url.removesuffix("/v1") + "/health", timeout=5)
@@ -75,14 +113,23 @@ def base(llama):
 
 
 def with_adapters(base, number):
-    network = add_adapters(share_weights(base.network), rank=4, alpha=8.0, targets=[LINEAR, LINEAR[:2]][number], stream=Stream.from_seed(number))
+    network = add_adapters(
+        share_weights(base.network),
+        rank=4,
+        alpha=8.0,
+        targets=[LINEAR, LINEAR[:2]][number],
+        stream=Stream.from_seed(number),
+    )
     model = LanguageModel(network, None, over=base)
     update(model, number)
     return model
 
 
 def make_requests(count=24):
-    return [SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 34)), stream=2**64 - 1 - i) for i in range(count)]
+    return [
+        SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 34)), stream=2**64 - 1 - i)
+        for i in range(count)
+    ]
 
 
 def test_replies_are_of_the_weights_of_now_and_of_their_seeds(base, server):
@@ -98,7 +145,9 @@ def test_replies_are_of_the_weights_of_now_and_of_their_seeds(base, server):
     long = SamplingParams(max_new_tokens=40, temperature=1.0)
     replies = sample(samplers[0], make_requests(), long, STOP)
     assert {model.truncated for model in replies} == {True, False}
-    assert all((model.ids[-1] in STOP) is not model.truncated and not set(model.ids[:-1]) & set(STOP) for model in replies)
+    assert all(
+        (model.ids[-1] in STOP) is not model.truncated and not set(model.ids[:-1]) & set(STOP) for model in replies
+    )
 
 
 def test_a_model_without_adapters_is_asked_by_the_servers_name(base, server):
@@ -120,7 +169,11 @@ def test_in_every_step_of_a_run_log_probs_are_the_learners(llama, server, tmp_pa
     model = {"name": str(llama), "lora": {"rank": 4}}
     config = resolve({**RUN, "model": model, "sampler": {"name": "openai", "base_url": server.url}})
     run(tmp_path / "run", config)
-    differences = [line["logprob_difference_max"] for line in read_lines(tmp_path / "run" / "metrics.jsonl") if "logprob_difference_max" in line]
+    differences = [
+        line["logprob_difference_max"]
+        for line in read_lines(tmp_path / "run" / "metrics.jsonl")
+        if "logprob_difference_max" in line
+    ]
     assert len(differences) == 4 and max(differences) < 1e-4
 
 

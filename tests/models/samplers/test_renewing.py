@@ -20,7 +20,9 @@ from sparring.testing.context import Letters
 from tests.models.samplers.builders import adapted
 from tests.models.samplers.test_in_process import TOKENIZER, requests
 
-BASE = LanguageModel(tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.from_seed(3), context=64).to_transformers(), TOKENIZER)
+BASE = LanguageModel(
+    tiny_model(vocabulary_size=len(TOKENIZER), stream=Stream.from_seed(3), context=64).to_transformers(), TOKENIZER
+)
 STOP = (2,)
 PARAMS = SamplingParams(max_new_tokens=8)
 TOLERANCE = 1e-5
@@ -54,7 +56,10 @@ def replay(model, ids, reply, params, supports=()):
     """Log-probabilities of a reply by the full forward of Hugging Face, in float64: with moved weights its float32 rounds more than ours."""
     full = torch.tensor([[*ids, *reply]])
     with torch.no_grad():
-        logits = deepcopy(model.network).double()(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1] / params.temperature
+        logits = (
+            deepcopy(model.network).double()(full, attention_mask=torch.ones_like(full)).logits[0, len(ids) - 1 : -1]
+            / params.temperature
+        )
     logits = restrict(logits, list(supports)) if supports else logits
     return logits.log_softmax(-1)[range(len(reply)), list(reply)].numpy()
 
@@ -67,12 +72,18 @@ def check(models, context, result, params):
         expected = replay(models[version], context, result.ids, params, result.support)
         assert np.array(result.logprobs)[span] == pytest.approx(expected[span], abs=TOLERANCE)
         if len(result.runs) > 1 and length > 1 and not result.support:
-            others = [replay(models[other.version], context, result.ids, params)[span] for other in result.runs if other.version != version]
+            others = [
+                replay(models[other.version], context, result.ids, params)[span]
+                for other in result.runs
+                if other.version != version
+            ]
             assert all(np.abs(other - expected[span]).max() > 1e-3 for other in others)
 
 
 @settings(max_examples=25, deadline=None)
-@given(st.integers(0, 999), st.sampled_from([1.0, 0.8]), st.sampled_from([0, 3]), st.sets(st.integers(1, 6), max_size=3))
+@given(
+    st.integers(0, 999), st.sampled_from([1.0, 0.8]), st.sampled_from([0, 3]), st.sets(st.integers(1, 6), max_size=3)
+)
 def test_each_run_has_the_log_probabilities_of_its_own_weights(seed, top_p, top_k, tokens):
     sampler = in_process(BASE.clone())
     params = SamplingParams(max_new_tokens=8, top_p=top_p, top_k=top_k)
@@ -90,8 +101,12 @@ def test_what_was_said_stands_and_without_a_change_nothing_differs():
     moving(quiet), moving(harmed, 3)
     assert quiet.sample(batch, PARAMS, STOP) == plain  # to the bit, and no runs
     results = harmed.sample(batch, PARAMS, STOP)
-    assert [(reply.ids[:3], reply.logprobs[:3]) for reply in results] == [(reply.ids[:3], reply.logprobs[:3]) for reply in plain]
-    assert any(reply.runs for reply in results) and {reply.runs[0] for reply in results if reply.runs} == {SampledRun(3, 0)}
+    assert [(reply.ids[:3], reply.logprobs[:3]) for reply in results] == [
+        (reply.ids[:3], reply.logprobs[:3]) for reply in plain
+    ]
+    assert any(reply.runs for reply in results) and {reply.runs[0] for reply in results if reply.runs} == {
+        SampledRun(3, 0)
+    }
 
 
 def test_what_older_weights_computed_is_found_by_no_later_reply():
@@ -99,7 +114,11 @@ def test_what_older_weights_computed_is_found_by_no_later_reply():
     before = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)  # fills the cache with what is old later
     models = moving(sampler, 2)
     first = sampler.sample(requests(CONTEXTS, 1), PARAMS, STOP)
-    longer = [(*context, *reply.ids, 7) for replies in (before, first) for context, reply in zip(CONTEXTS, replies, strict=True)]
+    longer = [
+        (*context, *reply.ids, 7)
+        for replies in (before, first)
+        for context, reply in zip(CONTEXTS, replies, strict=True)
+    ]
     known = [len(ids) - 2 for ids in longer]
     for context, result in zip(longer, sampler.sample(requests(longer, 2, known), PARAMS, STOP), strict=True):
         assert not result.runs
@@ -126,7 +145,17 @@ def test_in_a_batch_of_several_models_each_has_its_own_runs():
 def shown_runs(segments):
     """Return what `sparring show` says of the weights of a reply."""
     turn = Turn(0, 0, "learner", "", (), "abc", None, "ok", {}, segments)
-    episode = Episode(episode_id=0, group_id=0, game="g", seed=0, roles=("a",), agents=("learner",), trained=(True,), turns=(turn,), returns=(0.0,))
+    episode = Episode(
+        episode_id=0,
+        group_id=0,
+        game="g",
+        seed=0,
+        roles=("a",),
+        agents=("learner",),
+        trained=(True,),
+        turns=(turn,),
+        returns=(0.0,),
+    )
     (text,) = turn_texts(episode, {}, None)
     return text.reply.facts["weights"]
 
@@ -140,10 +169,23 @@ def test_runs_by_hand():
 
 
 def test_a_reply_of_several_runs_is_recorded_in_as_many_and_said_again():
-    reply = Reply("abc", (97, 98, 99, 2), (-0.1, -0.2, -0.3, -0.4), ((97,), (98,), (99,), (2,)), False, 8, (SampledRun(1, 7), SampledRun(3, 8)))
+    reply = Reply(
+        "abc",
+        (97, 98, 99, 2),
+        (-0.1, -0.2, -0.3, -0.4),
+        ((97,), (98,), (99,), (2,)),
+        False,
+        8,
+        (SampledRun(1, 7), SampledRun(3, 8)),
+    )
     first, second = sampled_segments(reply)
     assert (first.ids, first.logprobs, first.support, first.weights_version) == ((97,), (-0.1,), ((97,),), 7)
-    assert (second.ids, second.logprobs, second.support, second.weights_version) == ((98, 99, 2), (-0.2, -0.3, -0.4), ((98,), (99,), (2,)), 8)
+    assert (second.ids, second.logprobs, second.support, second.weights_version) == (
+        (98, 99, 2),
+        (-0.2, -0.3, -0.4),
+        ((98,), (99,), (2,)),
+        8,
+    )
     ledger = Ledger(Letters())
     ledger.ask("x")
     segments = ledger.record(reply)

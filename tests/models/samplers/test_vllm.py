@@ -48,7 +48,9 @@ pytestmark = pytest.mark.usefixtures("faults")
 
 
 def make_requests(count=12):
-    return [SampleRequest(ids=tuple(1 + (i * k) % 20 for k in range(1 + i % 5)), stream=2**64 - 1 - i) for i in range(count)]
+    return [
+        SampleRequest(ids=tuple(1 + (i * k) % 20 for k in range(1 + i % 5)), stream=2**64 - 1 - i) for i in range(count)
+    ]
 
 
 def same(model, requests, replies):
@@ -60,8 +62,15 @@ def test_it_keeps_the_contract_in_any_company():
     sampler, second = vllm(first, replicas=2), vllm(other, replicas=2)
     assert sampler.backend is second.backend and sampler.invariant
     weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
-    check_sampler(lambda: vllm(first, replicas=2), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4)
-    check_backend(lambda: [vllm(first, replicas=2), vllm(other, replicas=2)], vocabulary=VOCABULARY, stop_ids=STOP, conversations=3)
+    check_sampler(
+        lambda: vllm(first, replicas=2), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=4
+    )
+    check_backend(
+        lambda: [vllm(first, replicas=2), vllm(other, replicas=2)],
+        vocabulary=VOCABULARY,
+        stop_ids=STOP,
+        conversations=3,
+    )
     assert sampler.backend.limits.lost == 0
     same(other, make_requests(), sample(second, make_requests(), PARAMS, STOP))
     assert list(sampler.submit([], PARAMS, STOP)) == [] and sampler.score([], [], PARAMS) == []
@@ -78,12 +87,16 @@ def test_replies_are_of_the_weights_of_now_adapters_merged():
             same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
             assert sampler.version == learner.version
     lots = [SampleBatch(sampler, make_requests(5), PARAMS, STOP) for sampler in samplers]
-    assert replies_of(lots) == [reply for sampler in samplers for reply in sample(sampler, make_requests(5), PARAMS, STOP)]
+    assert replies_of(lots) == [
+        reply for sampler in samplers for reply in sample(sampler, make_requests(5), PARAMS, STOP)
+    ]
     parts = {part.name: part for part in samplers[0]._served.parts()}
     assert set(parts) == {name for name, _ in over.network.named_parameters()}
     state = {name: part.state for name, part in parts.items()}
     samplers[1]._served.write(replicas_folder(samplers[0]) / "x", state)
-    assert set(load_file(replicas_folder(samplers[0]) / "x")) == {name for name in parts if name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))}
+    assert set(load_file(replicas_folder(samplers[0]) / "x")) == {
+        name for name in parts if name.endswith(("c_attn.weight", "c_proj.weight", "c_fc.weight"))
+    }
 
 
 def replicas_folder(sampler):
@@ -96,11 +109,15 @@ def test_what_is_scored_is_what_the_learner_says_at_every_temperature():
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
     for temperature in (1.0, 0.5):
         params = SamplingParams(max_new_tokens=3, temperature=temperature)
-        for scores, expected in zip(sampler.score(prompts, replies, params), in_process(learner).score(prompts, replies, params), strict=True):
+        for scores, expected in zip(
+            sampler.score(prompts, replies, params), in_process(learner).score(prompts, replies, params), strict=True
+        ):
             assert np.abs(scores - expected).max() < 1e-5
 
 
-@pytest.mark.parametrize("kind", ["die", "garbled", pytest.param("hang", marks=pytest.mark.slow), "pause", "stale", "skewed"])
+@pytest.mark.parametrize(
+    "kind", ["die", "garbled", pytest.param("hang", marks=pytest.mark.slow), "pause", "stale", "skewed"]
+)
 def test_a_replica_that_fails_is_started_again_and_asked_again_with_the_same_seeds(faults, kind):
     learner = small_model()
     sampler = vllm(learner, timeout=6.0 if kind == "hang" else 300.0)
@@ -147,7 +164,9 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
     assert not torn and sampler.backend.limits.lost == 0
     torn += [1, 1]
     sampler.refresh()
-    with pytest.raises(RunError, match=r"gives up: replica 0 refuses weights: WeightFileError: .*is not what was written"):
+    with pytest.raises(
+        RunError, match=r"gives up: replica 0 refuses weights: WeightFileError: .*is not what was written"
+    ):
         sample(sampler, make_requests(), PARAMS, STOP)
     torn.clear()
     same(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))  # and all begins anew
@@ -163,7 +182,12 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
             r"was not ready after \d+ s \(sampler.start_timeout\), before it was ready, 2 times in a row",
             marks=pytest.mark.slow,
         ),
-        ("broken", 2, {}, r"has failed: RuntimeError: no kernel image is available, before it was ready, 2 times in a row.*It printed last: .*no kernel image"),
+        (
+            "broken",
+            2,
+            {},
+            r"has failed: RuntimeError: no kernel image is available, before it was ready, 2 times in a row.*It printed last: .*no kernel image",
+        ),
         (
             "skewed",
             2,
@@ -172,7 +196,13 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
         ),
         ("die", 3, {}, "has ended, the third one that ended over one request"),
         ("die", 1, {"restarts": 0}, r"has ended, and 1 were lost in an hour \(sampler.restarts\)"),
-        pytest.param("hang", 1, {"timeout": 5.0, "restarts": 0}, r"has said nothing for \d+ s while ready \(sampler.timeout\)", marks=pytest.mark.slow),
+        pytest.param(
+            "hang",
+            1,
+            {"timeout": 5.0, "restarts": 0},
+            r"has said nothing for \d+ s while ready \(sampler.timeout\)",
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["never", "broken", "skewed", "die", "restarts", "hang"],
 )
@@ -189,12 +219,18 @@ def test_what_goes_on_failing_ends_with_what_failed(faults, kind, times, options
 def test_what_vllm_does_not_give_is_refused_by_name(monkeypatch, tmp_path):
     sampler = vllm(small_model())
     for params, words in [
-        (SamplingParams(max_new_tokens=1, top_p=0.9), r"rollout.top_p=0.9 without rollout.top_k.*Write rollout.top_k: 100 as well"),
+        (
+            SamplingParams(max_new_tokens=1, top_p=0.9),
+            r"rollout.top_p=0.9 without rollout.top_k.*Write rollout.top_k: 100 as well",
+        ),
         (SamplingParams(max_new_tokens=1, top_k=1001), r"rollout.top_k=1001.*at most 1000"),
         (SamplingParams(max_new_tokens=1, temperature=0.001), r"rollout.temperature: 0.01 or more"),
         (SamplingParams(max_new_tokens=64), "raise model.context"),
     ]:
-        for call in (lambda p: sampler.submit(make_requests(), p, STOP), lambda p: sampler.score([(1,)], [[(2,) * p.max_new_tokens]], p)):
+        for call in (
+            lambda p: sampler.submit(make_requests(), p, STOP),
+            lambda p: sampler.score([(1,)], [[(2,) * p.max_new_tokens]], p),
+        ):
             with pytest.raises(ModelError, match=words):
                 call(params)
     assert sampler.backend.replicas == []  # none was started for this
@@ -216,7 +252,9 @@ def test_replicas_are_shared_out_among_gpus(monkeypatch):
     sampler = registry.bind("samplers", "vllm", {"replicas": 3, "device": "cuda", "gpus": [1, 2]})(small_model())
     same(sampler.model, make_requests(), sample(sampler, make_requests(), PARAMS, STOP))
     seen = [Path(f"/proc/{replica.pid}/environ").read_bytes().split(b"\0") for replica in sampler.backend.replicas]
-    assert [[text for text in variables if text.startswith(b"CUDA_VIS")] for variables in seen] == [[b"CUDA_VISIBLE_DEVICES=%d" % gpu] for gpu in (1, 2, 1)]
+    assert [[text for text in variables if text.startswith(b"CUDA_VIS")] for variables in seen] == [
+        [b"CUDA_VISIBLE_DEVICES=%d" % gpu] for gpu in (1, 2, 1)
+    ]
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "4, GPU-ab")
     assert [replicas.environment(1, gpu)["CUDA_VISIBLE_DEVICES"] for gpu in (0, 1)] == ["4", "GPU-ab"]
     with pytest.raises(ConfigError, match=r"names GPU 2, and CUDA_VISIBLE_DEVICES=4, GPU-ab leaves 2"):
@@ -233,7 +271,9 @@ def test_what_truncation_kept_comes_with_a_reply(top_k, top_p):
     sampler = vllm(learner)
     truncated_alike(learner, params, sample(sampler, make_requests(), params, STOP), 1e-5)
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
-    for scores, expected in zip(sampler.score(prompts, replies, params), in_process(learner).score(prompts, replies, params), strict=True):
+    for scores, expected in zip(
+        sampler.score(prompts, replies, params), in_process(learner).score(prompts, replies, params), strict=True
+    ):
         assert np.array_equal(np.isinf(scores), np.isinf(expected))
         assert np.allclose(scores[np.isfinite(scores)], expected[np.isfinite(expected)], atol=1e-5)
 
@@ -329,8 +369,14 @@ def trained(path, changes=(), **options):
 
 
 def test_provenance_says_who_draws():
-    policies = [LocalEngine(resolve({**RUN, **changed})).policies["main"] for changed in ({"sampler": {"name": "vllm"}}, {})]
-    assert policies[0].decoding == "vllm" and policies[0].invariant and policies[1].decoding == policies[1].model.decoding != "vllm"
+    policies = [
+        LocalEngine(resolve({**RUN, **changed})).policies["main"] for changed in ({"sampler": {"name": "vllm"}}, {})
+    ]
+    assert (
+        policies[0].decoding == "vllm"
+        and policies[0].invariant
+        and policies[1].decoding == policies[1].model.decoding != "vllm"
+    )
 
 
 def test_a_run_with_a_league_has_the_learners_log_probs_and_the_same_bytes_whatever_dies(faults, tmp_path):

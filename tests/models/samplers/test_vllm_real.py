@@ -53,13 +53,18 @@ def shared():
 
 
 def make_requests(count=48):
-    return [SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 34)), stream=2**64 - 1 - i) for i in range(count)]
+    return [
+        SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 34)), stream=2**64 - 1 - i)
+        for i in range(count)
+    ]
 
 
 def test_it_keeps_the_contract(shared):
     first, second = model(), model(4)
     weights = {name: tensor.clone() for name, tensor in first.tensors().items()}
-    check_sampler(lambda: vllm(first, **OPTIONS), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=12)
+    check_sampler(
+        lambda: vllm(first, **OPTIONS), vocabulary=VOCABULARY, stop_ids=STOP, weights=weights, conversations=12
+    )
     check_backend(lambda: [vllm(first, **OPTIONS), vllm(second, **OPTIONS)], vocabulary=VOCABULARY, stop_ids=STOP)
     assert vllm(first, **OPTIONS).backend is shared.backend and shared.backend.limits.lost == 0
 
@@ -69,7 +74,9 @@ def test_bits_are_the_same_shuffled_split_and_cached(shared):
     assert largest_difference(shared.model, make_requests(), first, PARAMS) < 1e-4
     assert sample(shared, make_requests(), PARAMS, STOP) == first
     assert sample(shared, make_requests()[::-1], PARAMS, STOP)[::-1] == first
-    assert [reply for k in range(0, 48, 5) for reply in sample(shared, make_requests()[k : k + 5], PARAMS, STOP)] == first
+    assert [
+        reply for k in range(0, 48, 5) for reply in sample(shared, make_requests()[k : k + 5], PARAMS, STOP)
+    ] == first
     shared.refresh()
     assert sample(shared, make_requests(), PARAMS, STOP) == first
     assert [sample(shared, [reply], PARAMS, STOP)[0] for reply in make_requests()[:8]] == first[:8]
@@ -88,7 +95,9 @@ def test_there_and_back_again_is_the_same_to_the_last_bit(shared):
     for step in range(20):
         scaled = {name: weight * (1 + 0.02 * ((step + 1) % 20)) for name, weight in weights.items()}
         shared.publish(scaled, learner.version + 1)
-        assert largest_difference(learner, make_requests(8), sample(shared, make_requests(8), PARAMS, STOP), PARAMS) < 1e-4
+        assert (
+            largest_difference(learner, make_requests(8), sample(shared, make_requests(8), PARAMS, STOP), PARAMS) < 1e-4
+        )
     assert sample(shared, make_requests(), PARAMS, STOP) == first
 
 
@@ -99,7 +108,9 @@ def test_adapters_are_merged(shared):
     sampler = vllm(learner, **OPTIONS)
     for step in range(3):
         update(learner, step)
-        assert largest_difference(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP), PARAMS) < 1e-4
+        assert (
+            largest_difference(learner, make_requests(), sample(sampler, make_requests(), PARAMS, STOP), PARAMS) < 1e-4
+        )
         assert largest_difference(over, make_requests(), sample(plain, make_requests(), PARAMS, STOP), PARAMS) < 1e-4
 
 
@@ -107,7 +118,9 @@ def test_adapters_are_merged(shared):
 def test_scores_are_the_learners(shared, temperature):
     params = SamplingParams(max_new_tokens=3, temperature=temperature)
     prompts, replies = [(1, 2, 3), (4,), tuple(range(1, 41))], [[(1, 2), (5,)], [(7, 8, 9)], [tuple(range(1, 25))]]
-    for scores, expected in zip(shared.score(prompts, replies, params), in_process(shared.model).score(prompts, replies, params), strict=True):
+    for scores, expected in zip(
+        shared.score(prompts, replies, params), in_process(shared.model).score(prompts, replies, params), strict=True
+    ):
         assert np.abs(scores - expected).max() < 1e-4
 
 
@@ -118,12 +131,18 @@ def test_what_truncation_kept_comes_with_a_reply(top_k, top_p, shared):
     truncated_alike(shared.model, params, drawn_replies, 1e-4, make_requests(12))
     assert all(len(support) <= top_k for reply in drawn_replies for support in reply.support)
     prompts, replies = [(1, 2, 3), (4,)], [[(1, 2), (5,)], [(7, 8, 9)]]
-    for scores, expected in zip(shared.score(prompts, replies, params), in_process(shared.model).score(prompts, replies, params), strict=True):
-        assert np.array_equal(np.isinf(scores), np.isinf(expected)) and np.allclose(scores[np.isfinite(scores)], expected[np.isfinite(expected)], atol=1e-4)
+    for scores, expected in zip(
+        shared.score(prompts, replies, params), in_process(shared.model).score(prompts, replies, params), strict=True
+    ):
+        assert np.array_equal(np.isinf(scores), np.isinf(expected)) and np.allclose(
+            scores[np.isfinite(scores)], expected[np.isfinite(expected)], atol=1e-4
+        )
 
 
 def long(count=48):
-    return [SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 9)), stream=2**64 - 1 - i) for i in range(count)]
+    return [
+        SampleRequest(ids=tuple(1 + (i * k) % 40 for k in range(5 + i % 9)), stream=2**64 - 1 - i) for i in range(count)
+    ]
 
 
 LONG = SamplingParams(max_new_tokens=48, temperature=0.7)
@@ -146,7 +165,9 @@ def renewed(sampler, when, count=48, most=8):
 def test_after_an_update_in_flight_every_later_token_is_of_the_new_weights(shared):
     assert all(count > 1 for count in renewed(shared, every(3, shared)))
     replies = sample(shared, long(), LONG, STOP)
-    assert check({shared.version: shared.model}, shared.version, long(), replies, LONG) == 0 == shared.backend.limits.lost
+    assert (
+        check({shared.version: shared.model}, shared.version, long(), replies, LONG) == 0 == shared.backend.limits.lost
+    )
 
 
 def test_adapters_are_merged_into_replies_that_go_on(shared):
@@ -177,12 +198,16 @@ def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(shared,
         troubles.append(what)
         real(self, replica, what)
 
-    real, troubles = FailureLimits.wrong, []
-    monkeypatch.setattr(FailureLimits, "wrong", wrong)
+    real, troubles = FailureLimits.count_refusal, []
+    monkeypatch.setattr(FailureLimits, "count_refusal", wrong)
     monkeypatch.setattr(ServedWeights, "write", write)
     monkeypatch.setattr(replicas, "file_digest", digest)
     assert renewed(shared, every(4, shared), most=2)[1] > 1
-    assert len(troubles) == 1 and ("is not what was written" if kind == "torn" else "h.9") in troubles[0] and shared.backend.limits.lost == 0
+    assert (
+        len(troubles) == 1
+        and ("is not what was written" if kind == "torn" else "h.9") in troubles[0]
+        and shared.backend.limits.lost == 0
+    )
 
 
 def test_a_replica_that_dies_in_an_update_is_asked_again(shared):
@@ -203,7 +228,9 @@ def test_a_replica_that_dies_in_an_update_is_asked_again(shared):
 def test_nothing_listens_but_on_loopback_and_one_that_is_killed_costs_no_reply(shared):
     first, lost = sample(shared, make_requests(), PARAMS, STOP), shared.backend.limits.lost
     (replica,) = shared.backend.replicas
-    children = subprocess.run(["pgrep", "-P", str(replica.pid)], capture_output=True, text=True, check=False).stdout.split()
+    children = subprocess.run(
+        ["pgrep", "-P", str(replica.pid)], capture_output=True, text=True, check=False
+    ).stdout.split()
     assert listening([replica.pid, *children]) <= {"0100007F"}
     coming = shared.submit(make_requests(), PARAMS, STOP)
     os.kill(replica.pid, signal.SIGKILL)
@@ -232,10 +259,16 @@ CHAT = {
 
 @pytest.mark.parametrize("way", ["tiny", "adapters"])
 def test_in_every_step_of_a_run_log_probs_are_the_learners(way, llama, tmp_path):
-    settings = {"model": {"heads": 2}} if way == "tiny" else {**CHAT, "model": {"name": str(llama), "lora": {"rank": 4}}}
+    settings = (
+        {"model": {"heads": 2}} if way == "tiny" else {**CHAT, "model": {"name": str(llama), "lora": {"rank": 4}}}
+    )
     config = resolve({**RUN, **settings, "learner": {"learning_rate": 0.01}})
     run(tmp_path / "run", config)
-    differences = [line["logprob_difference_max"] for line in read_lines(tmp_path / "run" / "metrics.jsonl") if "logprob_difference_max" in line]
+    differences = [
+        line["logprob_difference_max"]
+        for line in read_lines(tmp_path / "run" / "metrics.jsonl")
+        if "logprob_difference_max" in line
+    ]
     assert len(differences) == 10 and max(differences) < 1e-4
 
 
@@ -256,12 +289,22 @@ def test_in_a_run_of_fresh_order_replies_go_on_with_newer_weights(llama, tmp_pat
     lines = read_lines(tmp_path / "run" / "metrics.jsonl")
     differences = [line["logprob_difference_max"] for line in lines if "logprob_difference_max" in line]
     assert differences and max(differences) < 1e-4
-    table = pa.concat_tables(pq.read_table(path, columns=["run_versions"]) for path in sorted((tmp_path / "run" / "episodes").glob("*.parquet")))
+    table = pa.concat_tables(
+        pq.read_table(path, columns=["run_versions"])
+        for path in sorted((tmp_path / "run" / "episodes").glob("*.parquet"))
+    )
     assert any(len(set(versions)) > 1 for versions in table["run_versions"].to_pylist())
 
 
 def test_a_recipe_of_a_small_pretrained_model_trains_a_step(tmp_path):
-    changes = ["sampler=vllm", "threads=1", "steps=1", "rollout.games_per_step=8", "evaluation.exact=false", "evaluation.opponents.0.games_per_seat=2"]
+    changes = [
+        "sampler=vllm",
+        "threads=1",
+        "steps=1",
+        "rollout.games_per_step=8",
+        "evaluation.exact=false",
+        "evaluation.opponents.0.games_per_seat=2",
+    ]
     config = resolve(apply_overrides(load_recipe("mars/kuhn-smol"), changes))
     run(tmp_path / "run", config)
     (line,) = read_lines(tmp_path / "run" / "metrics.jsonl")[-1:]

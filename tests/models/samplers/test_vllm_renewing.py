@@ -8,7 +8,7 @@ from sparring.core.errors import RunError
 from sparring.core.records import SampledRun, SamplingParams
 from sparring.models.samplers.base import SampleBatch, sample
 from sparring.models.samplers.vllm import requests, vllm
-from sparring.models.samplers.vllm.requests import PendingCall, replies_to
+from sparring.models.samplers.vllm.requests import PendingCall, reply_requests
 from tests.models.samplers.builders import adapted, check, every, moving, replies_of, small_model
 from tests.models.samplers.test_vllm import PARAMS, STOP, make_requests
 
@@ -46,7 +46,9 @@ def test_every_token_is_of_the_weights_that_its_run_names(stops, has_adapters):
     assert check(models, 0, make_requests(), replies, LONG, 1e-5) and set(models) == {0, 1, 2}
     several = [reply.runs for reply in replies if len(reply.runs) > 1]
     assert any(len(runs) == 3 and runs[:2] == ((3, 0), (3, 1)) for runs in several)  # where one waited that began first
-    assert (SampledRun(12, 2),) in {reply.runs for reply in replies}  # asked of the first weights, and begun with the last
+    assert (SampledRun(12, 2),) in {
+        reply.runs for reply in replies
+    }  # asked of the first weights, and begun with the last
     again = sample(sampler, make_requests(), LONG, STOP)
     assert check({2: models[2]}, 2, make_requests(), again, LONG, 1e-5) == 0 and not any(reply.runs for reply in again)
     assert sampler.backend.limits.lost == 0
@@ -56,7 +58,10 @@ def test_a_reply_that_ends_where_weights_change_is_of_the_older_ones(stops):
     sampler = vllm(small_model())
     models = moving(sampler, stops(3))
     short = SamplingParams(max_new_tokens=3, temperature=0.8)
-    lots = [SampleBatch(sampler, make_requests(2), short, STOP), SampleBatch(sampler, make_requests(12)[2:], LONG, STOP)]
+    lots = [
+        SampleBatch(sampler, make_requests(2), short, STOP),
+        SampleBatch(sampler, make_requests(12)[2:], LONG, STOP),
+    ]
     replies = replies_of(lots)
     check(models, 0, make_requests(2), replies[:2], short, 1e-5)
     assert check(models, 0, make_requests(12)[2:], replies[2:], LONG, 1e-5)
@@ -80,7 +85,11 @@ def test_several_replicas_and_models_each_take_their_own():
     sampler, other = vllm(small_model(), replicas=2), vllm(small_model(4), replicas=2)
     models = moving(sampler, every(3, sampler), most=5)
     other.between = lambda: None
-    lots = [SampleBatch(sampler, make_requests(20), LONG, STOP), SampleBatch(other, make_requests(), LONG, STOP), SampleBatch(sampler, make_requests(20), LONG, STOP)]
+    lots = [
+        SampleBatch(sampler, make_requests(20), LONG, STOP),
+        SampleBatch(other, make_requests(), LONG, STOP),
+        SampleBatch(sampler, make_requests(20), LONG, STOP),
+    ]
     replies = replies_of(lots)
     assert check(models, 0, make_requests(20), replies[:20], LONG, 1e-5) and len(models) > 1
     check(models, 0, make_requests(20), replies[32:], LONG, 1e-5)
@@ -109,7 +118,10 @@ def test_an_update_that_fails_costs_no_reply_and_every_run_names_its_weights(sto
     assert sample(sampler, make_requests(), PARAMS, STOP) == sample(vllm(models[1]), make_requests(), PARAMS, STOP)
 
 
-@pytest.mark.parametrize(("kind", "text"), [("pause", "refuses weights: RuntimeError: out of memory"), ("skewed", "computes other log-probabilities")])
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [("pause", "refuses weights: RuntimeError: out of memory"), ("skewed", "computes other log-probabilities")],
+)
 def test_an_update_that_goes_on_failing_ends_the_run(stops, faults, kind, text):
     sampler, when = vllm(small_model()), stops(3)
 
@@ -129,7 +141,11 @@ def test_a_replica_that_is_killed_after_an_update_is_asked_for_the_newest():
     when, killed = every(3, sampler), []
 
     def kills():
-        busy = [replica for replica in sampler.backend.replicas if replica.stage in ("loading", "checking") and len(replica.pending) > 1]
+        busy = [
+            replica
+            for replica in sampler.backend.replicas
+            if replica.stage in ("loading", "checking") and len(replica.pending) > 1
+        ]
         if busy and not killed:
             killed.append(busy[0].pid)
             os.kill(busy[0].pid, signal.SIGKILL)
@@ -166,8 +182,12 @@ def test_a_replica_that_is_killed_after_an_update_is_asked_for_the_newest():
     ],
 )
 def test_runs_as_a_replica_tells_them(runs, good):
-    (ask,) = replies_to([SampleBatch(vllm(small_model(31)), make_requests(1), LONG, STOP)], PendingCall(), iter([7]))
-    runs = json.loads(json.dumps(runs).replace('"1.', f'"{ask.served.number}.').replace('"2.', f'"{ask.served.number + 1}.'))
-    answer = requests.answer_of(ask, [[7, 8], [-1.0, -1.0], True, [], runs])
+    (ask,) = reply_requests(
+        [SampleBatch(vllm(small_model(31)), make_requests(1), LONG, STOP)], PendingCall(), iter([7])
+    )
+    runs = json.loads(
+        json.dumps(runs).replace('"1.', f'"{ask.served.number}.').replace('"2.', f'"{ask.served.number + 1}.')
+    )
+    answer = requests.parse_answer(ask, [[7, 8], [-1.0, -1.0], True, [], runs])
     assert (None if answer is None else answer.runs) == good
-    assert requests.answer_of(ask, [[7, 8], [-1.0, -1.0], True]) is None
+    assert requests.parse_answer(ask, [[7, 8], [-1.0, -1.0], True]) is None

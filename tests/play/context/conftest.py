@@ -24,7 +24,9 @@ class Table:
         self.model = LanguageModel(network, tokenizer)
         self.renderer, self.recorder = plain(tokenizer), Recorder(self.model)
         params = SamplingParams(max_new_tokens=tokens)
-        self.agent = policy(sampler=self.recorder, renderer=self.renderer, params=params, name="learner", context=self.bound)
+        self.agent = policy(
+            sampler=self.recorder, renderer=self.renderer, params=params, name="learner", context=self.bound
+        )
 
     def specs(self, plays=6, seed=0, **changes):
         return specs(self.game, plays, seed, **changes)

@@ -21,7 +21,9 @@ ROUNDS = {"environment": {"name": "rock_paper_scissors"}, "attempts": 3}
 def course(*turns):
     """Return a question: each of ``turns`` is (attempt, whether it is a note); the last one is due."""
     seen = context_seen(*map(str, range(len(turns))))
-    observations = [Observation(prompt=str(n), key="", attempt=attempt, note=note) for n, (attempt, note) in enumerate(turns)]
+    observations = [
+        Observation(prompt=str(n), key="", attempt=attempt, note=note) for n, (attempt, note) in enumerate(turns)
+    ]
     past = tuple(exchange._replace(observation=now) for exchange, now in zip(seen.past, observations, strict=False))
     return seen._replace(past=past, observation=observations[-1])
 
@@ -75,7 +77,10 @@ def test_in_trials_each_attempt_is_a_conversation_that_begins_with_the_notes(tab
         assert len(notes) == 2
         last = trials.text(first_seat[-1].segments[0].ids)
         for note in notes:
-            assert f"{note.prompt} <ask> {trials.text(note.segments[-1].ids if not note.truncated else note.segments[-2].ids)}" in last
+            assert (
+                f"{note.prompt} <ask> {trials.text(note.segments[-1].ids if not note.truncated else note.segments[-2].ids)}"
+                in last
+            )
         # the other seat, which remembers nothing, begins anew at each attempt as the environment asks
         others = [trials.text(turn.segments[0].ids) for turn in episode.turns if turn.seat == 1]
         assert len(others) == 3 and all(text.startswith("<begin>") and text.count("<ask>") == 1 for text in others)
@@ -87,10 +92,19 @@ def test_where_the_environment_tells_the_notes_itself_it_is_full(table):
 
 
 @pytest.mark.parametrize(
-    "environment", [{"name": "kuhn_poker"}, {"name": "trial", "options": {**ROUNDS, "reflect": False}}, {"name": "trial", "options": {**ROUNDS, "attempts": 1}}]
+    "environment",
+    [
+        {"name": "kuhn_poker"},
+        {"name": "trial", "options": {**ROUNDS, "reflect": False}},
+        {"name": "trial", "options": {**ROUNDS, "attempts": 1}},
+    ],
 )
 def test_without_notes_it_is_refused(environment):
-    config = {"environments": [environment], "context": {"name": "reflections"}, "model": {"hidden_size": 8, "heads": 1}}
+    config = {
+        "environments": [environment],
+        "context": {"name": "reflections"},
+        "model": {"hidden_size": 8, "heads": 1},
+    }
     with pytest.raises(ContextError, match=f"the notes of earlier attempts, and {environment['name']} has no notes"):
         LocalEngine(resolve(config))
 
@@ -104,5 +118,9 @@ def test_a_trial_within_another_environment_has_notes_too(outer):
 
 @pytest.mark.parametrize(("game", "has"), [("coin_game", False), ("kuhn_poker", False), ("trial", True)])
 def test_notes_are_those_of_a_trial_and_not_how_a_game_of_openspiel_tells_its_events(game, has):
-    for name, options in ((game, {}), ("repeated", {"environment": {"name": game}}), ("trial", {"environment": {"name": game}, "reflect": False})):
+    for name, options in (
+        (game, {}),
+        ("repeated", {"environment": {"name": game}}),
+        ("trial", {"environment": {"name": game}, "reflect": False}),
+    ):
         assert getattr(make_game(name, options=options), "notes", False) is has, name

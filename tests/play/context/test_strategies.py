@@ -63,7 +63,10 @@ def test_a_fresh_conversation_has_no_past_and_a_second_try_does_not_begin_one():
 def test_what_was_too_long_to_be_sent_stays_too_long():
     ledger = Ledger(Letters())
     ledger.ask("x")
-    assert [(segment.kind, segment.ids) for segment in ledger.record(Reply(text="", truncated=True))] == [("prompt", (0,)), ("sampled", ())]
+    assert [(segment.kind, segment.ids) for segment in ledger.record(Reply(text="", truncated=True))] == [
+        ("prompt", (0,)),
+        ("sampled", ()),
+    ]
     ledger.ask("y")
     assert (ledger.conversation, ledger.ids) == (0, (0, 120, 1, 121, 1))
 
@@ -128,12 +131,18 @@ def test_exact_probabilities_are_those_of_the_prompts_of_plays(table):
 @pytest.mark.parametrize("name", ["bargain", "rock_paper_scissors", "trial"])
 def test_an_environment_without_a_view_is_refused_before_anything_is_played(name):
     config = {"environments": [{"name": name}], "context": {"name": "markov"}, "model": {"hidden_size": 8, "heads": 1}}
-    with pytest.raises(ContextError, match=f"context strategy 'markov' .context. shows only the position, and {name} has no view"):
+    with pytest.raises(
+        ContextError, match=f"context strategy 'markov' .context. shows only the position, and {name} has no view"
+    ):
         LocalEngine(resolve(config))
 
 
 def test_a_view_in_words_that_a_tiny_model_does_not_know_is_refused():
-    config = {"environments": [{"name": "tic_tac_toe"}], "context": {"name": "markov"}, "model": {"hidden_size": 8, "heads": 1}}
+    config = {
+        "environments": [{"name": "tic_tac_toe"}],
+        "context": {"name": "markov"},
+        "model": {"hidden_size": 8, "heads": 1},
+    }
     with pytest.raises(ContextError, match=r"in tic_tac_toe, and the tiny model's vocabulary has no word '\.\.\.'"):
         LocalEngine(resolve(config))
 

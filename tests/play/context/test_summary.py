@@ -106,7 +106,11 @@ def test_the_request_is_in_the_words_of_the_environment_unless_one_is_given():
 def test_without_a_reason_to_ask_it_is_refused():
     with pytest.raises(ConfigError, match="never write a memory; write every: 4"):
         summary(context_seen("x"), every=None)
-    config = {"environments": [{"name": "sokoban"}], "context": {"name": "summary", "every": None}, "model": {"hidden_size": 8, "heads": 1}}
+    config = {
+        "environments": [{"name": "sokoban"}],
+        "context": {"name": "summary", "every": None},
+        "model": {"hidden_size": 8, "heads": 1},
+    }
     with pytest.raises(ConfigError, match="write every: 4"):
         LocalEngine(resolve(config))
 
@@ -157,7 +161,10 @@ def test_memories_come_after_every_two_decisions(played):
 
 def test_it_earns_what_follows_and_its_tokens_are_packed(played):
     _, episodes = played
-    episodes = [replace(episode, turns=(*episode.turns[:-1], episode.turns[-1]._replace(rewards={"game": 1.0}))) for episode in episodes]
+    episodes = [
+        replace(episode, turns=(*episode.turns[:-1], episode.turns[-1]._replace(rewards={"game": 1.0})))
+        for episode in episodes
+    ]
     table, data = turn_table(episodes), pack(episodes)
     turns = [turn for episode in episodes for turn in episode.turns]
     memory = np.array([turn.event == "memory" for turn in turns])
@@ -217,11 +224,17 @@ def test_a_play_that_is_taken_over_goes_on_alike(played):
 
 def test_a_memory_is_written_once_where_decisions_have_candidates(played):
     sokoban, episodes = played
-    rule = Candidates(count=3, grade=lambda requests: [[0.0] * len(episode.turns) for episode in requests], commit="random")
+    rule = Candidates(
+        count=3, grade=lambda requests: [[0.0] * len(episode.turns) for episode in requests], commit="random"
+    )
     several = play(sokoban.specs(8), {"learner": sokoban.agent}, candidates=rule)
     for new, old in zip(several, episodes, strict=True):
-        assert [len(turn.candidates) for turn in new.turns] == [0 if turn.event == "memory" else 2 for turn in new.turns]
-        assert [(turn.reply, turn.prompt, turn.event) for turn in new.turns] == [(turn.reply, turn.prompt, turn.event) for turn in old.turns]
+        assert [len(turn.candidates) for turn in new.turns] == [
+            0 if turn.event == "memory" else 2 for turn in new.turns
+        ]
+        assert [(turn.reply, turn.prompt, turn.event) for turn in new.turns] == [
+            (turn.reply, turn.prompt, turn.event) for turn in old.turns
+        ]
         for turn in new.turns:
             for beside in turn.candidates:
                 assert beside.conversation != turn.conversation and beside.event != "memory"
@@ -237,7 +250,13 @@ def test_playouts_go_on_after_memories_too(played):
 
 
 def test_seats_that_move_at_once_write_at_once_and_illegal_replies_are_tried_again_in_one_conversation(table, lawful):
-    rounds = table("repeated", {"environment": {"name": "rock_paper_scissors"}, "rounds": 5}, {"name": "summary", "every": 1}, rule="retry", tokens=2)
+    rounds = table(
+        "repeated",
+        {"environment": {"name": "rock_paper_scissors"}, "rounds": 5},
+        {"name": "summary", "every": 1},
+        rule="retry",
+        tokens=2,
+    )
     episodes = rounds.play(10)
     lawful(rounds, episodes)
     tries = memories = 0
@@ -269,7 +288,11 @@ def test_exact_columns_take_a_memory_for_the_state_that_it_is_written_in(table):
     leduc = table("leduc_poker", {}, {"name": "summary", "every": 1})
     episodes = leduc.play(12)
     columns = ExactColumns([leduc.game], 20_000).of(turn_table(episodes), episodes, UniformScorer())
-    rows = [(episode, turn) for episode in episodes for turn in sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))]
+    rows = [
+        (episode, turn)
+        for episode in episodes
+        for turn in sorted(episode.turns, key=lambda turn: (turn.seat, turn.turn_index))
+    ]
     written = [row for row, (_, turn) in enumerate(rows) if turn.event == "memory"]
     assert written
     for row in written:
@@ -294,11 +317,26 @@ def test_exact_evaluation_says_that_a_memory_has_no_probability(table):
 
 def test_a_run_with_memories_trains_shows_and_resumes(tmp_path, capsys):
     changes = (
-        *("steps=2", "threads=1", "rollout.games_per_step=8", "rollout.max_new_tokens=4", "evaluation.opponents=[{name: random, games_per_seat: 2}]"),
-        *("context={name: summary, every: 2}", "warmup.updates=1", "warmup.games=4", "model.context=256", "store.every=1", "evaluation.every=1"),
+        *(
+            "steps=2",
+            "threads=1",
+            "rollout.games_per_step=8",
+            "rollout.max_new_tokens=4",
+            "evaluation.opponents=[{name: random, games_per_seat: 2}]",
+        ),
+        *(
+            "context={name: summary, every: 2}",
+            "warmup.updates=1",
+            "warmup.games=4",
+            "model.context=256",
+            "store.every=1",
+            "evaluation.every=1",
+        ),
     )
     recipe = tmp_path / "own.yaml"
-    recipe.write_text("name: own\nenvironments: [{name: sokoban, options: {rooms: 4, moves: 8}, illegal: {rule: random}}]\ncredit: {name: mars}\n")
+    recipe.write_text(
+        "name: own\nenvironments: [{name: sokoban, options: {rooms: 4, moves: 8}, illegal: {rule: random}}]\ncredit: {name: mars}\n"
+    )
     run = sparring.train(str(recipe), *changes, run=tmp_path / "run")
     lines = [json.loads(line) for line in (tmp_path / "run" / "metrics.jsonl").read_text().splitlines()]
     assert any(line.get("memories_per_game", 0) > 1 for line in lines)

@@ -35,12 +35,20 @@ def planned(plan, games, agents, *, group_size, **options):
 
 def moves(episodes):
     """Return what was said and played; log-probabilities differ in the last digits with the make-up of a batch, plan or not."""
-    return [(episode.episode_id, episode.group_id, [(turn.seat, turn.reply, turn.action) for turn in episode.turns]) for episode in episodes]
+    return [
+        (episode.episode_id, episode.group_id, [(turn.seat, turn.reply, turn.action) for turn in episode.turns])
+        for episode in episodes
+    ]
 
 
 def walks(game, plan, moves, *, group_size):
     """Return the actions of the games of one group of a one-seat game, said in this order, and everything else."""
-    episodes, figures, waves = planned(plan, specs(game, group_size, name="reader", group_size=group_size), {"reader": Reader(moves)}, group_size=group_size)
+    episodes, figures, waves = planned(
+        plan,
+        specs(game, group_size, name="reader", group_size=group_size),
+        {"reader": Reader(moves)},
+        group_size=group_size,
+    )
     return [" ".join(turn.action[0] for turn in episode.turns) for episode in episodes], figures, waves
 
 
@@ -50,6 +58,29 @@ def game_of(surprises, *, origin=FRESH, seats=None, trained=(True, True)):
     turns = []
     for seat, values in zip(seats, surprises, strict=True):
         segments = (Segment(kind="sampled", ids=(1,) * len(values), logprobs=tuple(-value for value in values)),)
-        turns.append(Turn(seat=seat, turn_index=0, agent="a", state_key="", legal_actions=(), reply="", action="x", event="ok", rewards={}, segments=segments))
-    episode = Episode(episode_id=0, group_id=0, game="g", seed=0, roles=("f", "s"), agents=("a", "a"), trained=trained, turns=tuple(turns), returns=(0.0, 0.0))
+        turns.append(
+            Turn(
+                seat=seat,
+                turn_index=0,
+                agent="a",
+                state_key="",
+                legal_actions=(),
+                reply="",
+                action="x",
+                event="ok",
+                rewards={},
+                segments=segments,
+            )
+        )
+    episode = Episode(
+        episode_id=0,
+        group_id=0,
+        game="g",
+        seed=0,
+        roles=("f", "s"),
+        agents=("a", "a"),
+        trained=trained,
+        turns=tuple(turns),
+        returns=(0.0, 0.0),
+    )
     return PlannedGame(origin, episode)

@@ -34,7 +34,20 @@ def test_by_hand():
     # the value is 1/2 at the start and after either colour: all of the credit is the needle's
     assert spo_tree(turns).advantages.tolist() == [0, -0.5, 0, 0, -0.5, 0, 0, 0.5, 0, 0, 0.5, 0]
     # leaves have -1/2, -1/2, 1/2, 1/2; a first turn is shared by a good and a bad one
-    assert branch_grpo(turns, divide_by_std=False).advantages.tolist() == [0, -0.5, -0.5, 0, -0.5, -0.5, 0, 0.5, 0.5, 0, 0.5, 0.5]
+    assert branch_grpo(turns, divide_by_std=False).advantages.tolist() == [
+        0,
+        -0.5,
+        -0.5,
+        0,
+        -0.5,
+        -0.5,
+        0,
+        0.5,
+        0.5,
+        0,
+        0.5,
+        0.5,
+    ]
     # node rewards 1/2 at first turns; parents (1/2), siblings (0 or 1): r + 0.3 * (r - (parent + sibling) / 2), less the mean 1/2
     after = 0.5 + 0.3 * (1.0 - 0.25)
     assert mars2(turns, divide_by_std=False).advantages[[0, 1, 7]].tolist() == pytest.approx([0.0, -after, after])
@@ -84,7 +97,12 @@ def test_what_is_left_of_the_exact_gradient(estimate, plan, shares):
 
 def test_a_first_turn_that_the_whole_group_shares_learns_nothing():
     game = make_game("needle_chain", options={"length": 2, "needle": 1})
-    assert walks(game, bound("tree", branching=(1, 4)), ["green", "red", "green", "red", "red"], group_size=4)[0] == ["g r", "g g", "g r", "g r"]
+    assert walks(game, bound("tree", branching=(1, 4)), ["green", "red", "green", "red", "red"], group_size=4)[0] == [
+        "g r",
+        "g g",
+        "g r",
+        "g r",
+    ]
     due = specs(game, 4, name="reader", group_size=4)
     reader = {"reader": Reader(["green", "red", "green", "red", "red"])}
     turns = turn_table(planned(bound("tree", branching=(1, 4)), due, reader, group_size=4)[0])
@@ -92,7 +110,9 @@ def test_a_first_turn_that_the_whole_group_shares_learns_nothing():
 
 
 @pytest.mark.always
-@pytest.mark.parametrize("plan", [bound("tree", branching=(2, 2, 2)), bound("branch", threshold=0.8)], ids=["tree", "branch"])
+@pytest.mark.parametrize(
+    "plan", [bound("tree", branching=(2, 2, 2)), bound("branch", threshold=0.8)], ids=["tree", "branch"]
+)
 def test_the_gradient_weight_of_a_shared_turn_is_the_sum_over_its_copies(plan):
     """The update equals one over distinct turns, each weighted by the advantages of all the leaves below it."""
     sizes = {"hidden_size": 16, "layers": 1, "heads": 2, "context": 96}

@@ -39,13 +39,19 @@ def test_the_chance_in_whole_calls():
     """The turn looked at has a surprise of 1.5 nats, the first one of 1: with weight 0.4 the chance is 0.5 + 0.4 * 0.5."""
     game = game_of([[1.0], [1.0, 2.0]])
     count = 4000
-    branches = sum(branch(1, (game,), STREAM_OF_BRANCH.child(n), initial=1, entropy_weight=0.4) == [Origin(0, 1)] for n in range(count))
+    branches = sum(
+        branch(1, (game,), STREAM_OF_BRANCH.child(n), initial=1, entropy_weight=0.4) == [Origin(0, 1)]
+        for n in range(count)
+    )
     assert branches / count == pytest.approx(0.7, abs=5 * (0.21 / count) ** 0.5)
 
 
 @settings(max_examples=60, deadline=None)
 @given(
-    seed=st.integers(0, 10**6), lengths=st.lists(st.integers(1, 5), min_size=2, max_size=4), weight=st.floats(0, 1), penalty=st.sampled_from([0.0, 0.3, 1.0])
+    seed=st.integers(0, 10**6),
+    lengths=st.lists(st.integers(1, 5), min_size=2, max_size=4),
+    weight=st.floats(0, 1),
+    penalty=st.sampled_from([0.0, 0.3, 1.0]),
 )
 def test_whole_groups_against_a_plain_walk(seed, lengths, weight, penalty):
     generator, stream = np.random.Generator(np.random.Philox(seed)), Stream.from_seed(seed)
@@ -127,7 +133,13 @@ def test_extra_games_per_branching_turn():
 
 @pytest.mark.parametrize(
     ("first", "rest", "initial"),
-    [(1.0, [1.0, 1.0], 8), (3.0, [1.0, 3.0], round(16 / (1 + math.exp(-0.5)))), (0.0, [100.0], 1), (100.0, [0.0], 16), (1.0, [], 8)],
+    [
+        (1.0, [1.0, 1.0], 8),
+        (3.0, [1.0, 3.0], round(16 / (1 + math.exp(-0.5)))),
+        (0.0, [100.0], 1),
+        (100.0, [0.0], 16),
+        (1.0, [], 8),
+    ],
 )
 def test_a_balanced_budget_by_hand(first, rest, initial):
     """m = k * sigmoid(beta * (H at the start - mean H after it)), beta 0.5, k 16; the first game counts among them."""
@@ -142,7 +154,10 @@ def test_a_penalty_of_one_never_branches_twice_in_a_row_along_a_line():
     options = {"initial": 1, "penalty": 1.0, "threshold": 0.99, "entropy_weight": 0.0}
     assert branch(9, (game,), STREAM_OF_BRANCH, **options) == [Origin(0, 1), Origin(0, 3), Origin(0, 5)]
     child = game_of([[1.0]] * 6, origin=Origin(0, 1))  # which begins with one branch behind it
-    assert [origin for origin in branch(9, (game, child), STREAM_OF_BRANCH, **options) if origin.parent == 1] == [Origin(1, 3), Origin(1, 5)]
+    assert [origin for origin in branch(9, (game, child), STREAM_OF_BRANCH, **options) if origin.parent == 1] == [
+        Origin(1, 3),
+        Origin(1, 5),
+    ]
 
 
 def test_games_of_one_turn_without_turns_and_without_tokens_do_not_branch():
@@ -176,19 +191,29 @@ def test_by_hand():
 
 
 @settings(max_examples=30, deadline=None)
-@given(branching=st.lists(st.integers(1, 3), min_size=1, max_size=4), segment=st.integers(1, 2), spare=st.integers(0, 2))
+@given(
+    branching=st.lists(st.integers(1, 3), min_size=1, max_size=4), segment=st.integers(1, 2), spare=st.integers(0, 2)
+)
 def test_every_node_has_as_many_ways_on_as_asked_where_games_are_long_enough(branching, segment, spare):
     """Continuations are told apart by when they were begun: each game has a number of its own as its only action."""
     length, size = (len(branching) - 1) * segment + 1 + spare, math.prod(branching)
     games = []
     while len(games) < size:
-        wave = tree(size - len(games), tuple(games), STREAM_OF_TREE, branching=tuple(branching), turns_per_segment=segment) or [None]
+        wave = tree(
+            size - len(games), tuple(games), STREAM_OF_TREE, branching=tuple(branching), turns_per_segment=segment
+        ) or [None]
         assert None not in wave, "games are long enough, so nothing is left over"
         for origin in wave:
             path = games[origin.parent].episode.turns[: origin.turn] if origin != FRESH else ()
             play = game_of([[1.0]] * length, origin=origin)
             turns = tuple(turn._replace(action=str(len(games))) for turn in play.episode.turns[len(path) :])
-            games.append(play._replace(episode=type(play.episode)(**{n: getattr(play.episode, n) for n in play.episode.__slots__} | {"turns": path + turns})))
+            games.append(
+                play._replace(
+                    episode=type(play.episode)(
+                        **{n: getattr(play.episode, n) for n in play.episode.__slots__} | {"turns": path + turns}
+                    )
+                )
+            )
     assert len(games) == size
     for boundary, ways in enumerate(branching):
         nodes = Counter()
@@ -217,7 +242,12 @@ def test_boundaries_count_trained_turns_and_the_others_replies_are_taken_over():
 
 
 def test_a_branch_of_a_branch_begins_at_a_later_boundary():
-    games = (game_of([[1.0]] * 4), game_of([[1.0]] * 4), game_of([[1.0]] * 4, origin=Origin(0, 1)), game_of([[1.0]] * 4, origin=Origin(0, 2)))
+    games = (
+        game_of([[1.0]] * 4),
+        game_of([[1.0]] * 4),
+        game_of([[1.0]] * 4, origin=Origin(0, 1)),
+        game_of([[1.0]] * 4, origin=Origin(0, 2)),
+    )
     origins = tree(4, games, STREAM_OF_TREE, branching=(2, 2, 2))
     # game 0 has had its turn; game 1 has not (it was finished later, say); of the branches only the one at 1 is above boundary 2
     assert origins == [Origin(1, 1), Origin(1, 2), Origin(2, 2)]

@@ -28,7 +28,14 @@ BASE = {
     "model": {"hidden_size": 8, "layers": 1, "heads": 1, "context": 96},
 }
 TREE = {"name": "tree", "branching": [2, 2]}
-QUICK = ["steps=2", "rollout.games_per_step=16", "model.hidden_size=16", "model.layers=1", "threads=1", "evaluation.opponents=[]"]
+QUICK = [
+    "steps=2",
+    "rollout.games_per_step=16",
+    "model.hidden_size=16",
+    "model.layers=1",
+    "threads=1",
+    "evaluation.opponents=[]",
+]
 
 
 def round_of(step=1, **changes):
@@ -37,7 +44,9 @@ def round_of(step=1, **changes):
     engine = LocalEngine(config)
     calls, usual = [], engine.play
     engine.play = lambda specs, judging=None: calls.append(list(specs)) or usual(specs, judging)
-    return play_round(config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState(step=step)), calls
+    return play_round(
+        config, engine, Methods.of(config, [game for game, _ in engine.environments]), RunState(step=step)
+    ), calls
 
 
 def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():
@@ -45,7 +54,15 @@ def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():
     config = resolve({**BASE, "rollout": {"games_per_step": 16, "group_size": 4}})
     engine = LocalEngine(config)
     matchmaker = bind("league.matchmakers", "mirror")
-    specs = starts(1, games=engine.environments, rollout=config.rollout, matchmaker=matchmaker, members=(), root=engine.root, progress=0.25)
+    specs = starts(
+        1,
+        games=engine.environments,
+        rollout=config.rollout,
+        matchmaker=matchmaker,
+        members=(),
+        root=engine.root,
+        progress=0.25,
+    )
     assert config.rollout.plan.name == "none"
     assert [[(spec.episode_id, spec.stream.key, spec.prefix) for spec in call] for call in calls] == [
         [(spec.episode_id, spec.stream.key, ()) for spec in specs]
@@ -64,7 +81,9 @@ def test_figures_of_a_plan_are_recorded_and_documented():
 
 def test_refills_play_whole_plans():
     outcome, calls = round_of(
-        rollout={"plan": TREE, "refills": 1, "max_turns": 2}, selection={"name": "equal_groups", "policy": "drop"}, credit={"name": "grpo"}
+        rollout={"plan": TREE, "refills": 1, "max_turns": 2},
+        selection={"name": "equal_groups", "policy": "drop"},
+        credit={"name": "grpo"},
     )
     # cut after two turns every game is a draw, so that all groups are dropped and played again
     assert ([len(call) for call in calls], len(outcome.episodes)) == ([8, 8, 8, 8], 32)
@@ -95,7 +114,13 @@ def test_seats_of_bots_and_playouts_and_oracles_go_with_a_plan():
         ({"plan": {"name": "branch"}, "group_size": 1}, "group_size=1 leaves no games to branch"),
         ({"plan": {"name": "branch", "initial": 9}, "group_size": 8}, "initial=9"),
         ({"plan": {"name": "branch", "initial": 2, "balance": 0.5}, "group_size": 4}, "leave one out"),
-        ({"plan": {"name": "branch", "threshold": {"schedule": "linear", "start": 0.5, "end": 2.0}}, "group_size": 8}, "threshold"),
+        (
+            {
+                "plan": {"name": "branch", "threshold": {"schedule": "linear", "start": 0.5, "end": 2.0}},
+                "group_size": 8,
+            },
+            "threshold",
+        ),
         ({"plan": {"name": "tree", "branching": "2 2"}, "group_size": 4}, "branching"),
     ],
 )

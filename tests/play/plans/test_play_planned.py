@@ -11,7 +11,11 @@ from sparring.play.rollout import Rollout, RolloutCounts, play, run_requests
 from tests.play.plans.planned import Reader, bound, moves, planned, walks
 from tests.play.plays import learner, specs
 
-PLANS = [("tree", {"branching": (2, 2, 2)}), ("tree", {"branching": (3, 1, 2), "turns_per_segment": 2}), ("branch", {"threshold": 0.9})]
+PLANS = [
+    ("tree", {"branching": (2, 2, 2)}),
+    ("tree", {"branching": (3, 1, 2), "turns_per_segment": 2}),
+    ("branch", {"threshold": 0.9}),
+]
 SIZES = [8, 6, 8]
 SHORT = {"length": 2, "needle": 1}
 CASES = list(zip(PLANS, SIZES, strict=True))
@@ -70,10 +74,15 @@ def test_more_than_is_left_is_cut_and_what_nobody_wants_begins_at_the_start():
 def test_how_many_games_are_in_flight_changes_nothing(name, plan, size):
     game = make_game(name, illegal={"rule": "retry"})
     due = specs(game, 2 * size, group_size=size)
-    rounds = [planned(bound(plan[0], **plan[1]), due, {"learner": learner(game)[0]}, group_size=size, in_flight=number) for number in (3, 1000)]
+    rounds = [
+        planned(bound(plan[0], **plan[1]), due, {"learner": learner(game)[0]}, group_size=size, in_flight=number)
+        for number in (3, 1000)
+    ]
     assert moves(rounds[0][0]) == moves(rounds[1][0])
     assert rounds[0][1] == rounds[1][1]
-    assert [(episode.episode_id, episode.group_id) for episode in rounds[0][0]] == [(spec.episode_id, spec.group_id) for spec in due]
+    assert [(episode.episode_id, episode.group_id) for episode in rounds[0][0]] == [
+        (spec.episode_id, spec.group_id) for spec in due
+    ]
     assert rounds[0][1]["branches"] > 0
 
 
@@ -82,7 +91,12 @@ def test_how_many_games_are_in_flight_changes_nothing(name, plan, size):
 def test_what_is_shared_is_the_same_token_by_token_and_chance_goes_on_as_dealt(rule, plan, size):
     """Wherever two games of a group have gone alike, the next thing that either sees is the same: chance included."""
     game = make_game("leduc_poker", illegal={"rule": rule})
-    episodes, _, waves = planned(bound(plan[0], **plan[1]), specs(game, 6 * size, group_size=size), {"learner": learner(game)[0]}, group_size=size)
+    episodes, _, waves = planned(
+        bound(plan[0], **plan[1]),
+        specs(game, 6 * size, group_size=size),
+        {"learner": learner(game)[0]},
+        group_size=size,
+    )
     by_id = {episode.episode_id: episode for episode in episodes}
     branches = [spec for wave in waves for spec in wave if spec.prefix]
     assert len(branches) > 6
@@ -93,7 +107,9 @@ def test_what_is_shared_is_the_same_token_by_token_and_chance_goes_on_as_dealt(r
         assert len(episode_of_spec.turns) > len(spec.prefix)
     dealt = {}
     for episode in episodes:
-        dealt.setdefault(episode.group_id, set()).update(turn.state_key.split("[Public: ")[1][:2] for turn in episode.turns if "[Round 2]" in turn.state_key)
+        dealt.setdefault(episode.group_id, set()).update(
+            turn.state_key.split("[Public: ")[1][:2] for turn in episode.turns if "[Round 2]" in turn.state_key
+        )
         assert {other.seed for other in episodes if other.group_id == episode.group_id} == {episode.seed}
     assert any(dealt.values()) and all(len(cards) <= 1 for cards in dealt.values())
     assert len({card for cards in dealt.values() for card in cards}) > 1
@@ -140,7 +156,14 @@ def test_a_player_that_gives_nothing_back_is_asked_once():
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("plan", [bound("branch", threshold=0.0, entropy_weight=0.0), bound("tree", branching=(8,)), bound("tree", branching=(8, 1))])
+@pytest.mark.parametrize(
+    "plan",
+    [
+        bound("branch", threshold=0.0, entropy_weight=0.0),
+        bound("tree", branching=(8,)),
+        bound("tree", branching=(8, 1)),
+    ],
+)
 def test_where_nothing_branches_the_games_are_those_without_a_plan(plan):
     game = make_game("tic_tac_toe", illegal={"rule": "random"})
     due = specs(game, 16, group_size=8)
@@ -153,7 +176,9 @@ def test_blocks_that_share_a_start_are_planned_each_for_itself():
     """Fixed starts make one group of several blocks; each has its own budget."""
     game = make_game("needle_chain", options=SHORT)
     due = [replace(spec, group_id=0) for spec in specs(game, 8, name="reader", group_size=4)]
-    episodes, figures, waves = planned(bound("tree", branching=(2, 2)), due, {"reader": Reader(["red"] * 99)}, group_size=4)
+    episodes, figures, waves = planned(
+        bound("tree", branching=(2, 2)), due, {"reader": Reader(["red"] * 99)}, group_size=4
+    )
     assert ([len(wave) for wave in waves], len(episodes), figures["branches"]) == ([4, 4], 8, 2.0)
     assert math.isclose(figures["shared_turns"], 4 / 16)
 
@@ -162,7 +187,9 @@ def test_a_block_that_fails_takes_those_of_its_start_with_it_though_they_were_fi
     def plan(budget, games, stream, progress):
         return [FRESH] * (budget if stream.key == first else 1)
 
-    game = BreakingRules(make_game("needle_chain", options=SHORT), lambda play: play == 5)  # the second block's second wave
+    game = BreakingRules(
+        make_game("needle_chain", options=SHORT), lambda play: play == 5
+    )  # the second block's second wave
     due = [replace(spec, group_id=spec.group_id // 2) for spec in specs(game, 6, name="r", group_size=2)]
     first = due[0].stream.child("plan").key
     episodes, _, waves = planned(plan, due, {"r": random()}, group_size=2, retries=0)
@@ -172,6 +199,8 @@ def test_a_block_that_fails_takes_those_of_its_start_with_it_though_they_were_fi
 
 def test_every_branch_draws_on_streams_of_its_own():
     game = make_game("needle_chain", options={"length": 12})
-    episodes, _, _ = planned(bound("tree", branching=(1, 16)), specs(game, 16, name="r", group_size=16), {"r": random()}, group_size=16)
+    episodes, _, _ = planned(
+        bound("tree", branching=(1, 16)), specs(game, 16, name="r", group_size=16), {"r": random()}, group_size=16
+    )
     assert len({episode.turns[0].action for episode in episodes}) == 1
     assert len({tuple(turn.action for turn in episode.turns) for episode in episodes}) == 16

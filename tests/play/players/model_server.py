@@ -25,7 +25,11 @@ class Server:
                 status, body, headers = answer if isinstance(answer, tuple) else (200, answer, {})
                 body = body.encode()
                 self.send_response(status)
-                for name, value in {"content-type": "application/json", "content-length": str(len(body)), **headers}.items():
+                for name, value in {
+                    "content-type": "application/json",
+                    "content-length": str(len(body)),
+                    **headers,
+                }.items():
                     self.send_header(name, value)
                 self.end_headers()
                 with contextlib.suppress(ConnectionError):  # whoever asked has given up: some tests are about that

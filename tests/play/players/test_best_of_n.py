@@ -63,7 +63,12 @@ class FixedReplies:
 def judged(values):
     from sparring.methods.oracles.base import verdict
 
-    return lambda game: lambda states: [None if values is None else verdict(state.legal_actions(), values[: len(state.legal_actions())]) for state in states]
+    return lambda game: (
+        lambda states: [
+            None if values is None else verdict(state.legal_actions(), values[: len(state.legal_actions())])
+            for state in states
+        ]
+    )
 
 
 @pytest.mark.parametrize(
@@ -111,9 +116,14 @@ def test_a_run_is_measured_by_the_best_of_its_replies(tmp_path):
         outcome = CliRunner().invoke(app, words)
         assert outcome.exit_code == 0, outcome.output
         results[count] = json.loads(outcome.output)
-    optimal = {count: sum(row["intervals"]["optimal"]["mean"] for row in result["matches"]) for count, result in results.items()}
+    optimal = {
+        count: sum(row["intervals"]["optimal"]["mean"] for row in result["matches"])
+        for count, result in results.items()
+    }
     assert optimal[8] > optimal[1] and results[8]["best_of"] == 8 and "best_of" not in results[1]
-    refused = CliRunner().invoke(app, ["evaluate", str(tmp_path / "run"), "--games", "4", "--best-of", "2", "--oracle", "none"])
+    refused = CliRunner().invoke(
+        app, ["evaluate", str(tmp_path / "run"), "--games", "4", "--best-of", "2", "--oracle", "none"]
+    )
     assert refused.exit_code != 0
 
 
@@ -158,7 +168,10 @@ def test_kuhn_bot_goes_by_what_its_candidates_are(shuffle):
         state = chosen({"name": "kuhn_poker"}, seed, shuffle=shuffle)
         legal, seat = state.legal(0), 0
         chances = agent.chances(state, seat)
-        assert {actions_meant(state, seat, legal)[legal.index(reply)]: share for reply, share in chances.items()} == {"pass": 0.0, "bet": 1.0}
+        assert {actions_meant(state, seat, legal)[legal.index(reply)]: share for reply, share in chances.items()} == {
+            "pass": 0.0,
+            "bet": 1.0,
+        }
         numbers |= {reply for reply, share in chances.items() if share}
     assert len(numbers) == (2 if shuffle else 1)
 

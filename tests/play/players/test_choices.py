@@ -25,8 +25,12 @@ def course(name="rock_paper_scissors", **options):
 
 
 def test_chances_are_the_weights_and_one_for_those_that_are_not_named():
-    assert biased_player({"rock": 3, "paper": 1}).chances(course(), 0) == pytest.approx({"rock": 0.6, "paper": 0.2, "scissors": 0.2})
-    assert biased_player({"paper": 0, "scissors": 0.5}).chances(course(), 1) == pytest.approx({"rock": 2 / 3, "paper": 0, "scissors": 1 / 3})
+    assert biased_player({"rock": 3, "paper": 1}).chances(course(), 0) == pytest.approx(
+        {"rock": 0.6, "paper": 0.2, "scissors": 0.2}
+    )
+    assert biased_player({"paper": 0, "scissors": 0.5}).chances(course(), 1) == pytest.approx(
+        {"rock": 2 / 3, "paper": 0, "scissors": 1 / 3}
+    )
     assert biased_player().chances(course("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
     assert biased_player({"pass": 0, "bet": 0}).chances(course("kuhn_poker"), 0) == {"pass": 0.5, "bet": 0.5}
 
@@ -39,7 +43,10 @@ def test_among_fewer_legal_actions_the_weights_are_of_those():
 
 
 @pytest.mark.parametrize("combinator", ["trial", "repeated"])
-@pytest.mark.parametrize(("name", "wrong", "right"), [("rock_paper_scissors", "rok", "rock"), ("kuhn_poker", "bett", "bet"), ("tic_tac_toe", "a4", "a1")])
+@pytest.mark.parametrize(
+    ("name", "wrong", "right"),
+    [("rock_paper_scissors", "rok", "rock"), ("kuhn_poker", "bett", "bet"), ("tic_tac_toe", "a4", "a1")],
+)
 def test_a_name_that_is_no_action_is_an_error_inside_combinators_too(combinator, name, wrong, right):
     for live in (course(name), course(combinator, environment={"name": name})):
         with pytest.raises(UnknownNameError, match=f"action '{wrong}'"):
@@ -54,7 +61,9 @@ def test_a_word_of_the_combinator_is_no_action():
 
 @pytest.mark.parametrize("weight", [-1, float("inf"), float("nan")])
 def test_weights_that_are_none_are_refused(weight):
-    with pytest.raises(ConfigError, match=r"biased: the weight of 'rock' is -1|'weights.rock': Input should be a finite number"):
+    with pytest.raises(
+        ConfigError, match=r"biased: the weight of 'rock' is -1|'weights.rock': Input should be a finite number"
+    ):
         biased_player({"rock": weight})
 
 
@@ -99,7 +108,9 @@ def bot(**options):
 def test_a_preferred_cell_player_plays_every_attempt_of_a_trial_alike():
     game = make_game("trial", options={"environment": {"name": "tic_tac_toe"}, "reflect": False, "redeal": "fresh"})
     marks = {}
-    (episode,) = play(specs(game, 1, seats=("x", "o")), {"x": bot(preference=PREFERENCE[::-1]), "o": bot(preference=PREFERENCE)})
+    (episode,) = play(
+        specs(game, 1, seats=("x", "o")), {"x": bot(preference=PREFERENCE[::-1]), "o": bot(preference=PREFERENCE)}
+    )
     for turn in episode.turns:
         marks.setdefault((turn.attempt, turn.seat), []).append(turn.action)
     assert len(marks) == 6
@@ -117,16 +128,19 @@ def test_it_says_exactly_how_it_plays_where_it_can():
     assert bot(preference=["b2"]).chances(state, 0) == bot(moves=["b2", "a1"]).chances(state, 0) == {"b2": 1.0}
     state.apply("b2")
     assert bot(moves=["a1", "c3"]).chances(state, 1) == {"a1": 1.0}
-    with pytest.raises(GameError, match=r"says 'b2' at its turn 0, which is not legal there"):
+    with pytest.raises(GameError, match=r"replies 'b2' in turn 0, which is illegal"):
         bot(moves=["b2"]).chances(state, 1)
-    with pytest.raises(GameError, match=r"SimultaneousChoicePlay, which does not count a seat's turns; write preference"):
+    with pytest.raises(GameError, match=r"SimultaneousChoicePlay does not count a seat's turns; write preference"):
         bot(moves=["rock"]).chances(make_game("rock_paper_scissors").reset(Stream.from_seed(0)), 0)
 
 
 def test_where_a_play_counts_no_turns_preferences_are_played_and_moves_are_refused():
     throw = make_game("rock_paper_scissors").reset(Stream.from_seed(0))
     assert bot(preference=["scissors"]).choose(throw, 1, Stream.from_seed(0)) == "scissors"
-    with pytest.raises(GameError, match=r"which of moves=\('rock',\) is due cannot be told from SimultaneousChoicePlay alone.*write preference"):
+    with pytest.raises(
+        GameError,
+        match=r"cannot choose from moves=\('rock',\): SimultaneousChoicePlay does not count.*write preference",
+    ):
         bot(moves=["rock"]).choose(throw, 0, Stream.from_seed(0))
 
 
@@ -137,7 +151,9 @@ class Spelling:
 
 def pending(count):
     game, root = make_game("kuhn_poker"), Stream.from_seed(0)
-    return [PendingTurn(state=game.reset(root.child(n)), seat=0, stream=root.child("say").child(n)) for n in range(count)]
+    return [
+        PendingTurn(state=game.reset(root.child(n)), seat=0, stream=root.child("say").child(n)) for n in range(count)
+    ]
 
 
 def test_it_says_whole_legal_replies_in_the_renderers_tokens():
@@ -166,7 +182,11 @@ def test_a_players_moves_are_said_in_the_renderers_tokens():
 
 
 def test_a_player_without_a_leaning_is_random_legal_play():
-    assert imitating("random").act(pending(50)) == demonstrator(renderer=Spelling()).act(pending(50)) == imitating("biased").act(pending(50))
+    assert (
+        imitating("random").act(pending(50))
+        == demonstrator(renderer=Spelling()).act(pending(50))
+        == imitating("biased").act(pending(50))
+    )
 
 
 def test_a_memory_is_written_as_it_is_asked_for_whoever_is_imitated():

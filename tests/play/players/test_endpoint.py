@@ -58,7 +58,9 @@ def agent_at(server, **options):
 def turns(count, seed=1):
     """Return first decisions of Kuhn poker with different deals, each with a stream of its own."""
     game, root = make_game("kuhn_poker", options={"style": "full"}), Stream.from_seed(seed)
-    return [PendingTurn(state=game.reset(root.child(n)), seat=0, stream=root.child("say").child(n)) for n in range(count)]
+    return [
+        PendingTurn(state=game.reset(root.child(n)), seat=0, stream=root.child("say").child(n)) for n in range(count)
+    ]
 
 
 def games(count):
@@ -73,14 +75,23 @@ def test_whole_games_against_random(serve):
     episodes = play(games(12), {"endpoint": agent, "random": random()})
     replies = [turn for episode in episodes for turn in episode.turns if turn.agent == "endpoint"]
     assert len(episodes) == 12 and len(replies) == len(server.requests) == agent.counters.requests
-    assert all(turn.event == "ok" and turn.action == "bet" and turn.reply.startswith("I have thought") for turn in replies)
+    assert all(
+        turn.event == "ok" and turn.action == "bet" and turn.reply.startswith("I have thought") for turn in replies
+    )
     assert (agent.counters.tokens_in, agent.counters.tokens_out) == (100 * len(replies), 10 * len(replies))
     assert set(server.paths) == {"/v1/chat/completions"}
     first = server.requests[0]
-    assert {name: first[name] for name in ("model", "max_tokens", "top_p", "temperature")} == {"model": "m", "max_tokens": 7, "top_p": 0.5, "temperature": 0.25}
+    assert {name: first[name] for name in ("model", "max_tokens", "top_p", "temperature")} == {
+        "model": "m",
+        "max_tokens": 7,
+        "top_p": 0.5,
+        "temperature": 0.25,
+    }
     assert first["messages"][0] == {"role": "system", "content": SYSTEM}
     assert first["messages"][1]["content"].startswith("We play Kuhn poker")
-    assert all("You play as" in request["messages"][1]["content"] for request in server.requests)  # later turns are told everything too
+    assert all(
+        "You play as" in request["messages"][1]["content"] for request in server.requests
+    )  # later turns are told everything too
 
 
 def test_replies_keep_the_order_of_the_turns_and_requests_run_together(serve):
@@ -184,7 +195,12 @@ def test_openai_itself_gets_the_new_name_of_the_limit(monkeypatch):
         (completion(None), ""),
         (completion(""), ""),
         ('{"choices": [{"message": {}}]}', ""),
-        (completion([{"type": "thinking", "thinking": []}, {"type": "text", "text": "be"}, {"type": "text", "text": "t"}]), "bet"),
+        (
+            completion(
+                [{"type": "thinking", "thinking": []}, {"type": "text", "text": "be"}, {"type": "text", "text": "t"}]
+            ),
+            "bet",
+        ),
         (completion("a\ud800b"), "a?b"),
     ],
 )
@@ -215,7 +231,10 @@ def test_an_empty_reply_is_judged_unparsable_and_a_cut_one_is_marked(serve):
 )
 def test_what_is_no_chat_completion_is_an_error_that_names_the_endpoint(serve, body):
     server = serve(lambda number, request: body)
-    with pytest.raises(RolloutError, match=rf"Endpoint {server.url} \(model 'm'\) answered with status 200 but not with a chat completion"):
+    with pytest.raises(
+        RolloutError,
+        match=rf"Endpoint {server.url} \(model 'm'\) answered with status 200 but not with a chat completion",
+    ):
         agent_at(server).act(turns(1))
 
 
@@ -228,7 +247,13 @@ def test_it_tries_again_after(serve, status):
 
 @pytest.mark.parametrize(
     ("status", "tries", "advice"),
-    [(500, 3, "more retries"), (429, 3, "smaller concurrency"), (400, 1, "seed_requests=false"), (422, 1, "top_p=null"), (404, 1, "Check base_url")],
+    [
+        (500, 3, "more retries"),
+        (429, 3, "smaller concurrency"),
+        (400, 1, "seed_requests=false"),
+        (422, 1, "top_p=null"),
+        (404, 1, "Check base_url"),
+    ],
 )
 def test_it_gives_up_with_the_status_and_what_to_do(serve, status, tries, advice):
     server = serve(lambda number, request: (status, '{"error":\n {"message": "of its own"}}', SOON))
@@ -248,7 +273,10 @@ def test_after_a_failure_no_more_is_asked_and_what_was_under_way_is_kept(serve, 
     with pytest.raises(RolloutError, match="status 400"):
         agent = agent_at(server, concurrency=2, cache=str(tmp_path / "c.jsonl"))
         add = agent.account.cache.add
-        agent.account.cache.add = lambda *arguments: (threading.Event().wait(0.2), add(*arguments))  # the failure comes first
+        agent.account.cache.add = lambda *arguments: (
+            threading.Event().wait(0.2),
+            add(*arguments),
+        )  # the failure comes first
         agent.act(turns(20))
     assert len(server.requests) == 2
     assert len((tmp_path / "c.jsonl").read_text().splitlines()) == 1
@@ -274,7 +302,10 @@ def test_nobody_there(serve):
 @pytest.mark.parametrize(
     ("budget", "message"),
     [
-        ({"budget_tokens": 320}, r"budget_tokens=320 is spent: 3 requests took 300 tokens in and 30 out, .*To go on, write a larger budget_tokens"),
+        (
+            {"budget_tokens": 320},
+            r"budget_tokens=320 is spent: 3 requests took 300 tokens in and 30 out, .*To go on, write a larger budget_tokens",
+        ),
         ({"budget_cost": 0.0005}, r"budget_cost=0\.0005 is spent: 3 requests .*, 0\.0006 in money.*larger budget_cost"),
     ],
 )
@@ -306,10 +337,14 @@ def test_an_interrupted_evaluation_goes_on_where_it_stopped(serve, tmp_path):
     cache, broken = str(tmp_path / "new" / "answers.jsonl"), [True]
     server = serve(lambda number, request: (500, "down", {}) if broken[0] and number == 7 else last_legal(request))
     agents = lambda: {"endpoint": agent_at(server, cache=cache, concurrency=2), "random": random()}  # noqa: E731
-    with pytest.raises(RolloutError, match=r"status 500.*Every answer so far is in .*answers\.jsonl: run again with this cache"):
+    with pytest.raises(
+        RolloutError, match=r"status 500.*Every answer so far is in .*answers\.jsonl: run again with this cache"
+    ):
         play(games(12), agents())
     answered = len(server.requests) - 1
-    assert len((tmp_path / "new" / "answers.jsonl").read_text().splitlines()) == answered >= 7  # the one beside it is kept too
+    assert (
+        len((tmp_path / "new" / "answers.jsonl").read_text().splitlines()) == answered >= 7
+    )  # the one beside it is kept too
     broken[0] = False
     second = agents()
     episodes = play(games(12), second)
@@ -318,7 +353,11 @@ def test_an_interrupted_evaluation_goes_on_where_it_stopped(serve, tmp_path):
     sent, third = len(server.requests), agents()
     assert play(games(12), third) == episodes
     assert len(server.requests) == sent
-    assert (third["endpoint"].counters.requests, third["endpoint"].counters.tokens_in, third["endpoint"].counters.cost) == (0, 0, 0)
+    assert (
+        third["endpoint"].counters.requests,
+        third["endpoint"].counters.tokens_in,
+        third["endpoint"].counters.cost,
+    ) == (0, 0, 0)
 
 
 def test_the_cache_answers_when_the_budget_is_spent(serve, tmp_path):
@@ -340,14 +379,23 @@ def test_only_the_same_request_is_the_same(serve, tmp_path):
     agent_at(server, **cache).act(turns(1))
     agent_at(server, **cache).act(turns(1))
     assert len(server.requests) == 1
-    changes = [{"model": "n"}, {"temperature": 0.5}, {"top_p": 0.5}, {"max_new_tokens": 5}, {"system": "s"}, {"seed_requests": True}]
+    changes = [
+        {"model": "n"},
+        {"temperature": 0.5},
+        {"top_p": 0.5},
+        {"max_new_tokens": 5},
+        {"system": "s"},
+        {"seed_requests": True},
+    ]
     for number, change in enumerate(changes, start=2):
         agent_at(server, **{**cache, **change}).act(turns(1))
         assert len(server.requests) == number
     agent_at(server, **cache, timeout=9.0, concurrency=1, retries=1).act(turns(1))
     assert len(server.requests) == len(changes) + 1
     state = turns(1)[0].state
-    agent_at(server, **cache).act([PendingTurn(state=state, seat=0, stream=Stream.from_seed(9))])  # same words, another turn
+    agent_at(server, **cache).act(
+        [PendingTurn(state=state, seat=0, stream=Stream.from_seed(9))]
+    )  # same words, another turn
     assert len(server.requests) == len(changes) + 2
     agent_at(other, **cache).act(turns(1))
     assert len(other.requests) == 1
@@ -467,7 +515,11 @@ def test_nothing_due_nothing_sent(serve):
 def test_after_an_illegal_reply_the_question_says_what_was_wrong(serve):
     server = serve(lambda number, request: last_legal(request) if number % 2 else completion("I think I shall castle."))
     game = make_game("kuhn_poker", options={"style": "full"}, illegal={"rule": "retry", "retries": 2})
-    episodes = play([dataclasses.replace(spec, game=game) for spec in games(2)], {"endpoint": agent_at(server, concurrency=1), "random": random()}, in_flight=1)
+    episodes = play(
+        [dataclasses.replace(spec, game=game) for spec in games(2)],
+        {"endpoint": agent_at(server, concurrency=1), "random": random()},
+        in_flight=1,
+    )
     prompts = [request["messages"][-1]["content"] for request in server.requests]
     for first, second in zip(prompts[::2], prompts[1::2], strict=True):
         assert second.startswith(first)

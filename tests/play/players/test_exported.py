@@ -45,7 +45,10 @@ def test_it_says_and_plays_what_the_run_does(engine, folders):
         alone = exported(folder=str(folders / name))
         for row, other in zip(alone.action_logprobs(STATES.queries), who.action_logprobs(STATES.queries), strict=True):
             assert row == pytest.approx(other, abs=1e-5)
-        replies = [[turn.reply for play in sparring.play_episodes(GAME, [agent, "random"], plays=40) for turn in play.turns] for agent in (alone, who)]
+        replies = [
+            [turn.reply for play in sparring.play_episodes(GAME, [agent, "random"], plays=40) for turn in play.turns]
+            for agent in (alone, who)
+        ]
         assert replies[0] == replies[1]
     assert not is_mixture(str(folders / "policy")) and is_mixture(str(folders / "mixture"))
 
@@ -62,7 +65,13 @@ def test_a_mixture_draws_for_each_play_and_team_by_its_weights(folders):
 
 
 def test_it_is_measured_in_the_wording_that_it_knows(folders):
-    result = measure(None, f"exported folder={folders / 'mixture'}", names=["kuhn_poker", "leduc_poker"], games_per_seat=2, judged=False)
+    result = measure(
+        None,
+        f"exported folder={folders / 'mixture'}",
+        names=["kuhn_poker", "leduc_poker"],
+        games_per_seat=2,
+        judged=False,
+    )
     assert result["figures"]["illegal_mass/kuhn_poker"] < 1 and "leduc_poker: 4 words are unknown" in result["notes"][0]
     assert result["answer"].startswith("mixture of 0.333 past-000000")
     spec = parse_agent(f"exported folder={folders / 'policy'}")
@@ -71,7 +80,10 @@ def test_it_is_measured_in_the_wording_that_it_knows(folders):
 
 
 def test_a_run_meets_it_as_a_bot(folders, tmp_path):
-    bots = {"crowd": {"name": "exported", "folder": str(folders / "mixture")}, "one": {"name": "exported", "folder": str(folders / "policy")}}
+    bots = {
+        "crowd": {"name": "exported", "folder": str(folders / "mixture")},
+        "one": {"name": "exported", "folder": str(folders / "policy")},
+    }
     changes = {
         "bots": bots,
         "matchmaker": {"name": "mixed", "past": 0.0, "bots": {"crowd": 0.5, "one": 0.5}},
@@ -83,11 +95,18 @@ def test_a_run_meets_it_as_a_bot(folders, tmp_path):
             **BASE,
             **changes,
             "steps": 1,
-            "evaluation": {"exact": False, "opponents": [{"name": "exported", "folder": str(folders / "mixture"), "games_per_seat": 2}]},
+            "evaluation": {
+                "exact": False,
+                "opponents": [{"name": "exported", "folder": str(folders / "mixture"), "games_per_seat": 2}],
+            },
         },
         run=tmp_path / "run",
     )
-    names = {str(player).rpartition("/")[2] for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes() for player in episode.players}
+    names = {
+        str(player).rpartition("/")[2]
+        for _, episode in EpisodeStore(tmp_path / "run" / "episodes").episodes()
+        for player in episode.players
+    }
     assert names == {"learner", "bot-one", *map(str, MEMBERS)}
 
 
@@ -152,7 +171,10 @@ def test_a_file_that_is_wrong_is_refused_with_what_to_do(mixture, changes, messa
 def test_a_file_of_two_sides_says_who_is_where(mixture):
     written(mixture, **two_sides(HALVES, {"past-000001": 0.25, "past-000002": 0.75}))
     agent = exported(folder=str(mixture))
-    assert str(agent) == "0.500 past-000000, 0.500 past-000001 in the first side; 0.250 past-000001, 0.750 past-000002 in the second"
+    assert (
+        str(agent)
+        == "0.500 past-000000, 0.500 past-000001 in the first side; 0.250 past-000001, 0.750 past-000002 in the second"
+    )
     assert is_mixture(str(mixture)) and len(identity_of(str(mixture))) > 9
     inner = agent._agent_of
     for seats, names in (([agent, "random"], (0, 1)), (["random", agent], (1, 2))):
@@ -179,7 +201,7 @@ def test_folders_that_are_none_and_members_that_are_broken(mixture, tmp_path):
     for name in THREE:
         (mixture / "past-000001" / name).mkdir()
         shutil.copy(mixture / "past-000000" / FILE, mixture / "past-000001" / name / FILE)
-    with pytest.raises(ModelError, match="past-000001 is a mixture again"):
+    with pytest.raises(ModelError, match="past-000001 is itself a mixture"):
         exported(folder=str(mixture))
 
 
@@ -203,7 +225,10 @@ def test_the_command_writes_the_answer_that_is_asked_for(tmp_path):
     run = sparring.load_run(path)
     for name in ("policy", "average", "last"):
         run.export(tmp_path / name, answer=name)
-    first = [exported(folder=str(tmp_path / name)).action_logprobs(STATES.queries)[0] for name in ("policy", "average", "last")]
+    first = [
+        exported(folder=str(tmp_path / name)).action_logprobs(STATES.queries)[0]
+        for name in ("policy", "average", "last")
+    ]
     assert np.array_equal(first[0], first[1]) and not np.allclose(first[0], first[2])
     assert first[2] == pytest.approx(engine.agent("learner").action_logprobs(STATES.queries)[0], abs=1e-5)
     run.export(tmp_path / "delta", answer="delta_uniform delta=0.99")

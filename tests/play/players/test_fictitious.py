@@ -46,7 +46,9 @@ def test_in_the_game_of_five_it_takes_the_best_of_all_words():
 
 
 def test_between_attempts_it_notes_what_it_was_told():
-    state = after("trial", "paper", reflect=True, environment={"name": "rock_paper_scissors", "options": {"style": "full"}})
+    state = after(
+        "trial", "paper", reflect=True, environment={"name": "rock_paper_scissors", "options": {"style": "full"}}
+    )
     assert AGENT.choose(state, 0, STREAM).startswith("You chose rock, the other player chose paper.")
 
 

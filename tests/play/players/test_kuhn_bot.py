@@ -44,7 +44,11 @@ def test_each_style_bets_and_calls_as_it_is_described(style, wording):
             (1, other + card, ["pass"], bets), (1, other + card, ["bet"], calls),
         ):  # fmt: skip
             chances = bot.chances(state(cards, *moves, style=wording), seat)
-            assert chances == {"pass": 1 - bet_chances[CARDS.index(card)], "bet": bet_chances[CARDS.index(card)]}, (style, cards, moves)
+            assert chances == {"pass": 1 - bet_chances[CARDS.index(card)], "bet": bet_chances[CARDS.index(card)]}, (
+                style,
+                cards,
+                moves,
+            )
 
 
 def test_the_card_of_the_other_is_not_looked_at():
@@ -53,7 +57,9 @@ def test_the_card_of_the_other_is_not_looked_at():
         assert bot_of(style=style).chances(state("QJ", "bet"), 1) == bot_of(style=style).chances(state("KJ", "bet"), 1)
 
 
-@pytest.mark.parametrize(("combinator", "options"), [("trial", {"attempts": 3}), ("repeated", {"rounds": 3}), ("talk", {})])
+@pytest.mark.parametrize(
+    ("combinator", "options"), [("trial", {"attempts": 3}), ("repeated", {"rounds": 3}), ("talk", {})]
+)
 def test_inside_combinators_it_sees_the_play_that_goes_on(combinator, options):
     course = make_game(combinator, options={**KUHN, **options}).reset(Stream.from_seed(3))
     bot, stream, cases, count = bot_of(style="aggressive"), Stream.from_seed(4), set(), 0
@@ -75,16 +81,23 @@ def test_inside_combinators_it_sees_the_play_that_goes_on(combinator, options):
 
 
 def test_other_games_other_numbers_of_seats_and_other_styles_are_refused():
-    for game, options in (("tic_tac_toe", {}), ("leduc_poker", {}), ("kuhn_poker", {"players": 3}), ("rock_paper_scissors", {})):
+    for game, options in (
+        ("tic_tac_toe", {}),
+        ("leduc_poker", {}),
+        ("kuhn_poker", {"players": 3}),
+        ("rock_paper_scissors", {}),
+    ):
         course = make_game(game, options=options).reset(Stream.from_seed(0))
-        with pytest.raises(GameError, match=f"'kuhn_bot' plays kuhn_poker of two seats alone, not {game}; write"):
+        with pytest.raises(GameError, match=f"'kuhn_bot' plays only kuhn_poker of two seats, not {game}; write"):
             bot_of().choose(course, 0, Stream.from_seed(0))
     with pytest.raises(ConfigError, match="style"):
         bot_of(style="wild")
 
 
 def test_replies_are_one_per_turn_depend_on_the_turn_alone_and_leave_the_state():
-    states = [state(cards, *moves) for cards in ("JK", "QJ", "KQ") for moves in ([], ["pass"], ["bet"], ["pass", "bet"])]
+    states = [
+        state(cards, *moves) for cards in ("JK", "QJ", "KQ") for moves in ([], ["pass"], ["bet"], ["pass", "bet"])
+    ]
     pending = [PendingTurn(play, play.seat, Stream.from_seed(7).child(number)) for number, play in enumerate(states)]
     together = [reply.text for reply in bot_of(style="loose").act(pending)]
     agent = bot_of(style="loose")

@@ -61,7 +61,12 @@ def test_one_player_is_always_drawn_and_a_league_without_snapshots_gives_the_lea
     assert draws(Mixture({"past": 1, "past-helper-000010": 1}), 4, MEMBERS[1:]) == {MEMBERS[1]: 4}
 
 
-@given(st.dictionaries(st.sampled_from(["random", "past", "learner", "minimax"]), st.sampled_from([0, 1e-9, 1, 1e6]), min_size=1), st.integers(0, 99))
+@given(
+    st.dictionaries(
+        st.sampled_from(["random", "past", "learner", "minimax"]), st.sampled_from([0, 1e-9, 1, 1e6]), min_size=1
+    ),
+    st.integers(0, 99),
+)
 def test_nobody_without_a_weight_is_drawn_and_the_scale_does_not_matter(weights, number):
     who = Mixture(weights).draw(ROOT.child(number), 0, MEMBERS)
     shares = Mixture(weights).shares(MEMBERS)
@@ -70,7 +75,17 @@ def test_nobody_without_a_weight_is_drawn_and_the_scale_does_not_matter(weights,
     assert math.fsum(shares.values()) == pytest.approx(math.fsum(weights.values()) or 1.0)
 
 
-@pytest.mark.parametrize("wrong", [{}, {"random": 0}, {"random": -1, "mcts": 2}, {"random": math.inf}, {"random": math.nan}, {"random": 1e308, "biased": 1e308}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {},
+        {"random": 0},
+        {"random": -1, "mcts": 2},
+        {"random": math.inf},
+        {"random": math.nan},
+        {"random": 1e308, "biased": 1e308},
+    ],
+)
 def test_weights_that_draw_nobody_are_refused(wrong):
     with pytest.raises(ConfigError, match="mixture: "):
         mixture(players=wrong)
@@ -84,8 +99,12 @@ def test_each_play_draws_anew_and_records_name_who_was_drawn():
     played = play_step(config, engine, methods, RunState(step=1))
     others = [str(player) for episode in played.episodes for player in episode.players if player != LEARNER]
     assert len(others) == 32 and set(others) == {"bot-random", "bot-cfr", "past-000001"}
-    of_groups = {group: {str(p) for e in played.episodes if e.group_id == group for p in e.players} for group in range(8, 16)}
-    assert max(map(len, of_groups.values())) > 2  # plays of one group, which share their seating, draw each for themselves
+    of_groups = {
+        group: {str(p) for e in played.episodes if e.group_id == group for p in e.players} for group in range(8, 16)
+    }
+    assert (
+        max(map(len, of_groups.values())) > 2
+    )  # plays of one group, which share their seating, draw each for themselves
 
 
 def test_all_seats_of_a_team_are_drawn_at_once_and_other_teams_for_themselves():
@@ -96,10 +115,14 @@ def test_all_seats_of_a_team_are_drawn_at_once_and_other_teams_for_themselves():
     def seated(request, **_):
         return Seating(seats=(mixture, LEARNER, mixture, mixture), trained=(False, True, False, False))
 
-    specs = starts(0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seated, members=(), root=ROOT, progress=0.0)
+    specs = starts(
+        0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seated, members=(), root=ROOT, progress=0.0
+    )
     assert all(spec.seats[0] == spec.seats[2] and spec.seats[1] == LEARNER for spec in specs)
     assert any(spec.seats[0] != spec.seats[3] for spec in specs)
-    again = starts(0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seated, members=(), root=ROOT, progress=0.0)
+    again = starts(
+        0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seated, members=(), root=ROOT, progress=0.0
+    )
     assert [spec.seats for spec in specs] == [spec.seats for spec in again]
 
 
@@ -133,8 +156,8 @@ def test_a_matchmaker_may_seat_a_mixture_of_its_own_and_only_of_players_that_the
     ("players", "error", "says"),
     [
         ({"rndom": 1}, UnknownNameError, "rndom"),
-        ({"crowd": 1}, ConfigError, "'crowd' is a mixture again"),
-        ({"mixture 'players={random: 1}'": 1}, ConfigError, "is a mixture again"),
+        ({"crowd": 1}, ConfigError, "'crowd' is itself a mixture"),
+        ({"mixture 'players={random: 1}'": 1}, ConfigError, "is itself a mixture"),
         ({"demonstrator": 1}, ConfigError, "write random"),
         ({"past-helper-000010": 1}, UnknownNameError, "helper"),
         ({"human": 1}, ConfigError, "terminal"),
@@ -148,25 +171,41 @@ def test_players_that_there_are_not_are_refused_before_anything_is_played(player
 
 
 def test_members_may_be_bots_of_the_run_with_their_options():
-    bots = {"deep": {"name": "mcts", "simulations": 7}, "crowd": {"name": "mixture", "players": {"deep": 1, "mcts simulations=9": 1}}}
+    bots = {
+        "deep": {"name": "mcts", "simulations": 7},
+        "crowd": {"name": "mixture", "players": {"deep": 1, "mcts simulations=9": 1}},
+    }
     config = resolve({**TINY, **CROWD, "environments": [{"name": "tic_tac_toe"}], "bots": bots})
     engine = LocalEngine(config)
     assert {engine.agent(bot(name)).simulations for name in ("deep", "mcts simulations=9")} == {7, 9}
-    names = {str(player) for episode in play_round(config, engine, Methods.of(config), RunState()).episodes for player in episode.players}
+    names = {
+        str(player)
+        for episode in play_round(config, engine, Methods.of(config), RunState()).episodes
+        for player in episode.players
+    }
     assert names == {"learner", "bot-deep", "bot-mcts simulations=9"}
 
 
 def test_a_mixture_of_one_plays_as_that_one():
     game = make_game("kuhn_poker")
     agent = registry.bind("players", "cfr")()
-    alone, mixed = (play_matches(game, agent, parse_agent(text).make(), games_per_seat=50, stream=ROOT) for text in ("random", "mixture 'players={random: 1}'"))
+    alone, mixed = (
+        play_matches(game, agent, parse_agent(text).make(), games_per_seat=50, stream=ROOT)
+        for text in ("random", "mixture 'players={random: 1}'")
+    )
     assert mixed.seats == alone.seats and mixed.opponent == "mixture"
 
 
 def test_players_of_a_run_are_refused_in_a_match_and_a_mixture_does_not_act():
     game = make_game("kuhn_poker")
     with pytest.raises(ConfigError, match="'learner' is a player of a run"):
-        play_matches(game, registry.bind("players", "random")(), Mixture({"random": 1, "learner": 1}), games_per_seat=2, stream=ROOT)
+        play_matches(
+            game,
+            registry.bind("players", "random")(),
+            Mixture({"random": 1, "learner": 1}),
+            games_per_seat=2,
+            stream=ROOT,
+        )
     with pytest.raises(ConfigError, match=r"evaluation\.opponents\.0: 'past' is a player of the run"):
         resolve({**TINY, "evaluation": {"opponents": [{"name": "mixture", "players": {"past": 1}}]}})
     with pytest.raises(GameError, match="play_teams"):

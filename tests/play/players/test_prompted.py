@@ -24,7 +24,9 @@ def replies_of(agent, plays=6):
 
 
 def test_it_is_told_the_system_message_before_the_game(chat_folder):
-    plain, bold = (prompted(model=str(chat_folder), system=text, max_new_tokens=4) for text in ("", "You bet whatever you hold."))
+    plain, bold = (
+        prompted(model=str(chat_folder), system=text, max_new_tokens=4) for text in ("", "You bet whatever you hold.")
+    )
     (replies, prompt), (other, said_to_bold) = replies_of(plain), replies_of(bold)
     assert "You bet whatever you hold." not in prompt and "Kuhn poker" in prompt
     assert said_to_bold.index("You bet whatever you hold.") < said_to_bold.index("Kuhn poker")
@@ -35,27 +37,38 @@ def test_it_is_told_the_system_message_before_the_game(chat_folder):
 def test_replies_as_long_as_the_context_are_refused(chat_folder):
     context = prompted(model=str(chat_folder)).sampler.model.context
     prompted(model=str(chat_folder), max_new_tokens=context - 1)
-    with pytest.raises(ConfigError, match=f"max_new_tokens={context} leaves no room for a prompt in the model.s context of {context} tokens"):
+    with pytest.raises(
+        ConfigError,
+        match=f"max_new_tokens={context} leaves no room for a prompt in the model.s context of {context} tokens",
+    ):
         prompted(model=str(chat_folder), max_new_tokens=context)
 
 
 def test_players_of_one_model_share_its_weights(chat_folder):
     first, second = (prompted(model=str(chat_folder), system=text) for text in ("a", "b"))
-    assert first.sampler is second.sampler and not any(parameter.requires_grad for parameter in first.sampler.model.parameters())
+    assert first.sampler is second.sampler and not any(
+        parameter.requires_grad for parameter in first.sampler.model.parameters()
+    )
 
 
 def test_every_end_that_the_models_files_declare_ends_a_reply_and_counts_in_its_probability(chat_folder, tmp_path):
     """An id that is no special token is none: it may be a default of the library."""
     shutil.copytree(chat_folder, tmp_path / "model")
     agent = prompted(model=str(chat_folder))
-    (end,), (other,) = agent.renderer.stop_ids, agent.renderer.tokenizer("<|im_start|>", add_special_tokens=False)["input_ids"]
+    (end,), (other,) = (
+        agent.renderer.stop_ids,
+        agent.renderer.tokenizer("<|im_start|>", add_special_tokens=False)["input_ids"],
+    )
     (tmp_path / "model" / "generation_config.json").write_text(json.dumps({"eos_token_id": [other, end, 2]}))
     several = prompted(model=str(tmp_path / "model"))
     assert several.renderer.stop_ids == (end, other)
     prompt, actions = several.renderer.initial("one"), ("bet", "pass")
     (logprobs,) = several.reply_logprobs([prompt], [actions])
     replies = [several.renderer.reply(action) for action in actions]
-    by_end, by_other = (several.sampler.score([prompt], [[(*ids[:-1], last) for ids in replies]], several.params)[0] for last in (end, other))
+    by_end, by_other = (
+        several.sampler.score([prompt], [[(*ids[:-1], last) for ids in replies]], several.params)[0]
+        for last in (end, other)
+    )
     np.testing.assert_allclose(np.exp(logprobs), np.exp(by_end) + np.exp(by_other), rtol=1e-6)
     np.testing.assert_array_equal(agent.reply_logprobs([prompt], [actions])[0], by_end)
 

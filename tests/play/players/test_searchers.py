@@ -21,7 +21,10 @@ def searched(agent, seed=0, name="wide_search", **options):
     raise AssertionError("it does not end")
 
 
-@pytest.mark.parametrize(("width", "cells", "critical"), [(1, 8, 2 * (1 + 6)), (2, 16, 2 * (1 + 6)), (4, 16, 2 + 6), (0, 16, 2 + 6), (8, 16, 2 + 6)])
+@pytest.mark.parametrize(
+    ("width", "cells", "critical"),
+    [(1, 8, 2 * (1 + 6)), (2, 16, 2 * (1 + 6)), (4, 16, 2 + 6), (0, 16, 2 + 6), (8, 16, 2 + 6)],
+)
 def test_a_worker_of_six_turns_finds_two_rows_of_two_cells(width, cells, critical):
     """Eight rows, two waves; with all found after one wave the lead finishes."""
     play = searched(searcher(width=width), workers=4, turns=6, waves=2)
@@ -42,7 +45,10 @@ def test_slips_are_wrong_values_and_quits_end_calls():
     gone = searched(searcher(quits=1.0), workers=2, turns=40, waves=3)
     assert not gone.notes and gone.returns[0] == 0.0 and gone.critical_steps == 6
     cells = [len(searched(searcher(slips=0.5), seed=seed, workers=1, turns=40, waves=1).notes) for seed in range(3)]
-    right = [sum(searched(searcher(slips=0.5), seed=seed, workers=1, turns=40, waves=1).figures()["found"]) for seed in range(20)]
+    right = [
+        sum(searched(searcher(slips=0.5), seed=seed, workers=1, turns=40, waves=1).figures()["found"])
+        for seed in range(20)
+    ]
     assert cells == [16] * 3 and 5 < sum(right) / 20 < 11
 
 
@@ -66,7 +72,9 @@ def done(agent, number=0, **options):
     return searched(agent, number, "dag_search", **options)
 
 
-@pytest.mark.parametrize("options", [{"shape": "independent"}, {"shape": "chain"}, {}, {"tasks": 10, "edges": 0.15, "handout": 0}])
+@pytest.mark.parametrize(
+    "options", [{"shape": "independent"}, {"shape": "chain"}, {}, {"tasks": 10, "edges": 0.15, "handout": 0}]
+)
 def test_the_best_schedule_takes_what_the_best_takes(options):
     for number in range(20):
         play = done(scheduler(), number, **options)

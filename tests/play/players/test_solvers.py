@@ -1,4 +1,3 @@
-
 import pyspiel
 import pytest
 from open_spiel.python.algorithms import expected_game_score, exploitability
@@ -25,7 +24,14 @@ def test_kuhn_poker_is_nearly_solved_and_worth_minus_one_eighteenth(variant, mos
 
 @pytest.mark.parametrize("variant", ["cfr", "cfr_plus"])
 @pytest.mark.parametrize(
-    ("name", "options"), [("kuhn_poker", {}), ("leduc_poker", {}), ("ordinal_2x2", {"game": "prisoners_dilemma"}), ("signalling", {}), ("repeated_dilemma", {})]
+    ("name", "options"),
+    [
+        ("kuhn_poker", {}),
+        ("leduc_poker", {}),
+        ("ordinal_2x2", {"game": "prisoners_dilemma"}),
+        ("signalling", {}),
+        ("repeated_dilemma", {}),
+    ],
 )
 def test_the_policy_is_that_of_openspiels_solver(name, options, variant):
     game = make_game(name, options=options)
@@ -74,7 +80,10 @@ def test_the_size_limit_counts_histories():
     from sparring.play.players.cfr import fits
 
     game = make_game("kuhn_poker")
-    assert (fits(game, 58), fits(game, 57)) == (True, False)  # 1 + 3 + 6 deals, then 8 action sequences and their openings per deal
+    assert (fits(game, 58), fits(game, 57)) == (
+        True,
+        False,
+    )  # 1 + 3 + 6 deals, then 8 action sequences and their openings per deal
 
 
 def mcts_made(**options):
@@ -125,7 +134,15 @@ def test_tic_tac_toe_is_a_draw_from_every_first_cell():
 
 
 def test_values_are_the_moving_seats():
-    assert AGENT.action_values(after("a1", "b1")) == {"c1": 0.0, "a2": 1.0, "b2": 1.0, "c2": 0.0, "a3": 1.0, "b3": 0.0, "c3": 0.0}
+    assert AGENT.action_values(after("a1", "b1")) == {
+        "c1": 0.0,
+        "a2": 1.0,
+        "b2": 1.0,
+        "c2": 0.0,
+        "a3": 1.0,
+        "b3": 0.0,
+        "c3": 0.0,
+    }
     values = AGENT.action_values(after("b2"))  # the centre is answered by a corner
     assert {action for action, value in values.items() if value == 0.0} == {"a1", "c1", "a3", "c3"}
     assert {value for action, value in values.items() if action[0] == "b" or action[1] == "2"} == {-1.0}
@@ -137,7 +154,10 @@ def test_random_moves_are_as_many_as_asked_for():
     for action, share in {"a2": 0.6 / 3 + 0.4 / 7, "c1": 0.4 / 7}.items():
         assert actions.count(action) / 4000 == pytest.approx(share, abs=0.03)
     assert {agent.choose(state, 0, root.child(number)) for number in range(200)} == set(state.legal_actions())
-    with pytest.raises(ConfigError, match=r"players 'minimax', option 'random_moves': Input should be less than or equal to 1, got 2\.0"):
+    with pytest.raises(
+        ConfigError,
+        match=r"players 'minimax', option 'random_moves': Input should be less than or equal to 1, got 2\.0",
+    ):
         minimax_made(random_moves=2.0)
 
 

@@ -22,7 +22,11 @@ class Server:
 
     def submit(self, lots):
         self.calls.append([(lot.sampler.name, len(lot.requests)) for lot in lots])
-        results = [SampleResult((ord(lot.sampler.name), *request.ids), (-1.0,), False) for lot in lots for request in lot.requests]
+        results = [
+            SampleResult((ord(lot.sampler.name), *request.ids), (-1.0,), False)
+            for lot in lots
+            for request in lot.requests
+        ]
         for place in range(len(results))[::-1]:
             yield []
             yield [(place, results[place])]
@@ -54,7 +58,9 @@ class Plain:
 
 
 def agent(name, backend=None, kind=PolicyAgent):
-    return kind(name=name, sampler=NamedSampler(name, backend), renderer=Plain(), params=SamplingParams(max_new_tokens=4))
+    return kind(
+        name=name, sampler=NamedSampler(name, backend), renderer=Plain(), params=SamplingParams(max_new_tokens=4)
+    )
 
 
 def turns(*lengths):
@@ -150,7 +156,10 @@ def test_an_agent_draws_as_it_says_in_combinators_too(name, options, game):
             turns = [PendingTurn(course, seat, ROOT.child(number), past=tuple) for number in range(DRAWS)]
             counts = Counter(reply.text for reply in agent.act(turns))
             for action, share in chances.items():
-                assert abs(counts[action] / DRAWS - share) < 5 * (share * (1 - share) / DRAWS) ** 0.5 + 1e-12, (course, action)
+                assert abs(counts[action] / DRAWS - share) < 5 * (share * (1 - share) / DRAWS) ** 0.5 + 1e-12, (
+                    course,
+                    action,
+                )
 
 
 def test_a_table_says_its_rows():
@@ -176,7 +185,9 @@ def test_who_cannot_be_described_is_named():
             chances_of(name, registry.bind("players", name, options)(), reflecting, 0)
 
 
-@pytest.mark.parametrize("chances", [{"a1": 0.5}, {"a1": 0.7, "b2": 0.7}, {"a1": -1.0, "b2": 2.0}, {"z9": 1.0}, {}, {"a1": float("nan")}])
+@pytest.mark.parametrize(
+    "chances", [{"a1": 0.5}, {"a1": 0.7, "b2": 0.7}, {"a1": -1.0, "b2": 2.0}, {"z9": 1.0}, {}, {"a1": float("nan")}]
+)
 def test_chances_that_are_no_probabilities_of_legal_actions_are_refused(chances):
     odd = SimpleNamespace(chances=lambda state, seat: chances)
     with pytest.raises(GameError, match="'odd': chances gave"):

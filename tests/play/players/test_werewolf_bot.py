@@ -52,7 +52,9 @@ def test_wolves_that_talk_name_a_victim_and_go_by_what_was_named():
      ("Don't kill p5", {f"p{n}" for n in range(3, 8)}), ("Kill p1", {f"p{n}" for n in range(3, 8)}), ("", {f"p{n}" for n in range(3, 8)})],
 )  # fmt: skip
 def test_free_text_by_night_names_a_victim(speech, names):
-    play = werewolf(players=7, wolves_talk=True, speech="text", style="full").begin(tuple(range(7)), Stream.from_seed(0))
+    play = werewolf(players=7, wolves_talk=True, speech="text", style="full").begin(
+        tuple(range(7)), Stream.from_seed(0)
+    )
     play.step({0: speech})
     bot = werewolf_bot(sentences=True)
     assert set(bot.chances(play, 1)) == {f"kill {name}" for name in names}
@@ -134,7 +136,10 @@ def test_it_says_phrases_or_sentences_that_mean_them(sentences):
 
 
 @pytest.mark.parametrize("order", ["ordered", "simultaneous"])
-@pytest.mark.parametrize(("style", "wolf", "villager"), [("talkative", "accuse", "accuse"), ("silent", "silence", "silence"), ("accuser", "seer", "accuse")])
+@pytest.mark.parametrize(
+    ("style", "wolf", "villager"),
+    [("talkative", "accuse", "accuse"), ("silent", "silence", "silence"), ("accuser", "seer", "accuse")],
+)
 def test_every_style_says_in_sentences_what_it_says_in_phrases(style, wolf, villager, order):
     play, bot = day(style="full", speech="text", order=order), werewolf_bot(style=style, sentences=True)
     meanings = {}

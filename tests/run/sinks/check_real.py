@@ -13,7 +13,15 @@ import time
 
 import pytest
 
-SMALL = ("steps=40", "threads=1", "rollout.games_per_step=8", "store.every=0", "checkpoint.every=10", "evaluation.every=1000", "warmup.updates=1")
+SMALL = (
+    "steps=40",
+    "threads=1",
+    "rollout.games_per_step=8",
+    "store.every=0",
+    "checkpoint.every=10",
+    "evaluation.every=1000",
+    "warmup.updates=1",
+)
 BOTH = "logging.sinks=[wandb, trackio]"
 BLOCK = 32_768  # bytes of a block of W&B's file, which is LevelDB's log format
 HEADER = 7  # bytes of the file's header, and of a record's
@@ -26,13 +34,20 @@ def command(path, *words):
 
 @pytest.fixture
 def surroundings(tmp_path):
-    settings = {"WANDB_MODE": "online", "TRACKIO_SPACE_ID": "someone/space", "TRACKIO_DIR": str(tmp_path / "trackio"), "HOME": str(tmp_path)}
+    settings = {
+        "WANDB_MODE": "online",
+        "TRACKIO_SPACE_ID": "someone/space",
+        "TRACKIO_DIR": str(tmp_path / "trackio"),
+        "HOME": str(tmp_path),
+    }
     others = {key: value for key, value in os.environ.items() if not key.startswith(("WANDB", "TRACKIO"))}
     return {**others, **settings}
 
 
 def trained(path, env, *words):
-    done = subprocess.run(command(path, *words), env=env, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command(path, *words), env=env, capture_output=True, text=True, timeout=300, stdin=subprocess.DEVNULL
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     return done.stderr
 
@@ -62,14 +77,18 @@ def in_wandb(run):
             if record.HasField("run"):
                 ids.append(record.run.run_id)
             if record.HasField("history"):
-                row = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+                row = {
+                    item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item
+                }
                 rows.append((row["_step"], row))
     return ids, rows
 
 
 def in_trackio(env, run):
     with sqlite3.connect(os.path.join(env["TRACKIO_DIR"], "sparring.db")) as database:
-        cursor = database.execute("SELECT step, metrics FROM metrics WHERE run_id = ? ORDER BY id", (journal(run, "trackio")["run"],))
+        cursor = database.execute(
+            "SELECT step, metrics FROM metrics WHERE run_id = ? ORDER BY id", (journal(run, "trackio")["run"],)
+        )
         return [(step, json.loads(row)) for step, row in cursor.fetchall()]
 
 
@@ -121,11 +140,19 @@ def test_a_run_that_is_killed_and_goes_on_is_the_same_run_without_doubled_steps(
 def test_a_sink_that_breaks_is_counted_and_the_run_goes_on(tmp_path, surroundings):
     (tmp_path / "trackio").mkdir()
     (tmp_path / "trackio" / "sparring.db").write_bytes(b"no database" * 1000)
-    done = subprocess.run(command(tmp_path / "refused"), env=surroundings, capture_output=True, text=True, stdin=subprocess.DEVNULL)
-    assert done.returncode == 2 and "sink 'trackio' (logging.sinks) failed" in done.stderr and "Traceback" not in done.stderr
+    done = subprocess.run(
+        command(tmp_path / "refused"), env=surroundings, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert (
+        done.returncode == 2
+        and "sink 'trackio' (logging.sinks) failed" in done.stderr
+        and "Traceback" not in done.stderr
+    )
     (tmp_path / "trackio" / "sparring.db").unlink()
     run = tmp_path / "run"
-    process = subprocess.Popen(command(run), env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command(run), env=surroundings, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    )
     metrics, limit = run / "metrics.jsonl", time.monotonic() + 240
     while time.monotonic() < limit and not (metrics.exists() and metrics.read_bytes().count(b"\n") >= 5):
         time.sleep(0.005)
@@ -143,6 +170,13 @@ def test_a_sink_that_breaks_is_counted_and_the_run_goes_on(tmp_path, surrounding
 
 def test_online_without_credentials_is_refused_at_once_and_asks_nobody(tmp_path, surroundings):
     words = ("kuhn-tiny", *SMALL, "logging.sinks=[wandb mode=online]")
-    done = subprocess.run(command(tmp_path / "run", *words), env=surroundings, capture_output=True, text=True, timeout=120, stdin=subprocess.DEVNULL)
+    done = subprocess.run(
+        command(tmp_path / "run", *words),
+        env=surroundings,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        stdin=subprocess.DEVNULL,
+    )
     assert done.returncode == 2 and "there are no credentials; set WANDB_API_KEY" in done.stderr
     assert not (tmp_path / "run" / "metrics.jsonl").exists()

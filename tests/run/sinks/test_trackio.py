@@ -24,14 +24,18 @@ def database(monkeypatch, tmp_path):
         @staticmethod
         def init_db(project):
             with sqlite3.connect(path) as connection:
-                connection.execute("CREATE TABLE IF NOT EXISTS metrics (run_id TEXT, run_name TEXT, step INTEGER, metrics TEXT)")
+                connection.execute(
+                    "CREATE TABLE IF NOT EXISTS metrics (run_id TEXT, run_name TEXT, step INTEGER, metrics TEXT)"
+                )
                 connection.execute("CREATE TABLE IF NOT EXISTS configs (run_id TEXT, config TEXT)")
             return path
 
         @staticmethod
         def bulk_log(project, run, metrics_list, steps, config, run_id):
             with sqlite3.connect(path) as connection:
-                rows = [(run_id, run, step, json.dumps(metrics)) for step, metrics in zip(steps, metrics_list, strict=True)]
+                rows = [
+                    (run_id, run, step, json.dumps(metrics)) for step, metrics in zip(steps, metrics_list, strict=True)
+                ]
                 connection.executemany("INSERT INTO metrics VALUES (?, ?, ?, ?)", rows)
                 if config:
                     connection.execute("INSERT INTO configs VALUES (?, ?)", (run_id, json.dumps(config)))
@@ -64,7 +68,11 @@ def test_figures_and_configuration_are_in_the_database(database, tmp_path):
 
 
 def test_a_run_that_goes_on_is_the_same_run_and_has_no_step_twice(database, tmp_path):
-    other = opened(RunStart(folder=tmp_path / "other"), project="sparring") if (tmp_path / "other").mkdir() is None else None
+    other = (
+        opened(RunStart(folder=tmp_path / "other"), project="sparring")
+        if (tmp_path / "other").mkdir() is None
+        else None
+    )
     other.write(3, {"a": 9.0})
     first = opened(RunStart(folder=tmp_path))
     for step in (1, 2, 3):

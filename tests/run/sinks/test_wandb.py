@@ -55,7 +55,12 @@ def test_it_stays_on_this_machine_and_asks_nobody(library, tmp_path):
     sink.write(1, {"a": 0.5})
     sink.close()
     ((options, run),) = library.runs
-    assert (options["mode"], options["dir"], options["project"], options["name"]) == ("offline", str(tmp_path), "mine", "kuhn-seed3")
+    assert (options["mode"], options["dir"], options["project"], options["name"]) == (
+        "offline",
+        str(tmp_path),
+        "mine",
+        "kuhn-seed3",
+    )
     assert options["config"] == {"steps": 5} and options["resume"] is None and library.logins == []
     assert options["settings"]["console"] == "off" and options["settings"]["x_disable_stats"]
     assert os.environ["WANDB_ERROR_REPORTING"] == "false"
@@ -82,7 +87,10 @@ def test_online_in_a_recipe_is_not_enough(library, tmp_path, monkeypatch):
     assert library.runs == [] and library.logins == []
 
 
-@pytest.mark.parametrize("text", ["logging.sinks=[wandb mode=online]", "logging.sinks=[{name: wandb, mode: online}]", "logging.sinks.0.mode=online"])
+@pytest.mark.parametrize(
+    "text",
+    ["logging.sinks=[wandb mode=online]", "logging.sinks=[{name: wandb, mode: online}]", "logging.sinks.0.mode=online"],
+)
 def test_online_may_be_typed(text, monkeypatch):
     monkeypatch.setenv("WANDB_MODE", "x")
     monkeypatch.delenv("WANDB_MODE")

@@ -30,7 +30,9 @@ def test_self_play_stops_where_no_seat_gains_alone():
 def test_the_released_figures_in_rock_paper_scissors():
     assert gains("last", **RPS, method="SP", rounds=1) == pytest.approx([0.986], abs=0.01)
     assert gains("mixture", **RPS, method="PSRO uniform", rounds=19) == pytest.approx([0.100], abs=0.01)
-    assert gains("mixture", **RPS, method="PSRO Nash", rounds=4, solver="fictitious_play") == pytest.approx([0.016], abs=0.01)
+    assert gains("mixture", **RPS, method="PSRO Nash", rounds=4, solver="fictitious_play") == pytest.approx(
+        [0.016], abs=0.01
+    )
 
 
 def test_cross_play_with_the_linear_program_is_at_the_equilibrium_and_its_last_main_is_not():
@@ -52,7 +54,11 @@ def test_fictitious_self_play_meets_the_mean_of_what_it_was(monkeypatch):
     assert 0.6 < seed["team"] < 0.99
     world = TeamWorld(make_game("team_matrix").payoffs, "example")
     run, opponents, respond = begin(method("FSP", "uniform", 9)[0], world, Stream.from_seed(0)), [], world.respond
-    monkeypatch.setattr(world, "respond", lambda side, against, *rest, **more: opponents.append(against) or respond(side, against, *rest, **more))
+    monkeypatch.setattr(
+        world,
+        "respond",
+        lambda side, against, *rest, **more: opponents.append(against) or respond(side, against, *rest, **more),
+    )
     was = [run.live[0].visits]
     for _ in range(3):
         run.step()
@@ -78,7 +84,10 @@ def test_a_round_of_cross_play_adds_a_main_and_a_counter_of_the_mains():
 
 
 def test_two_seats_have_a_main_and_counters_each():
-    world, recipe = tree_world("kuhn_poker"), Recipe(row=Row(solver="nash", self_share=ETA), oracle=WARM, kind=CrossPlay)
+    world, recipe = (
+        tree_world("kuhn_poker"),
+        Recipe(row=Row(solver="nash", self_share=ETA), oracle=WARM, kind=CrossPlay),
+    )
     run = begin(recipe, world, Stream.from_seed(0))
     before = world.gap(run.answer())
     for _ in range(5):

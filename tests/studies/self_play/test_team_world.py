@@ -21,7 +21,11 @@ def world(game="example", members=2, **options):
 
 
 @settings(max_examples=8, deadline=None)
-@given(seed=st.integers(0, 999), game=st.sampled_from(["example", "rock_paper_scissors", "seek_attack_defend"]), share=st.floats(0, 1))
+@given(
+    seed=st.integers(0, 999),
+    game=st.sampled_from(["example", "rock_paper_scissors", "seek_attack_defend"]),
+    share=st.floats(0, 1),
+)
 def test_it_is_as_exploitable_as_exact_evaluation_says(seed, game, share):
     here, rules = world(game, levels=2)
     states = enumerate_info_states(rules)

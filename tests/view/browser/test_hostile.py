@@ -34,7 +34,9 @@ def served(tmp_path_factory, serve):
     folder = tmp_path_factory.mktemp("runs")
     hostile = run_writer.write_run(folder / NAME, steps=())
     run_writer.append(hostile / "metrics.jsonl", {"step": 31, METRIC: 1.0, "loss": 0.5})
-    run_writer.append(hostile / "health.jsonl", {"step": 6, "metric": METRIC, "message": POISON, "value": 1.0, "stops": True})
+    run_writer.append(
+        hostile / "health.jsonl", {"step": 6, "metric": METRIC, "message": POISON, "value": 1.0, "stops": True}
+    )
     plays = [episode_of(POISON), run_writer.episode(41, run_writer.turn(0, "x" * HUGE, regretted=False))]
     run_writer.write_step(hostile, 10, plays)
     with serve(folder) as served:
@@ -71,7 +73,9 @@ def test_what_cannot_be_seen_is_shown_and_long_replies_are_cut(visitor, served):
     chips = set(page.locator(".reply .chip").all_inner_texts())
     assert chips >= {"U+202E", "U+202C", "U+200B", "U+2066", "U+2069", "U+0007", "U+001B", "U+FEFF"}
     assert "\u202e" not in page.inner_text("#view")
-    isolated = page.evaluate("() => [...document.querySelectorAll('.text')].every((one) => getComputedStyle(one).unicodeBidi === 'isolate')")
+    isolated = page.evaluate(
+        "() => [...document.querySelectorAll('.text')].every((one) => getComputedStyle(one).unicodeBidi === 'isolate')"
+    )
     assert isolated
     page = visitor.open(served, "?view=replay&run=0&step=10&episode=41")
     text = "() => document.querySelector('article.turn .reply').textContent.length"

@@ -101,7 +101,9 @@ def write_league_league_weights(folder):
     config.write_text(config.read_text() + "league: {every: 10, answer: nash}\n")
     run_writer.append(run / "metrics.jsonl", {"step": 31, "nash_conv/kuhn_poker": 0.25})
     rows = {
-        Row("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(games=100, wins=100 * ends, losses=100 - 100 * ends, returns=200 * ends - 100)
+        Row("kuhn_poker", 0, ref(NAMES[i]), ref(NAMES[j])): Results(
+            games=100, wins=100 * ends, losses=100 - 100 * ends, returns=200 * ends - 100
+        )
         for i in range(3)
         for j, ends in (((i + 1) % 3, 1), ((i + 2) % 3, 0))
     }
@@ -191,7 +193,7 @@ def test_a_solver_is_chosen_and_kept_in_the_address(visitor, served):
 
 def test_solvers_and_answers_that_fail_leave_the_rest(visitor, served):
     page = visitor.open(served, "?view=league&solver=nothing")
-    assert "nothing is none of Sparring's own meta-solvers" in page.inner_text(".meta-strategy")
+    assert "nothing is not a built-in meta-solver" in page.inner_text(".meta-strategy")
     assert page.evaluate(WEIGHTS)[0].split()[-1] == "–"
     assert page.locator(".meta-heat tbody tr").count() == 4
     page.wait_for_selector(".tree svg a")

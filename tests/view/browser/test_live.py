@@ -41,7 +41,9 @@ def test_runs_steps_curves_and_plays_that_are_new_are_shown(visitor, live):
 def test_a_page_that_is_hidden_asks_nothing(visitor, live):
     _, served = live
     page = visitor.open(served, "?view=runs")
-    page.evaluate("() => { Object.defineProperty(document, 'hidden', { get: () => true }); document.dispatchEvent(new Event('visibilitychange')); }")
+    page.evaluate(
+        "() => { Object.defineProperty(document, 'hidden', { get: () => true }); document.dispatchEvent(new Event('visibilitychange')); }"
+    )
     page.wait_for_timeout(1200)  # what was under way
     requests = []
     page.on("request", lambda request: requests.append(request.url))

@@ -134,7 +134,16 @@ def test_plays_of_people_are_chosen_and_opened(visitor, served_people):
 
 
 CHANGES = (
-    *("steps=2", "threads=1", "store.every=1", "warmup.updates=1", "warmup.games=8", "rollout.games_per_step=8", "checkpoint.every=1", "checkpoint.keep=2"),
+    *(
+        "steps=2",
+        "threads=1",
+        "store.every=1",
+        "warmup.updates=1",
+        "warmup.games=8",
+        "rollout.games_per_step=8",
+        "checkpoint.every=1",
+        "checkpoint.keep=2",
+    ),
     *("model.hidden_size=8", "model.layers=1", "model.heads=1", "evaluation.exact=false", "evaluation.opponents=[]"),
 )
 

@@ -274,7 +274,10 @@ def order(page):
     return page.locator("table.runs tbody th a").all_text_contents()
 
 
-@pytest.mark.parametrize(("title", "down"), [("Started", "acb"), ("Duration", "bac"), ("legal_rate", "acb"), ("Run", "cba"), ("Health", "abc")])
+@pytest.mark.parametrize(
+    ("title", "down"),
+    [("Started", "acb"), ("Duration", "bac"), ("legal_rate", "acb"), ("Run", "cba"), ("Health", "abc")],
+)
 def test_a_title_sorts_the_table(visitor, served_runs_table, title, down):
     page = visitor.open(served_runs_table, "?view=runs")
     assert order(page) == ["a", "b", "c"]

@@ -2,12 +2,10 @@
 
 Each running call is on a list. A ``CallWatch`` sends a timer's signal to the main thread, whose
 handler checks the innermost call and raises ``HungError`` inside it after the limit. This
-interrupts
-Python code and waits (sleep, sockets, locks). If code catches the error and goes on, the process
-ends
-``GRACE`` seconds later with exit code ``EXIT``. If code in C never returns to Python, faulthandler
-ends the process with the trace of all threads. The last checkpoint is good in both cases, and
---resume goes on.
+interrupts Python code and waits (sleep, sockets, locks). If code catches the error and continues,
+the process ends ``GRACE`` seconds later with exit code ``EXIT``. If code in C never returns to
+Python, faulthandler ends the process with the trace of all threads. The last checkpoint is good in
+both cases, and --resume continues from it.
 
 The watch works in the main thread of Linux and macOS. Time while the process is stopped, as by
 Ctrl-Z, does not count.
@@ -139,7 +137,7 @@ class CallWatch:
 
     def _look(self, number: int, frame: FrameType | None) -> None:
         """Check the innermost call: interrupt it after the limit, and end the process later."""
-        before, self._last_look = self._last_look, time.monotonic()
+        last_look, self._last_look = self._last_look, time.monotonic()
         call = _calls[-1] if _calls and _watches[-1] is self else None
         if call is None:
             self._call = None
@@ -147,12 +145,12 @@ class CallWatch:
             return
         if call is self._call and call.now is self._now:
             # the rest of a longer pause does not count
-            self._lasted += min(self._last_look - before, 2 * self.tick)
+            self._lasted += min(self._last_look - last_look, 2 * self.tick)
         else:
             self._call, self._now, self._lasted, self._raised = call, call.now, 0.0, False
         if sys.__stderr__ is not None:  # ends the process if no further check comes
-            after = self.seconds + 2 * GRACE
-            faulthandler.dump_traceback_later(after, exit=True, file=sys.__stderr__)
+            deadline = self.seconds + 2 * GRACE
+            faulthandler.dump_traceback_later(deadline, exit=True, file=sys.__stderr__)
         long = f"has not come back for {self.seconds:g} seconds, the limit of {OPTION}"
         message = f"The {call} {long}; mend it, or raise {OPTION} (0: no limit)."
         if self._lasted >= self.seconds + GRACE:

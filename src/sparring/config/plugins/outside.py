@@ -32,7 +32,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sparring.config.plugins.declarations import declarations_of
+from sparring.config.plugins.plugin import declarations_of
 from sparring.core.errors import DEBUG, ConfigError, quoted
 from sparring.core.foreign_text import current_slot, slot_spellings
 
@@ -144,11 +144,11 @@ def imported(name: str, function: str, where: str) -> Entry:
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)[1:]
         frames = [frame for frame in frames if "importlib" not in frame.filename]
-        at = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+        place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
         message = " ".join(str(error).split())[:300]
         raise ConfigError(
-            f"{where}: importing {name!r} failed{at}: {type(error).__name__}: {message}. {DEBUG}=1 "
-            "shows the whole trace."
+            f"{where}: importing {name!r} failed{place}: {type(error).__name__}: {message}. "
+            f"{DEBUG}=1 shows the whole trace."
         ) from error
     entry = getattr(module, function, None)
     if not callable(entry):

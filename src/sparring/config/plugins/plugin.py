@@ -10,15 +10,14 @@ import importlib.util
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from functools import cache
 from types import ModuleType
-from typing import Any
+from typing import Any, Literal
 
 import pydantic
 
-from sparring.config.plugins.declarations import ModuleDeclarations, declarations_of
 from sparring.config.plugins.guard import PluginCall
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
 from sparring.core.schedule import Schedule, is_schedule, parse
@@ -92,6 +91,62 @@ KEYS = {  # slot -> configuration key of its plug-ins, for errors
     "rollout.plans": "rollout.plan",
     "run.sinks": "logging.sinks",
 }
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModuleDeclarations:
+    """What a plug-in's module declares; a default holds where the module lacks the name."""
+
+    # of any slot
+    NEEDS_BY: Mapping[str, Mapping[Any, set[str]]] = field(default_factory=dict)
+    """option -> value -> names of what it needs besides NEEDS"""
+    PRESETS: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """name -> options that reproduce a published variant"""
+    REMOVED: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
+    """options of earlier versions -> (their default, the last version that had them)"""
+    PLUGINS: Sequence[str] = ()  # plug-ins of the module, beside the function with its name
+    PACKAGE: str | None = None  # of a sink: the package that it imports
+
+    # of estimators
+    REQUIRES: Mapping[str, Collection[str]] = field(default_factory=dict)
+    """what a configuration must also have; see ``config.parts.check_requires``"""
+    GROUP_RELATIVE: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]] = False
+    """whether it compares the plays of one initial state, so that a group of one teaches nothing;
+    or option -> the values with which it does, all options together, or a list of such cases"""
+    CRITIC: str = "value"  # of a state; or "contribution" of a turn to the return
+    LEVEL: Literal["turn", "token"] = "turn"  # of an array that it returns
+
+    # of losses and rewards
+    TRAINS: bool = True  # whether a loss can train the policy alone, unlike a factor
+    CORRECTS: bool = False  # whether a loss corrects for older weights, as ``scale.lag`` needs
+    READS: str = ""  # "turn": a reward for a turn depends on that turn alone
+
+    # of players: functions of the player's options
+    style_of: Callable[..., str] | None = None  # returns the wording that the player is used to
+    words_of: Callable[..., frozenset[str] | None] | None = None  # returns its words; None: any
+    identity_of: Callable[..., Any] | None = None  # returns what play depends on besides options
+    is_mixture: Callable[..., bool] | None = None  # returns whether it stands for several players
+
+    # of context strategies and knowledge
+    GROWS: bool = False  # whether a strategy always shows everything, and is not called
+    WORDS: Sequence[str] = ()  # that a strategy writes
+    EMBEDDING: str | None = None  # option of knowledge that names an embedding
+
+    # of matchmakers and meta-solvers
+    SOLVER: str | None = None  # option of a matchmaker that names a meta-solver
+    SIDES: str | None = None  # option of a matchmaker that gives each side its own population
+    TWO_SIDED: bool = False  # whether a meta-solver is for two sides alone
+    READS_PAYOFFS: bool = True  # whether a meta-solver uses payoffs
+
+
+_NAMES = tuple(item.name for item in fields(ModuleDeclarations))
+
+
+def declarations_of(module: ModuleType) -> ModuleDeclarations:
+    """Return what a plug-in's module declares now."""
+    return ModuleDeclarations(
+        **{name: getattr(module, name) for name in _NAMES if hasattr(module, name)}
+    )
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

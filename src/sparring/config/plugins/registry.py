@@ -7,7 +7,7 @@ with a dot, and entry points (``outside.py``). A plug-in that is a folder may ha
 the folder with a function of the plug-in's name, such as ``environments/sudoku/solver.py``.
 
 A plug-in module may also declare NEEDS, the names of what it needs computed, such as {"value"} (of
-an estimator, columns of the turn table), and the names of ``declarations.ModuleDeclarations``.
+an estimator, columns of the turn table), and the names of ``plugin.ModuleDeclarations``.
 """
 
 from __future__ import annotations

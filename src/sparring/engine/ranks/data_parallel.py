@@ -45,7 +45,7 @@ from sparring.engine.ranks.messages import (
     in_a_thread,
 )
 from sparring.engine.workers.fleet.processes import ONE_THREAD, PythonProcess
-from sparring.engine.workers.gpu_placement import for_learner, gpus_of_learners
+from sparring.engine.workers.gpu_placement import gpus_of_learners, learner_settings
 from sparring.engine.workers.units import error_of
 from sparring.learn.gradient_step import Means
 from sparring.learn.weight_files import fingerprint
@@ -140,9 +140,9 @@ class Ranks:
         assert self._learning is not None, "learn was called"
         parts, weights = {self.rank: means.parts}, fingerprint(self._learning.model)
         for child in self._children:
-            head, rest = self._answer(child, PATIENCE)
+            head, payload = self._answer(child, PATIENCE)
             ends = list(itertools.accumulate(head["parts"], initial=0))
-            chunks = [rest[begin:end] for begin, end in itertools.pairwise(ends)]
+            chunks = [payload[begin:end] for begin, end in itertools.pairwise(ends)]
             parts[child.number] = [Means.from_bytes(part) for part in chunks]
             if head["weights"] != weights:
                 raise RunError(
@@ -166,7 +166,7 @@ class Ranks:
             self._folder.mkdir(parents=True, exist_ok=True)
         config = self._config.model_dump(mode="json")
         settings = {
-            "config": for_learner(config) if self._gpus else config,
+            "config": learner_settings(config) if self._gpus else config,
             "ranks": self.ranks,
             "store": str(self._folder / "store"),
             "threads": torch.get_num_threads(),
@@ -248,19 +248,19 @@ class Ranks:
         """Return a learner's next line of JSON and the rest; ``alone`` ignores ended others."""
         until = time.monotonic() + seconds
         while not self._waiting.get(child.number):
-            rest = max(until - time.monotonic(), 0.001)
+            remaining = max(until - time.monotonic(), 0.001)
             try:
-                who, message = self._mailbox.get(timeout=min(rest, LOOK))
+                sender, message = self._mailbox.get(timeout=min(remaining, LOOK))
             except queue.Empty:
                 self._warn_of_stopped()
-                if rest > LOOK:
+                if remaining > LOOK:
                     continue
                 raise LostError(
                     f"learner {child.number} has not answered in {seconds:.0f} s"
                 ) from None
-            self._waiting.setdefault(who.number, []).append(message)
-            if message is None and who is not child and not alone:
-                raise LostError(f"learner {who.number} has ended")
+            self._waiting.setdefault(sender.number, []).append(message)
+            if message is None and sender is not child and not alone:
+                raise LostError(f"learner {sender.number} has ended")
         reply = self._waiting[child.number].pop(0)
         if reply is None:
             raise RunError(

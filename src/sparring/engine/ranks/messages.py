@@ -51,15 +51,15 @@ class LearnMessage(NamedTuple):
         return b"".join([json.dumps(head).encode(), b"\n", *arrays, to_stream(spoken)])
 
     @classmethod
-    def from_bytes(cls, fields: Any, rest: bytes) -> LearnMessage:
+    def from_bytes(cls, fields: Any, payload: bytes) -> LearnMessage:
         """Return the message of ``to_bytes``, without the episodes that have no turns."""
         policy, step, progress, sizes = fields
         arrays: dict[str, FloatArray] = {}
         begin = 0
         for name, size in sizes.items():
-            arrays[name] = np.frombuffer(rest, np.float64, size, begin)
+            arrays[name] = np.frombuffer(payload, np.float64, size, begin)
             begin += 8 * size
-        episodes = [episode for _, episode in from_stream(rest[begin:])]
+        episodes = [episode for _, episode in from_stream(payload[begin:])]
         return cls(policy, step, progress, arrays, episodes)
 
 
@@ -144,15 +144,15 @@ def in_a_thread(work: Callable[[], Result], look: Callable[[], None]) -> Result:
         work: the call.
         look: called once a second; if it raises, the call is abandoned.
     """
-    done: Future[Result] = Future()
+    future: Future[Result] = Future()
 
     def run() -> None:
         try:
-            done.set_result(work())
+            future.set_result(work())
         except BaseException as error:
-            done.set_exception(error)
+            future.set_exception(error)
 
     threading.Thread(target=run, name="sums", daemon=True).start()
-    while not wait([done], LOOK).done:
+    while not wait([future], LOOK).done:
         look()
-    return done.result()
+    return future.result()

@@ -63,13 +63,13 @@ class Rank:
         Raises:
             SparringError: as learning raises it.
         """
-        head, _, rest = data.partition(b"\n")
+        head, _, payload = data.partition(b"\n")
         request = json.loads(head)
         if "take" in request:
             name, folder, version = request["take"]
             self.engine.policies[name].restore_learner(Path(folder), version)
             return b""
-        message = LearnMessage.from_bytes(request["learn"], rest)
+        message = LearnMessage.from_bytes(request["learn"], payload)
         policy = self.engine.policies[message.policy]
         learn(policy, message)
         parts = [part.to_bytes() for part in self.parts]

@@ -76,19 +76,19 @@ class Shard(Rank):
             SparringError: as learning raises it.
             LostError: another learner is gone.
         """
-        head, _, rest = data.partition(b"\n")
+        head, _, payload = data.partition(b"\n")
         try:
-            return self._answer(json.loads(head), rest)
+            return self._answer(json.loads(head), payload)
         except RuntimeError as error:
             if any(word in str(error) for word in LOST):
                 raise LostError(error) from error
             raise
 
-    def _answer(self, request: dict[str, Any], rest: bytes) -> bytes:
+    def _answer(self, request: dict[str, Any], payload: bytes) -> bytes:
         (kind,) = request
         if kind == "take":
             name, folder, version = request[kind]
-            self._take(self.engine.policies[name], Path(folder), version)
+            self._take_weights(self.engine.policies[name], Path(folder), version)
             return b"{}\n"
         if kind == "refer":
             (name,) = request[kind]
@@ -98,9 +98,9 @@ class Shard(Rank):
         if kind in ("weights", "moments"):
             name, *paths = request[kind]
             policy = self.engine.policies[name]
-            (self._weights if kind == "weights" else self._moments)(policy.trained, *paths)
+            (self._weights if kind == "weights" else self._save_moments)(policy.trained, *paths)
             return b"{}\n"
-        message = LearnMessage.from_bytes(request[kind], rest)
+        message = LearnMessage.from_bytes(request[kind], payload)
         policy = self.engine.policies[message.policy]
         if kind == "imitate":
             return json.dumps({"loss": policy.imitate(message.episodes)}).encode() + b"\n"
@@ -108,7 +108,7 @@ class Shard(Rank):
         answer = json.dumps({"parts": [len(part) for part in self._figures]}).encode()
         return b"".join([answer, b"\n", *self._figures])
 
-    def _take(self, policy: Policy, folder: Path, version: int) -> None:
+    def _take_weights(self, policy: Policy, folder: Path, version: int) -> None:
         part = partial(take_weights, rank=self.rank, ranks=self.ranks)
         part(policy.model, folder / policy.file("model"))
         policy.model.version = version
@@ -117,17 +117,17 @@ class Shard(Rank):
         take_moments(policy.trained, folder / policy.file("optimizer"), self.rank, self.ranks)
 
     def _weights(self, learner: Learner, path: str, averages: str) -> None:
-        self._whole(learner.model, path)
+        self._save_weights(learner.model, path)
         if learner.average is not None:
-            self._whole(learner.average.model, averages)
+            self._save_weights(learner.average.model, averages)
 
-    def _whole(self, model: LanguageModel, path: str) -> None:
+    def _save_weights(self, model: LanguageModel, path: str) -> None:
         shapes = {
             name: (tensor.dtype, tuple(tensor.shape)) for name, tensor in model.tensors().items()
         }
-        save_streamed(whole_weights(model), shapes, self._written(path), "The weight")
+        save_streamed(whole_weights(model), shapes, self._path_if_first(path), "The weight")
 
-    def _moments(self, learner: Learner, path: str) -> None:
+    def _save_moments(self, learner: Learner, path: str) -> None:
         moments = whole_moments(learner)
         state = learner.optimizer.state
         fields_of = [state.get(parameter, {}) for parameter in updated(learner.optimizer)]
@@ -136,9 +136,9 @@ class Shard(Rank):
             for index, fields in enumerate(fields_of)
             for key, value in fields.items()
         }
-        save_streamed(moments, shapes, self._written(path), "The optimiser's")
+        save_streamed(moments, shapes, self._path_if_first(path), "The optimiser's")
 
-    def _written(self, path: str) -> Path | None:
+    def _path_if_first(self, path: str) -> Path | None:
         """Return the file that this learner writes; None if another learner writes it."""
         return None if self.rank else Path(path)
 

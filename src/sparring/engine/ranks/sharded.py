@@ -216,9 +216,9 @@ class Shards(Ranks):
             raise
 
 
-def _figures(head: dict[str, Any], rest: bytes) -> list[Means]:
+def _figures(head: dict[str, Any], payload: bytes) -> list[Means]:
     ends = itertools.accumulate(head["parts"], initial=0)
-    return [Means.from_bytes(rest[begin:end]) for begin, end in itertools.pairwise(ends)]
+    return [Means.from_bytes(payload[begin:end]) for begin, end in itertools.pairwise(ends)]
 
 
 @torch.no_grad()

@@ -259,7 +259,7 @@ class DistributedRollouts:
                 self._fleet.send(command.worker, task_bytes(task), files)
             elif isinstance(command, EndWorker):
                 log.warning("Ended: %s.", command.why)
-                self._execute(self._lost(command.worker, self._fleet.now()))
+                self._execute(self._handle_loss(command.worker, self._fleet.now()))
             else:
                 unit = None if command.unit is None else self._open[command.unit]
                 raise unplayable_error(command.why, unit, self._run, self._players.config.steps)
@@ -277,7 +277,7 @@ class DistributedRollouts:
             return []  # ended while this message was on its way
         if message is None:
             log.warning("Worker %d is gone; its units are played again.", worker)
-            return self._lost(worker, now)
+            return self._handle_loss(worker, now)
         try:
             head = head_of(message)
             if "error" in head:
@@ -292,14 +292,14 @@ class DistributedRollouts:
             answer = answer_of(message, self._open)
         except UnreadableError as error:
             log.warning("Worker %d is ended: %s", worker, error)
-            return self._lost(worker, now)
+            return self._handle_loss(worker, now)
         self._weights.answered(worker)
         self._rollouts.update(answer.rollouts)
         for number in answer.rollouts:
             self._open.pop(number)
         return self._scheduler.answered(worker, answer.units, now)
 
-    def _lost(self, worker: int, now: float) -> Sequence[Command]:
+    def _handle_loss(self, worker: int, now: float) -> Sequence[Command]:
         """End a worker, and return the commands that follow."""
         self._record_loss(self._scheduler.playing(worker))
         self._weights.end(worker)

@@ -1,4 +1,4 @@
-"""The budget of episodes in fresh order: how many may be issued, and what became of each.
+"""The budget of episodes in fresh order: how many may be issued, and the state of each.
 
 Episodes are issued in units of whole groups, arrive in any order, and are learned from in order of
 arrival. At any time each issued episode has one of four states:
@@ -9,7 +9,7 @@ arrival. At any time each issued episode has one of four states:
     lost        its worker was lost, its group failed, or the training process was killed
 
 The number of open episodes is limited to a few steps' worth, so that few are too stale on arrival.
-This module knows no clock, worker or episode: a group is a number of episodes.
+This module has no clock, workers or episodes: a group is a number of episodes.
 """
 
 from __future__ import annotations
@@ -42,12 +42,11 @@ class EpisodeBudget:
         """
         return cls(**{name: int(number) for name, number in record.items()})
 
-    def gone(self, issued: int = 0) -> EpisodeBudget:
+    def after_kill(self, issued: int = 0) -> EpisodeBudget:
         """Return the budget after the process that held the open episodes was killed.
 
         Args:
-            issued: number of episodes issued by then; those that this budget does not know are lost
-                too.
+            issued: number of episodes issued by then; those that this budget lacks are lost too.
         """
         unknown = max(issued - self.issued, 0)
         return EpisodeBudget(
@@ -77,9 +76,9 @@ class Admission:
         self, *, games: int, lag: int, steps: int, account: EpisodeBudget | None = None
     ) -> None:
         self._games, self._lag, self._steps = games, lag, steps
-        before = account or EpisodeBudget()
-        self._issued = before.issued
-        self._closed = {name: getattr(before, name) for name in CLOSED}
+        budget = account or EpisodeBudget()
+        self._issued = budget.issued
+        self._closed = {name: getattr(budget, name) for name in CLOSED}
         self._learnt = self._taken = 0  # learned steps, and episodes that this step took
         self._playing: dict[int, dict[int, int]] = {}  # by unit: number of episodes of each group
         self._arrived: dict[int, int] = {}  # episodes of each arrived group, in order of arrival

@@ -69,14 +69,14 @@ class FreshWorkers(DistributedRollouts):
         """
         pinned = self.published.pin_newest()
         with self._changed:
-            before, self._newest = self._newest, self.published.files(pinned)
+            previous, self._newest = self._newest, self.published.files(pinned)
             units = [unit for unit in self._open.values() if unit.fresh]
-        named = {(weights.player, weights.version) for unit in units for weights in unit.weights}
+        needed = {(weights.player, weights.version) for unit in units for weights in unit.weights}
         for older in self._pins:
-            if not named & set(older):
+            if not needed & set(older):
                 self.published.release(older)
-        self._pins = [older for older in self._pins if named & set(older)] + [pinned]
-        if before != self._newest:
+        self._pins = [older for older in self._pins if needed & set(older)] + [pinned]
+        if previous != self._newest:
             self._fleet.tell(news_bytes(self._newest))
 
     def issue(
@@ -117,11 +117,11 @@ class FreshWorkers(DistributedRollouts):
             while wait and not (self._lost_units or self._answered_units()):
                 self._wait_for_change()
             self._check()
-            lost, self._lost_units = self._lost_units, []
+            lost_units, self._lost_units = self._lost_units, []
             answered = [(number, self._rollouts.pop(number)) for number in self._answered_units()]
         for number, _ in answered:
             self.published.release(self._snapshots_of.pop(number))
-        return UnitOutcomes(lost, answered)
+        return UnitOutcomes(lost_units, answered)
 
     def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
         """Return specs in which every policy is named; see ``Players.seated``."""
@@ -132,7 +132,7 @@ class FreshWorkers(DistributedRollouts):
         return [number for number in self._rollouts if number in self._snapshots_of]
 
     def _unit_to_send(self, number: int) -> WorkUnit:
-        """Return a unit as it is sent, which in fresh order is with the newest weights."""
+        """Return a unit for sending; in fresh order it has the newest weights."""
         unit = self._open[number]
         if not unit.fresh:
             return unit
@@ -141,10 +141,10 @@ class FreshWorkers(DistributedRollouts):
         return updated
 
     def _record_loss(self, units: Sequence[int]) -> None:
-        lost = [unit for unit in units if unit in self._open and unit in self._snapshots_of]
-        if lost:
-            self._record_issued(sum(len(self._open[unit].specs) for unit in lost))
-        self._lost_units += lost
+        lost_units = [unit for unit in units if unit in self._open and unit in self._snapshots_of]
+        if lost_units:
+            self._record_issued(sum(len(self._open[unit].specs) for unit in lost_units))
+        self._lost_units += lost_units
 
     def _record_issued(self, plays: int) -> None:
         """Write the number of issued episodes to disk, which survives a kill."""

@@ -1,6 +1,6 @@
 """The GPUs of each learner and worker, and the configuration that each of them runs with.
 
-Each process sees only its own GPUs, numbered from 0 (``core/process.py``); its first is ``cuda``.
+Each process sees only its own GPUs, numbered from 0 (``core/process.py``); the first is ``cuda``.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
     """Check that this machine has the GPUs of these numbers.
 
     Args:
-        gpus: their numbers.
+        gpus: the numbers of the GPUs.
         key: the configuration key that names them.
 
     Raises:
         ConfigError: the machine has fewer.
     """
-    count = torch.cuda.device_count()
-    missing = [gpu for gpu in gpus if gpu >= count]
+    num_gpus = torch.cuda.device_count()
+    missing = [gpu for gpu in gpus if gpu >= num_gpus]
     if missing:
-        last = f", the last is {count - 1}" if count else ""
+        last = f", the last is {num_gpus - 1}" if num_gpus else ""
         raise ConfigError(
-            f"{key} takes GPU {missing[0]}, and torch sees {count} on this machine, counted from "
-            f"0{last}. Write other numbers, or take fewer (learner.ranks, scale.workers)."
+            f"{key} takes GPU {missing[0]}, and torch sees {num_gpus} on this machine, counted "
+            f"from 0{last}. Write other numbers, or take fewer (learner.ranks, scale.workers)."
         )
 
 
 def gpus_of_learners(config: RunConfig, devices: Sequence[torch.device]) -> tuple[int, ...]:
-    """Return the GPU of each learner; empty where learners are on the CPU.
+    """Return the GPU of each learner; empty for learners on the CPU.
 
     Args:
         config: of the run.
@@ -53,7 +53,7 @@ def gpus_of_learners(config: RunConfig, devices: Sequence[torch.device]) -> tupl
     return gpus
 
 
-def for_learner(settings: Mapping[str, Any]) -> dict[str, Any]:
+def learner_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration of a learner that sees one GPU.
 
     Args:
@@ -62,11 +62,11 @@ def for_learner(settings: Mapping[str, Any]) -> dict[str, Any]:
     return _place_on_device(settings, CUDA)
 
 
-def for_worker(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
+def worker_settings(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
     """Return the configuration of a worker that sees its own GPUs; without GPUs, that of the run.
 
-    Where vLLM replicas sample its replies, they take the GPUs, one each. The worker's models then
-    stay in CPU memory, as the worker only forwards their weights.
+    Replicas of vLLM, where the worker has any, take one GPU each. The worker's models then stay in
+    CPU memory, as the worker only forwards their weights.
 
     Args:
         settings: of the run, as values of JSON.
@@ -74,12 +74,12 @@ def for_worker(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
     """
     if not gpus:
         return dict(settings)
-    count = max(int(gpus), 1)
+    num_replicas = max(int(gpus), 1)
     uses_replicas = any(_uses_vllm_on_gpu(section) for section in _sections(settings))
     placed = _place_on_device(settings, "cpu" if uses_replicas else CUDA)
     for section in _sections(placed):
         if _uses_vllm_on_gpu(section):
-            section["sampler"].update(replicas=count, gpus=list(range(count)))
+            section["sampler"].update(replicas=num_replicas, gpus=[*range(num_replicas)])
     return placed
 
 
@@ -89,11 +89,11 @@ def _place_on_device(settings: Mapping[str, Any], device: str) -> dict[str, Any]
         placed["policies"] = {name: dict(part) for name, part in placed["policies"].items()}
     for part in _sections(placed):
         part["model"], part["sampler"] = dict(part["model"]), dict(part["sampler"])
-        wherever = device == "cpu" and part["model"]["device"] == "auto"  # would take a visible GPU
-        if wherever or part["model"]["device"].startswith(CUDA):
+        is_auto = device == "cpu" and part["model"]["device"] == "auto"  # would take a visible GPU
+        if is_auto or part["model"]["device"].startswith(CUDA):
             part["model"]["device"] = device
     placed["learner"] = {key: value for key, value in placed["learner"].items() if key != "gpus"}
-    placed["scale"] = {**placed["scale"], "share_gpus": True}  # they are numbered otherwise
+    placed["scale"] = {**placed["scale"], "share_gpus": True}  # the process numbers its GPUs from 0
     return placed
 
 

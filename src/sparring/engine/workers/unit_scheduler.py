@@ -47,7 +47,7 @@ class EndWorker:
 
 @dataclass(frozen=True, slots=True)
 class AbandonRun:
-    """A command to end the run with an error; ``unit`` names the failing unit, if there is one."""
+    """A command to end the run with an error; ``unit`` names the failing unit, if any."""
 
     why: str
     unit: int | None = None
@@ -134,10 +134,10 @@ class UtilisationMeter:
             workers: the totals of all workers.
             now: the time in seconds.
         """
-        before, seconds = self._before, now - self._clock
+        previous, seconds = self._before, now - self._clock
         self._before, self._clock = workers[:RECORDED_WORKERS], now
         figures: dict[str, float] = {}
-        for number, (old, new) in enumerate(zip(before, self._before, strict=False)):
+        for number, (old, new) in enumerate(zip(previous, self._before, strict=False)):
             if seconds > 0:
                 figures[f"worker/{number}/playing"] = (new.playing - old.playing) / seconds
                 figures[f"worker/{number}/ready"] = (new.ready - old.ready) / seconds

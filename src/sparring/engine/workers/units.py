@@ -123,12 +123,12 @@ def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[Epi
 
 
 def weights_after(
-    before: Mapping[str, WeightsFile], sent: Iterable[WeightsFile]
+    held_weights: Mapping[str, WeightsFile], files: Iterable[WeightsFile]
 ) -> dict[str, WeightsFile]:
     """Return the latest weights of each player that a worker holds after these units."""
-    new = {file.player: file for file in sent}
+    new = {file.player: file for file in files}
     remaining = {
-        name: file for name, file in before.items() if ref(name).step is None or name in new
+        name: file for name, file in held_weights.items() if ref(name).step is None or name in new
     }
     return {**remaining, **new}
 

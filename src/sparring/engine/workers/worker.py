@@ -64,20 +64,20 @@ def fingerprint() -> dict[str, str]:
     }
 
 
-def check_same(theirs: object) -> None:
+def check_same(other_versions: object) -> None:
     """Check that a worker computes the same bits as this process.
 
     Raises:
         RunError: the worker runs on another processor, or other versions.
     """
-    ours = fingerprint()
-    if theirs == ours:
+    own_versions = fingerprint()
+    if other_versions == own_versions:
         return
-    known: Mapping[Any, Any] = theirs if isinstance(theirs, dict) else {}
-    name = next(name for name in ours if ours[name] != known.get(name))
+    versions: Mapping[Any, Any] = other_versions if isinstance(other_versions, dict) else {}
+    name = next(name for name in own_versions if own_versions[name] != versions.get(name))
     raise RunError(
-        f"A worker has {name} {known.get(name)!r} and the training process {ours[name]!r}, so that "
-        "its replies would differ in the last bits. Install the same on both, or omit it; "
+        f"A worker has {name} {versions.get(name)!r}, the training process {own_versions[name]!r}, "
+        "so that its replies would differ in the last bits. Install the same on both, or omit it; "
         "scale.mixed=true lets it play, but then runs are not reproducible to the byte."
     )
 
@@ -142,16 +142,16 @@ class Worker:
         Raises:
             RefusedError: a file is missing or differs from its digest.
         """
-        now = weights_after(self._weights_of, weights)
+        latest = weights_after(self._weights_of, weights)
         for member in self.players.members:
-            if not {str(file) for file in self.players.parts(member)} & now.keys():
+            if not {str(file) for file in self.players.parts(member)} & latest.keys():
                 self.players.drop_member(member)
-        self._weights_of = {name: file for name, file in self._weights_of.items() if name in now}
+        self._weights_of = {name: file for name, file in self._weights_of.items() if name in latest}
         for file in weights:
-            before = self._weights_of.pop(file.player, None)  # in case the new file is refused
-            if before is None or before[2:] != file[2:]:
-                who, tensors = ref(file.player), _tensors(file, files.get(file.digest))
-                self.players.policies[who.name or MAIN].take(who, tensors, file.version)
+            previous = self._weights_of.pop(file.player, None)  # in case the new file is refused
+            if previous is None or previous[2:] != file[2:]:
+                player, tensors = ref(file.player), _tensors(file, files.get(file.digest))
+                self.players.policies[player.name or MAIN].take(player, tensors, file.version)
             self._weights_of[file.player] = file
 
     def renew(self, data: bytes, files: Mapping[str, bytes]) -> None:
@@ -167,12 +167,12 @@ class Worker:
         past = [file for file in self._weights_of.values() if ref(file.player).step is not None]
         if not newer:
             return
-        before = self._weights_of
+        previous = self._weights_of
         try:
             self.take([*past, *newer], files)
         except RefusedError as refusal:  # newer weights may have replaced this file
-            log.info("A worker plays on with older weights: %s.", refusal)
-            self._weights_of = {**before, **self._weights_of}
+            log.info("A worker continues with older weights: %s.", refusal)
+            self._weights_of = {**previous, **self._weights_of}
         self.players.renew()
 
     def _is_newer(self, weights: WeightsFile) -> bool:

@@ -48,8 +48,8 @@ class PublishedWeights:
             DivergedError: one of them is not finite.
         """
         models: dict[str, LanguageModel] = {}
-        for who in sorted({player for player in seated if player.kind in OWN}, key=str):
-            named_model = self._model(who)
+        for policy in sorted({player for player in seated if player.kind in OWN}, key=str):
+            named_model = self._find_model(policy)
             if named_model is not None:
                 models[named_model[0]] = named_model[1]
         for name, model in models.items():
@@ -60,15 +60,15 @@ class PublishedWeights:
     def pin_all(self) -> Pinned:
         """Pin the current weights of every policy and every snapshot."""
         past = [part for member in self._players.members for part in self._players.parts(member)]
-        return self.pin([*self._own(), *past])
+        return self.pin([*self._own_players(), *past])
 
     def pin_newest(self) -> Pinned:
         """Pin the current weights of every policy."""
-        return self.pin(self._own())
+        return self.pin(self._own_players())
 
-    def _own(self) -> list[PlayerRef]:
+    def _own_players(self) -> list[PlayerRef]:
         kinds = refs(("learner", "policy"))
-        return [who.of(name) for name in self._players.policies for who in kinds]
+        return [kind.of(name) for name in self._players.policies for kind in kinds]
 
     def keep(self, keys: Pinned) -> Pinned:
         """Pin files that exist.
@@ -106,7 +106,7 @@ class PublishedWeights:
         """
         damaged = [key for key in keys if not _is_whole(self._written[key])]
         for name, version in damaged:
-            named_model = self._model(ref(name))
+            named_model = self._find_model(ref(name))
             if named_model is None or named_model[1].version != version:
                 raise CheckpointError(
                     f"{self._written[name, version].file} was damaged after it was written, and "
@@ -145,14 +145,14 @@ class PublishedWeights:
                 link_or_copy(folder / name, path)
             self._written[player, version] = WeightsFile(player, str(path), digest, version)
 
-    def _model(self, who: PlayerRef) -> tuple[str, LanguageModel] | None:
+    def _find_model(self, player: PlayerRef) -> tuple[str, LanguageModel] | None:
         """Return a player's name and model at a worker; None if its weights are not trained."""
-        policy = self._players.policies.get(who.name or MAIN)
-        frozen = policy is None or policy.frozen or who.kind == "demonstrator"
-        model = None if policy is None or frozen else policy.model_of(who)
+        policy = self._players.policies.get(player.name or MAIN)
+        frozen = policy is None or policy.frozen or player.kind == "demonstrator"
+        model = None if policy is None or frozen else policy.model_of(player)
         if policy is None or model is None:
             return None
-        return str(LEARNER.of(policy.name)) if model is policy.model else str(who), model
+        return str(LEARNER.of(policy.name)) if model is policy.model else str(player), model
 
     def _path(self, player: str, version: int) -> Path:
         return self.folder / f"{player}-v{version:06d}.safetensors"
@@ -235,6 +235,6 @@ class WorkerWeights:
                 f"{self._refusals[worker]} times: it reads other bytes than were written. Choose a "
                 "run folder on another disk, which all workers can read."
             )
-        named = {(weights.player, weights.version) for unit in units for weights in unit.weights}
-        self.refused += self._published.rewrite_damaged(tuple(sorted(named)))
+        needed = {(weights.player, weights.version) for unit in units for weights in unit.weights}
+        self.refused += self._published.rewrite_damaged(tuple(sorted(needed)))
         self._weights_of[worker] = {}

@@ -15,7 +15,7 @@ def mass(
 
     What: a meta-solver weighs all members by their plays with each other. While there are too many,
     the snapshot with the smallest weight leaves, the oldest of equal ones first. The newest stays,
-    as it has no plays yet.
+    as it has no episodes yet.
     When to use: populations that grow without limit (PSRO): a member without weight is never an
     opponent, and is not part of the answer.
     Mathematics: with U the members' payoffs in all environments, each counting the same,

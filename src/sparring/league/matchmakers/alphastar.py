@@ -24,60 +24,60 @@ def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2
     What: a learner with the tag main meets all snapshots, by their strength against it (half of the
     states), snapshots that it may have forgotten how to beat (0.15), and itself or another main
     learner (the rest). A main_exploiter meets the current weights of a main learner as long as it
-    sometimes wins, and else its snapshots. Any other learner is a league_exploiter, and meets all
-    snapshots.
+    sometimes wins, and otherwise its snapshots. Any other learner is a league_exploiter, and meets
+    all snapshots.
     When to use: with ``league.learners`` of these tags, with the schedule ``gate``, and exploiters
     that restart from initial weights; recipe league/alphastar-tiny.
-    Mathematics: p_j is the learner's win rate against j, and PFSP f over a set S draws j with
-    probability f(p_j) / sum over i in S of f(p_i):
+    Mathematics: p_j is the learner's win rate against j, and "PFSP f over S" draws a
+    snapshot j of the set S with probability f(p_j) / sum over i in S of f(p_i):
 
         main              0.50  PFSP (1 - p)^2 over all snapshots
                           0.15  with X the snapshots of main exploiters:
                                 PFSP (1 - p)^2 over X                if min over X of p < 0.3
-                                else, with M the snapshots of a random main learner without the
-                                newest, over which p only falls:
+                                else, with M the snapshots of a random main learner, without
+                                the newest run of snapshots over which p only falls:
                                 PFSP (1 - p)^2 over M                if min over M of p < 0.7
-                                else as the rest
-                          rest  a random main learner m as it is     if p_m > 0.3
+                                else as in "rest"
+                          rest  random main m, current weights       if p_m > 0.3
                                 else PFSP p (1 - p) over its snapshots
-        main_exploiter          a random main learner m as it is     if p_m > 0.1
+        main_exploiter          random main m, current weights       if p_m > 0.1
                                 else PFSP p (1 - p) over its snapshots
         league_exploiter        PFSP min(1/2, 1 - p) over all snapshots
 
     Pitfalls: rates are those of the payoff book; let them fade by ``league.payoff_decay``, as the
-    learners change. Where there are no snapshots, the learner plays itself.
+    learners change. Without snapshots the learner plays itself.
     Reference: the pseudo-code published with Vinyals et al., 2019 (Nature 575). There a result
-    fades by 0.99 with each further one of the same pair, and an unseen pair has 1/2, as here with
-    prior 0 (preset paper). There both agents learn where a main agent meets another; here only the
-    requested learner does, and both seats where it meets itself.
+    fades by 0.99 with each later result of the same pair, and an unseen pair has 1/2, as here with
+    prior 0 (preset paper). There both agents learn if a main agent meets another; here only the
+    requested learner does, and both seats if it meets itself.
     Verified by: tests/league/matchmakers/test_alphastar.py.
 
     Args:
-        prior: number of draws added to every record, at least 0, against decisions by one play.
-            Default 2.
+        prior: number of draws added to every record, at least 0, so that one episode decides
+            little. Default 2.
     """
-    mains = [who for who in (request.learner, *request.others) if request.tag(who) == MAIN]
-    player = opponent(
+    mains = [player for player in (request.learner, *request.others) if request.tag(player) == MAIN]
+    chosen = opponent(
         request.tag(request.learner),
         mains=mains or [request.learner],
         frozen=list(request.members),
         tag=request.tag,
-        past=lambda main: [old for old in request.members if old.name == main.name],
-        rate=lambda who: _rate(request, who, prior),
+        past=lambda main: [member for member in request.members if member.name == main.name],
+        rate=lambda player: _rate(request, player, prior),
         stream=request.stream,
     )
-    if player is None or player == request.learner:
+    if chosen is None or chosen == request.learner:
         return self_play(request)
-    return against(request, lambda seat: player)
+    return against(request, lambda seat: chosen)
 
 
-def _rate(request: MatchRequest, who: PlayerRef, prior: float) -> float:
+def _rate(request: MatchRequest, player: PlayerRef, prior: float) -> float:
     """Return the learner's win rate against a player; 1/2 against itself."""
-    return 0.5 if who == request.learner else request.results(who).win_rate(prior)
+    return 0.5 if player == request.learner else request.results(player).win_rate(prior)
 
 
 def opponent(
-    kind: str,
+    learner_tag: str,
     *,
     mains: Sequence[T],
     frozen: Sequence[T],
@@ -86,14 +86,14 @@ def opponent(
     rate: Callable[[T], float],
     stream: Stream,
 ) -> T | None:
-    """Return the next opponent of an agent of the league, or None where there is none.
+    """Return the next opponent of an agent of the league, or None if there is none.
 
     Args:
-        kind: the agent's tag.
+        learner_tag: the agent's tag.
         mains: the main agents with current weights.
-        frozen: all checkpoints.
-        tag: returns the tag of a checkpoint.
-        past: returns the checkpoints of a main agent, oldest first.
+        frozen: all snapshots.
+        tag: returns the tag of a snapshot.
+        past: returns the snapshots of a main agent, oldest first.
         rate: returns the agent's win rate against another one.
         stream: of all draws.
     """
@@ -101,23 +101,23 @@ def opponent(
     def pfsp(among: Sequence[T], weighting: str) -> T | None:
         if not among:
             return None
-        hard = weights([rate(checkpoint) for checkpoint in among], *AS_PUBLISHED[weighting])
-        return draw_member(among, hard, stream.uniform(1))
+        draw_weights = weights([rate(snapshot) for snapshot in among], *AS_PUBLISHED[weighting])
+        return draw_member(among, draw_weights, stream.uniform(1))
 
-    if kind not in (MAIN, EXPLOITER):
+    if learner_tag not in (MAIN, EXPLOITER):
         return pfsp(frozen, "linear_capped")
     coin, main = stream.uniform(0), mains[int(stream.uniform(2) * len(mains))]
-    if kind == EXPLOITER:
+    if learner_tag == EXPLOITER:
         return main if rate(main) > 0.1 or not past(main) else pfsp(past(main), "variance")
     if coin < 0.5:
         return pfsp(frozen, "squared")
     if coin < 0.65:
-        exploiters = [checkpoint for checkpoint in frozen if tag(checkpoint) == EXPLOITER]
+        exploiters = [snapshot for snapshot in frozen if tag(snapshot) == EXPLOITER]
         if exploiters and min(map(rate, exploiters)) < 0.3:
             return pfsp(exploiters, "squared")
-        checkpoints = past(main)
-        forgotten = checkpoints[
-            : without_monotonic_suffix([rate(checkpoint) for checkpoint in checkpoints])
+        snapshots = past(main)
+        forgotten = snapshots[
+            : without_monotonic_suffix([rate(snapshot) for snapshot in snapshots])
         ]
         if forgotten and min(map(rate, forgotten)) < BEATEN:
             return pfsp(forgotten, "squared")
@@ -125,10 +125,10 @@ def opponent(
 
 
 def without_monotonic_suffix(rates: Sequence[float]) -> int:
-    """Return the number of checkpoints before the final ones over which win rates only fall.
+    """Return the number of snapshots before the final ones over which win rates only fall.
 
     Args:
-        rates: win rates, of the oldest checkpoint first.
+        rates: win rates, of the oldest snapshot first.
     """
     for last in range(len(rates) - 1, 0, -1):
         if rates[last - 1] < rates[last]:

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchRequest:
-    """The input of a matchmaker: one initial state, whose plays share the seating.
+    """The input of a matchmaker: one initial state, whose episodes share the seating.
 
     Args:
         environment: to be played.
@@ -39,7 +39,7 @@ class MatchRequest:
         policies: name of the learner's policy in each seat, [num_seats]; (): ``main`` in all.
         learns: whether that policy is trained, [num_seats]; (): all are.
         learner: the player to be trained: ``LEARNER``, or one of several in a league.
-        tags: tag of each policy that learns in the league, by its name; {}: there is one.
+        tags: tag of each policy that learns in the league, by its name; {}: one policy learns.
     """
 
     environment: EnvironmentSpec
@@ -62,10 +62,10 @@ class MatchRequest:
     @property
     def others(self) -> tuple[PlayerRef, ...]:
         """The other learners of the league."""
-        return tuple(who for who in map(LEARNER.of, self.tags) if who != self.learner)
+        return tuple(player for player in map(LEARNER.of, self.tags) if player != self.learner)
 
     def tag(self, player: PlayerRef) -> str:
-        """Return the tag of a learner or snapshot: that of its policy, or the policy's name."""
+        """Return the tag of a learner or snapshot: the tag of its policy, or the policy's name."""
         return self.tags.get(player.name or MAIN, player.name or MAIN)
 
     @property
@@ -75,12 +75,12 @@ class MatchRequest:
 
     @property
     def sides(self) -> tuple[tuple[int, ...], ...]:
-        """The seats of each player: those of a team, or single seats where all are one team."""
+        """The seats of each player: the seats of a team, or single seats if all are one team."""
         return filled_together(tuple(self.teams))
 
     @property
     def own_sides(self) -> tuple[tuple[int, ...], ...]:
-        """The sides with a trained policy; all sides where there is none."""
+        """The sides with a trained policy; all sides without such a policy."""
         learns = self.learns or (True,) * self.num_seats
         return tuple(s for s in self.sides if any(learns[seat] for seat in s)) or self.sides
 
@@ -127,7 +127,7 @@ def self_play(request: MatchRequest) -> Seating:
 def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
     """Return the learner in one side, and opponents in the others.
 
-    The learner's side rotates from one initial state to the next, and it alone is trained.
+    The learner's side rotates from one initial state to the next, and only this side is trained.
 
     Args:
         request: the input of the matchmaker.
@@ -179,8 +179,8 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
         if trained and (isinstance(player, Mixture) or player.of(MAIN) != LEARNER):
             raise PluginError(
                 f"The {matchmaker} trains {str(player)!r} in seat {seat}; only "
-                f"{' or '.join(repr(str(who)) for who in (request.learner, *request.others))} is "
-                "trained."
+                f"{' or '.join(repr(str(name)) for name in (request.learner, *request.others))} "
+                "is trained."
             )
 
 
@@ -189,18 +189,18 @@ def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
         return player.name in request.bots or registry.known("players", player.name)
     if request.tags:  # each policy is a player
         return player in request.members or player in (LEARNER, *map(LEARNER.of, request.tags))
-    there = player.of(MAIN) == LEARNER or player.of(MAIN) in request.members
-    return there and player.name in ("", *request.policies)
+    is_seated = player.of(MAIN) == LEARNER or player.of(MAIN) in request.members
+    return is_seated and player.name in ("", *request.policies)
 
 
 def _advice(player: PlayerRef, request: MatchRequest) -> str:
     bots = [f"bot-{name}" for name in (*request.bots, *registry.names("players"))]
-    near = nearest(
+    similar = nearest(
         str(player), [str(LEARNER), *map(str, (*request.others, *request.members)), *bots]
     )
-    guess = f"Did you mean {' or '.join(map(repr, near))}? " if near else ""
-    there = ", ".join(map(str, request.members)) or "none yet"
+    guess = f"Did you mean {' or '.join(map(repr, similar))}? " if similar else ""
+    members = ", ".join(map(str, request.members)) or "none yet"
     return (
-        f"{guess}Seat {str(LEARNER)!r}, a snapshot of request.members ({there}), or a bot "
+        f"{guess}Seat {str(LEARNER)!r}, a snapshot of request.members ({members}), or a bot "
         "(bot-NAME; `sparring list players`)."
     )

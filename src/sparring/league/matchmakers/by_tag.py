@@ -45,7 +45,7 @@ def by_tag(
         f(p) = p (1 - p)        "variance"
 
     Pitfalls: the share of a tag without players goes to self-play. Only the requested learner is
-    trained: a live opponent learns from other states. Where all seats are one team, each seat is a
+    trained: a live opponent learns from other states. If all seats are one team, each seat is a
     draw.
     Reference: Xu et al., 2023 (arXiv 2310.03354), as released for the gridworld: presets fxp_main
     and fxp_counter. The exploiters follow Vinyals et al., 2019 (Nature 575).
@@ -72,22 +72,22 @@ def by_tag(
             "1."
         )
     draw = request.stream.uniform(0)
-    for now, tag, share in shares:
+    for is_current, tag, share in shares:
         if draw < share:
-            return _against_tag(request, now, tag, (weighting, power, prior))
+            return _against_tag(request, is_current, tag, (weighting, power, prior))
         draw -= share
     return self_play(request)
 
 
 def _against_tag(
-    request: MatchRequest, now: bool, tag: str, how: tuple[str, float, float]
+    request: MatchRequest, is_current: bool, tag: str, weight_options: tuple[str, float, float]
 ) -> Seating:
-    """Return the learner against players of a tag, or self-play where there are none."""
-    there = request.others if now else tuple(request.members)
-    players = [who for who in there if tag in (ANY, request.tag(who))]
+    """Return the learner against players of a tag, or self-play without such players."""
+    candidates = request.others if is_current else tuple(request.members)
+    players = [player for player in candidates if tag in (ANY, request.tag(player))]
     if not players:
         return self_play(request)
-    shares = [1.0] * len(players) if now else _weights(request, players, *how)
+    shares = [1.0] * len(players) if is_current else _weights(request, players, *weight_options)
     return against(
         request,
         lambda seat: draw_member(players, shares, request.stream.child(seat).uniform(0)),
@@ -99,5 +99,5 @@ def _weights(
 ) -> list[float]:
     if weighting == "uniform":
         return [1.0] * len(players)
-    rates = [request.results(who).win_rate(prior) for who in players]
+    rates = [request.results(player).win_rate(prior) for player in players]
     return weights(rates, weighting, power)

@@ -52,7 +52,7 @@ def meta_strategy(
 
     Pitfalls: U is measured by plays: without ``league.plays`` all payoffs are 0, and a solver that
     reads them is useless. With few plays a Nash equilibrium is unstable; ``max_entropy_nash`` or
-    ``projected_replicator`` move less. Where all seats are one team, each seat is a draw. As long
+    ``projected_replicator`` move less. If all seats are one team, each seat is a draw. As long
     as there is no member, the learner plays itself; ``league.start: true`` makes its initial
     weights the first member. A response to a mixture is not an equilibrium: the answer of such a
     run is the mixture of its members; with ``sides: apart`` one for each side.
@@ -81,15 +81,15 @@ def meta_strategy(
             f"matchmaker 'meta_strategy': sides: apart is for two sides, without by; "
             f"{request.label!r} has {len(request.sides)}, and by is {by}. Write sides: together."
         )
-    members = _tagged(request, of)
+    members = _with_tag(request, of)
     if not members or request.stream.uniform(0) < own:
         return self_play(request)
-    others, named = _tagged(request, by) if by else (), json.dumps(solver, sort_keys=True)
+    others, solver_json = _with_tag(request, by) if by else (), json.dumps(solver, sort_keys=True)
     book, first = IdentityKey(request.payoffs), [side[0] for side in request.sides]
     if sides == APART:
-        weighed = _solved_apart(book, members, request.label, (first[0], first[1]), named)
+        weighed = _solved_apart(book, members, request.label, (first[0], first[1]), solver_json)
     else:
-        weighed = (_solved(book, members, others, request.label, named),) * len(first)
+        weighed = (_solved(book, members, others, request.label, solver_json),) * len(first)
     by_seat = dict(zip(first, weighed, strict=True))
     return against(
         request,
@@ -97,7 +97,7 @@ def meta_strategy(
     )
 
 
-def _tagged(request: MatchRequest, tags: list[str] | None) -> tuple[PlayerRef, ...]:
+def _with_tag(request: MatchRequest, tags: list[str] | None) -> tuple[PlayerRef, ...]:
     return tuple(
         member for member in request.members if tags is None or request.tag(member) in tags
     )

@@ -20,11 +20,11 @@ def pfsp(
 ) -> Seating:
     """Seat the learner against snapshots by its win rates against them, or against itself.
 
-    What: with probability ``past`` the other seats go to snapshots, else to the learner. Each team
-    is an independent draw, in which a snapshot has a weight f(p) of the learner's win rate p
-    against it in this environment, by the payoff book. So is each seat where all are one team.
+    What: with probability ``past`` the other seats go to snapshots, otherwise to the learner. Each
+    team is an independent draw, in which a snapshot has a weight f(p) of the learner's win rate p
+    against it in this environment, by the payoff book. So is each seat if all are one team.
     When to use: a league whose old members are too weak: "hard" meets those that still win,
-    "variance" those of about the learner's strength.
+    "variance" prefers snapshots of about the learner's strength.
     Mathematics: with w wins, d draws and l losses of the learner against snapshot j, from any seat,
 
         p_j = (w + d/2 + prior/2) / (w + d + l + prior)
@@ -33,11 +33,11 @@ def pfsp(
         f(p) = min(1/2, 1 - p)   "capped"
         f(p) = p (1 - p)         "variance"
 
-    p_j is 1/2 where nothing was decided and prior is 0. Where all weights are 0, and where power is
-    0, the draw is uniform: then it is that of ``mixed`` with the same ``past``.
+    p_j is 1/2 where nothing was decided and prior is 0. If all weights are 0, and where power is
+    0, the draw is uniform: it equals the draw of ``mixed`` with the same ``past``.
     Pitfalls: the rates are of all training plays since the snapshot, while the learner has changed:
     a snapshot that was strong once stays likely for a while. Without a prior, one that was beaten
-    in its first game is never met again. Where all seats are one team nobody wins, and the draw is
+    in its first game is never met again. If all seats are one team nobody wins, and the draw is
     uniform. Against others only one team is trained.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575), "Prioritized fictitious self-play";
     there power is 2, unmet opponents have p = 1/2 and draws are half a win.

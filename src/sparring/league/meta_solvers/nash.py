@@ -12,7 +12,7 @@ def nash(game: MetaGame) -> MetaStrategy:
     """Give each side an optimal strategy of the zero-sum meta-game: a Nash equilibrium.
 
     What: no member of the other side earns more than the value against a side's mixture. The
-    program is solved for each side by itself.
+    program is solved for each side separately.
     When to use: double oracle and PSRO-Nash on two sides whose payoffs sum to a constant, and as
     the answer of a finished population.
     Mathematics: with U the payoffs to side 0, and -U those to side 1,
@@ -20,10 +20,10 @@ def nash(game: MetaGame) -> MetaStrategy:
         max over sigma_0, v of v   so that   sum_i sigma_0(i) U(i, j) >= v for every j
 
     and the same of -U transposed for side 1. Payoffs are first shifted and scaled into [-1, 1],
-    which changes no equilibrium. Where all payoffs are equal the answer is uniform.
+    which changes no equilibrium. If all payoffs are equal the answer is uniform.
     Pitfalls: among several equilibria the choice is arbitrary: a copy of a member has all of its
     weight or none, and noise in the payoffs moves the support. ``max_entropy_nash`` has one answer,
-    and ``projected_replicator`` moves less. Payoffs of few plays give wrong supports.
+    and ``projected_replicator`` moves less. Payoffs of few episodes give wrong supports.
     Reference: von Neumann, 1928; McMahan, Gordon and Blum, 2003 (double oracle); Lanctot et al.,
     2017 (arXiv 1711.00832), PSRO.
     Verified by: tests/league/meta_solvers/test_nash.py.

@@ -24,7 +24,7 @@ def pfsp(
     What: the newest member represents the learner. Each member of the other side has a weight f(p)
     of the newest one's win rate p against it, as in the matchmaker of the same name.
     When to use: prioritised fictitious self-play on a population whose old members are too weak:
-    "squared" answers those that still win, "variance" those of about equal strength.
+    "squared" prefers members that still win, "variance" members of about equal strength.
     Mathematics: with p_j the newest member's win rate against member j,
 
         sigma(j) = f(p_j) / sum over i of f(p_i)
@@ -33,8 +33,8 @@ def pfsp(
         f(p) = min(1/2, 1 - p)   "linear_capped"
         f(p) = p (1 - p)         "variance"
 
-    Where all weights are 0 they are uniform. Rates are ``MetaGame.wins``; without it they are
-    derived from the payoffs u to side 0, where all are in [-1, 1] and side 1 has -u:
+    If all weights are 0 they are uniform. Rates are ``MetaGame.wins``; without it they are
+    derived from the payoffs u to side 0, if all are in [-1, 1] and side 1 has -u:
 
         p = (1 + u) / 2
 

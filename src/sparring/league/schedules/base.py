@@ -43,7 +43,7 @@ class ScheduleRequest:
     @property
     def others(self) -> tuple[PlayerRef, ...]:
         """The other learners of the league."""
-        return tuple(who for who in map(LEARNER.of, self.tags) if who != self.learner)
+        return tuple(player for player in map(LEARNER.of, self.tags) if player != self.learner)
 
     def tag(self, player: PlayerRef) -> str:
         """Return the tag of a learner or snapshot."""

@@ -32,7 +32,7 @@ def gate(
 
         due = a >= every  and  (min over j of p_j > rate  or  a >= longest * every)
 
-    With ``earned``, and r_j the learner's mean return in plays against j, r_j > earned replaces
+    With ``earned``, and r_j the learner's mean return in episodes against j, r_j > earned replaces
     p_j > rate.
 
     Pitfalls: where the size of wins differs, as in poker, a best response may not win more often
@@ -40,7 +40,7 @@ def gate(
     won 51 % of the plays. The rates are of all training plays in the book, also those of weaker
     weights: with a ``league.payoff_decay`` above 0 old ones fade. Against an opponent that the
     matchmaker never seats there are no results, and no snapshot is due until ``longest``; the same
-    holds without any opponent. Where all seats are one team nobody wins.
+    holds without any opponent. If all seats are one team nobody wins.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575): 0.7 against all members, exploiters of
     the main agent 0.7 against the learner itself, at the latest after twice the steps. Silver et
     al., 2017 (AlphaGo Zero, Nature 550) has 0.55 against the newest.
@@ -51,7 +51,7 @@ def gate(
         against: "members" (default), all snapshots; "newest", the newest one of each learner;
             "learners", the other learners with their current weights.
         tags: of the opponents that count; null (default): all.
-        least: smallest number of decided plays against each of them. Default 20.
+        least: smallest number of decided episodes against each of them. Default 20.
         longest: multiple of ``league.every`` after which a snapshot is due in any case, at least 1.
             Default 2.
         earned: mean return, in the environment's units, that must be exceeded instead of ``rate``.
@@ -62,16 +62,16 @@ def gate(
     if request.age >= longest * request.every:
         return True
     opponents = [
-        who for who in _opponents(request, against) if tags is None or request.tag(who) in tags
+        ref for ref in _opponents(request, against) if tags is None or request.tag(ref) in tags
     ]
-    return bool(opponents) and all(_beaten(request, who, rate, least, earned) for who in opponents)
+    return bool(opponents) and all(_beaten(request, ref, rate, least, earned) for ref in opponents)
 
 
 def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
     if against == "learners":
         return list(request.others)
     if against == "newest":
-        return list({who.name: who for who in request.members}.values())
+        return list({member.name: member for member in request.members}.values())
     return list(request.members)
 
 

@@ -52,5 +52,5 @@ def plateau(
         return True
     if len(request.returns) < 2 * window:
         return False
-    before, last = np.asarray(request.returns[-2 * window :], dtype=np.float64).reshape(2, window)
-    return bool(last.mean() - before.mean() <= gain)
+    earlier, last = np.asarray(request.returns[-2 * window :], dtype=np.float64).reshape(2, window)
+    return bool(last.mean() - earlier.mean() <= gain)

@@ -9,7 +9,7 @@ def steps(request: ScheduleRequest) -> bool:
     """Take a snapshot every ``league.every`` steps.
 
     What: a snapshot is due as soon as the learner's last one is ``league.every`` steps old.
-    When to use: the default: phases of equal length, with a known number of plays.
+    When to use: the default: phases of equal length, with a known number of episodes.
     Mathematics: with a the steps since the last snapshot,
 
         due = (a >= every)

@@ -6,7 +6,7 @@ import numpy as np
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre, varied
+from sparring.ops.groups import centre, is_varied
 
 GROUP_RELATIVE = True
 
@@ -31,10 +31,10 @@ def gpg(turns: TurnTable) -> Credit:
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    is_varied = varied(returns, ids, count)[ids]
-    factor = len(returns) / max(int(is_varied.sum()), 1)
-    advantages = np.where(is_varied, factor * centre(returns, ids, count), 0.0)
+    useful = is_varied(returns, ids, count)[ids]
+    factor = len(returns) / max(int(useful.sum()), 1)
+    advantages = np.where(useful, factor * centre(returns, ids, count), 0.0)
     return Credit(
         advantages=broadcast_to_turns(advantages, turns),
-        metrics={"useful_share": 1.0 / factor if is_varied.any() else 0.0},
+        metrics={"useful_share": 1.0 / factor if useful.any() else 0.0},
     )

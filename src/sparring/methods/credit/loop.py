@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import deviations, leave_one_out_mean, varied
+from sparring.ops.groups import deviations, is_varied, leave_one_out_mean
 
 GROUP_RELATIVE = True
 
@@ -52,7 +52,7 @@ def loop(
     groups, count = start_groups(turns)
     ids = groups[starts]
     advantages = np.where(
-        varied(returns, ids, count)[ids], returns - leave_one_out_mean(returns, ids, count), 0.0
+        is_varied(returns, ids, count)[ids], returns - leave_one_out_mean(returns, ids, count), 0.0
     )
     if divide_by_std:
         advantages = advantages / np.maximum(deviations(returns, ids, count), 1e-7)[ids]

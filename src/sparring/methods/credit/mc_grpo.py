@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import lower_median
-from sparring.ops.groups import standardise, varied
+from sparring.ops.groups import is_varied, standardise
 
 GROUP_RELATIVE = True
 PRESETS = {"as_released": {"without_deviation": "amplify"}}
@@ -51,7 +51,7 @@ def mc_grpo(
     groups, count = start_groups(turns)
     ids = groups[starts]
     centred = np.where(
-        varied(returns, ids, count)[ids], returns - lower_median(returns, ids, count)[ids], 0.0
+        is_varied(returns, ids, count)[ids], returns - lower_median(returns, ids, count)[ids], 0.0
     )
     deviation = lower_median(np.abs(centred), ids, count)
     advantages = centred / (deviation + epsilon)[ids]

@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
 from sparring.ops.blocks import best_two
-from sparring.ops.groups import deviations, varied
+from sparring.ops.groups import deviations, is_varied
 
 GROUP_RELATIVE = True
 
@@ -45,7 +45,7 @@ def pass_at_k(
     groups, count = start_groups(turns)
     ids = groups[starts]
     best, second = best_two(returns, ids, count)
-    lead = np.where(varied(returns, ids, count), best - second, 0.0)
+    lead = np.where(is_varied(returns, ids, count), best - second, 0.0)
     if divide_by_std:
         lead = lead / (deviations(returns, ids, count) + max(epsilon, 1e-300))
     return Credit(

@@ -20,12 +20,12 @@ from sparring.ops.groups import (
     centre,
     discounted_returns,
     group_ids,
+    is_varied,
     leave_one_out_mean,
     over_deviation,
     standardise,
     trajectory_starts,
     trajectory_sums,
-    varied,
 )
 
 PRESETS = {
@@ -148,7 +148,7 @@ def vpr(
     metrics = {"judged_share": len(rows) / len(scored)} if len(scored) else {}
     trained = None
     if equal == "mask":
-        differs = varied(values[rows], ids, count)
+        differs = is_varied(values[rows], ids, count)
         trained = np.zeros(len(scored), dtype=bool)
         share = float((~differs).mean()) if count else 0.0
         if share <= skip_above:

@@ -9,7 +9,7 @@ import numpy as np
 from sparring.core.records import BoolArray, TurnTable
 from sparring.core.rng import Stream
 from sparring.methods.selection.base import trajectories
-from sparring.ops.groups import varied
+from sparring.ops.groups import is_varied
 
 
 def equal_groups(
@@ -40,5 +40,5 @@ def equal_groups(
         return np.ones(len(turns.reward), dtype=bool)
     data = trajectories(turns, "equal_groups")
     return data.rows(
-        (varied(data.returns, data.groups, data.num_groups) | (data.counts == 1))[data.groups]
+        (is_varied(data.returns, data.groups, data.num_groups) | (data.counts == 1))[data.groups]
     )

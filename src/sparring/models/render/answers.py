@@ -54,8 +54,8 @@ class AnswerFormat:
         text = (self.opening + text).strip()
         if self.parting is not None:
             end = len(text) - len(self.ending)
-            whole = text.startswith(BEGIN_OF_THOUGHT) and text.endswith(self.ending)
-            parting = self.parting.search(text, len(BEGIN_OF_THOUGHT), end) if whole else None
+            is_thought = text.startswith(BEGIN_OF_THOUGHT) and text.endswith(self.ending)
+            parting = self.parting.search(text, len(BEGIN_OF_THOUGHT), end) if is_thought else None
             return text[parting.end() : end].strip() if parting else None
         if self.pattern is None:
             return text
@@ -76,11 +76,11 @@ class AnswerFormat:
         if self.anywhere:
             assert self.pattern is not None
             return next((match[0] for match in reversed(list(self.pattern.finditer(text)))), "")
-        _, closed, rest = (self.opening + text).rpartition(END_OF_THOUGHT)
-        if closed:
-            return rest.strip()
+        _, end_mark, answer = (self.opening + text).rpartition(END_OF_THOUGHT)
+        if end_mark:
+            return answer.strip()
         is_thinking = (prompt_end + text).count(BEGIN_OF_THOUGHT) > prompt_end.count(END_OF_THOUGHT)
-        return "" if is_thinking else rest.strip()
+        return "" if is_thinking else answer.strip()
 
 
 def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:

@@ -122,7 +122,7 @@ class ChatRenderer:
                 f"The chat template drops the system message {quoted(self._system)}, or changes "
                 f"it. {self._remedy} Or write renderer.system=''."
             )
-        ids = self._plain(after)
+        ids = self._ids_of(after)
         place = next((n for n, index in enumerate(ids) if index in self._names), len(ids))
         if place == len(ids) or self.tokenizer.decode(list(ids[:place])).strip():
             raise ModelError(
@@ -193,15 +193,15 @@ class ChatRenderer:
             self._lead + REPLY_PROBE + self._end,
         )
         later = self._after + TOLD_PROBE + self._ask
-        prompt, whole = self._plain(prompt_text), self._plain(prompt_text + reply_text + later)
+        prompt, joined = self._ids_of(prompt_text), self._ids_of(prompt_text + reply_text + later)
         reply = self._ids_after(prompt_text, reply_text) or ()
-        mine = (*prompt, *reply, *self._continued(((later, "", ""),)))
-        if mine != whole:
-            pairs = list(zip(mine, whole, strict=False))
+        separate = (*prompt, *reply, *self._continuation_ids(((later, "", ""),)))
+        if separate != joined:
+            pairs = list(zip(separate, joined, strict=False))
             place = next((n for n, (a, b) in enumerate(pairs) if a != b), len(pairs))
             parts, expected = (
                 self.tokenizer.convert_ids_to_tokens(list(ids[place : place + 3]))
-                for ids in (mine, whole)
+                for ids in (separate, joined)
             )
             raise ModelError(
                 f"The tokenizer reads a conversation otherwise than its parts: {expected} in the "
@@ -211,22 +211,22 @@ class ChatRenderer:
 
     # -- ids of texts ------------------------------------------------------------------------------
 
-    def _plain(self, text: str) -> tuple[int, ...]:
+    def _ids_of(self, text: str) -> tuple[int, ...]:
         """Return the tokenizer's ids of a text, special tokens included."""
         return tuple(self.tokenizer(text, add_special_tokens=False)["input_ids"]) if text else ()
 
     def _count_marks(self, text: str) -> int:
-        return sum(index in self._names for index in self._plain(text))
+        return sum(index in self._names for index in self._ids_of(text))
 
-    def _ids_after(self, before: str, text: str) -> tuple[int, ...] | None:
+    def _ids_after(self, prefix: str, text: str) -> tuple[int, ...] | None:
         """Return the ids of a text after another text; None if the two share a token."""
-        first, both = self._plain(before), self._plain(before + text)
-        return both[len(first) :] if both[: len(first)] == first else None
+        prefix_ids, all_ids = self._ids_of(prefix), self._ids_of(prefix + text)
+        return all_ids[len(prefix_ids) :] if all_ids[: len(prefix_ids)] == prefix_ids else None
 
     def _encode_inside(self, text: str) -> tuple[int, ...]:
         """Return the ids of a text within another text, without a tokenizer's leading space."""
         ids = self._ids_after("\n", text)
-        return self._plain(text) if ids is None else ids
+        return self._ids_of(text) if ids is None else ids
 
     def _lay_out_parts(self, parts: tuple[tuple[str, str, str], ...]) -> tuple[int, ...]:
         """Return the ids of a text of alternating scaffold and foreign text.
@@ -244,10 +244,10 @@ class ChatRenderer:
             text += before + foreign + after
         begin = 0
         ids: tuple[int, ...] = ()
-        for cut in (*self._cuts(text, spans), len(text)):
-            piece = text[begin:cut]
-            ids += self._encode_within(piece) if begin else self._plain(piece)
-            begin = cut
+        for cut_end in (*self._find_cuts(text, spans), len(text)):
+            piece = text[begin:cut_end]
+            ids += self._encode_within(piece) if begin else self._ids_of(piece)
+            begin = cut_end
         if sum(index in self._names for index in ids) == marks:
             return ids
         # added tokens match another form of this text: encode it character by character
@@ -255,10 +255,10 @@ class ChatRenderer:
         for before, foreign, after in parts:
             letters = chain.from_iterable(map(self._encode_within, foreign))
             plain = tuple(index for index in letters if index not in self._names)
-            ids += self._plain(before) + plain + self._plain(after)
+            ids += self._ids_of(before) + plain + self._ids_of(after)
         return ids
 
-    def _cuts(self, text: str, spans: list[tuple[int, int]]) -> list[int]:
+    def _find_cuts(self, text: str, spans: list[tuple[int, int]]) -> list[int]:
         """Return where to cut a text so that foreign spans yield no special or added token."""
         cuts, place = [], 0
         while match := self._reserved_text.search(text, place):
@@ -269,7 +269,7 @@ class ChatRenderer:
                 cuts.append(place)
         return cuts
 
-    def _continued(self, parts: tuple[tuple[str, str, str], ...]) -> tuple[int, ...]:
+    def _continuation_ids(self, parts: tuple[tuple[str, str, str], ...]) -> tuple[int, ...]:
         (before, *rest), *others = parts
         return self._encode_parts(((self._mark + before, *rest), *others))[1:]
 
@@ -301,7 +301,7 @@ class ChatRenderer:
 
     def append(self, text: str) -> tuple[int, ...]:
         """Return the ids that continue a conversation with a text, up to where a reply begins."""
-        return self._continued(((self._after, self._prompt_text(text), self._ask),))
+        return self._continuation_ids(((self._after, self._prompt_text(text), self._ask),))
 
     def close(self, truncated: bool) -> tuple[int, ...]:
         """Return the scaffold that closes a reply: the end of turn if the reply was truncated."""
@@ -309,8 +309,8 @@ class ChatRenderer:
 
     def reply(self, text: str) -> tuple[int, ...]:
         """Encode a complete reply with an action exactly as the model would have sampled it."""
-        whole = ((self._ask + self._lead, text, self.format.ending + self._end),)
-        prompt_end, ids = self._plain(self._ask), self._encode_parts(whole)
+        parts = ((self._ask + self._lead, text, self.format.ending + self._end),)
+        prompt_end, ids = self._ids_of(self._ask), self._encode_parts(parts)
         if ids[: len(prompt_end)] == prompt_end:
             return ids[len(prompt_end) :]
         return self._encode_parts(((self._lead, text, self.format.ending + self._end),))

@@ -198,16 +198,16 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     def joined(self, values: list[Any]) -> str:
         return "".join(str(value) for value in self.value(values))
 
-    def _pay(self, size: int, most: int) -> None:
-        if size > most:
-            raise _refused(f"rendering a few words takes a value of a size beyond {most}")
+    def _pay(self, size: int, limit: int) -> None:
+        if size > limit:
+            raise _refused(f"rendering a few words takes a value of a size beyond {limit}")
         self.step(size)
 
-    def _admit(self, subject: Any, others: tuple[Any, ...]) -> None:
+    def _admit(self, subject: Any, arguments: tuple[Any, ...]) -> None:
         """Count a subject and its arguments; the product of their sizes bounds the result."""
-        if isinstance(subject, str) and others and _WIDE.search(subject):
+        if isinstance(subject, str) and arguments and _WIDE.search(subject):
             raise _refused("it has a very wide format")
-        sizes = [_size(other) for other in others]
+        sizes = [_size(other) for other in arguments]
         for size in sizes:
             self._pay(size, LARGEST)
         self._pay(_size(subject), LARGEST)
@@ -409,10 +409,10 @@ def between(rendered: str, contents: tuple[str, ...], remedy: str) -> list[str]:
     Raises:
         ModelError: a content does not occur exactly once.
     """
-    texts, rest = [], rendered
+    texts, remaining = [], rendered
     for text in contents:
-        if rest.count(text) != 1:
+        if remaining.count(text) != 1:
             raise ModelError(f"The chat template changes or repeats the text {text!r}. {remedy}")
-        before, _, rest = rest.partition(text)
-        texts.append(before)
-    return [*texts, rest]
+        piece, _, remaining = remaining.partition(text)
+        texts.append(piece)
+    return [*texts, remaining]

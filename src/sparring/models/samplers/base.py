@@ -163,7 +163,7 @@ class HasDecoding(Protocol):
 
 @runtime_checkable
 class HasTokenHook(Protocol):
-    """A sampler whose replies can go on with newer weights; their results have ``runs``.
+    """A sampler whose replies can continue with newer weights; their results have ``runs``.
 
     Attributes:
         between: called between two tokens; weights may be published in it. None: nothing is called.

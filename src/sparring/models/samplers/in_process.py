@@ -261,10 +261,10 @@ class WeightUpdates:
     def update_before(self, token: int) -> bool:
         """Let weights change before a token is drawn; return whether any changed."""
         with torch.inference_mode(False):
-            now = list(self._between())
-        if now == self._since[-1][1]:
+            present = list(self._between())
+        if present == self._since[-1][1]:
             return False
-        self._since.append((token, now))
+        self._since.append((token, present))
         return True
 
     def runs(self, whose: int, length: int) -> tuple[SampledRun, ...]:
@@ -380,26 +380,26 @@ class BatchDecoder:
     ) -> list[SampleResult]:
         """Sample until every reply has ended; recompute all contexts after a change of weights."""
         keys = np.array([request.stream for request in requests], dtype=np.uint64)
-        known = [ids[:length] for ids, length, _ in zip(*rows, strict=True)]
+        prefixes = [ids[:length] for ids, length, _ in zip(*rows, strict=True)]
         longest = self._tokens.shape[1]
         hidden, cache = self._prefill.contexts(rows, longest)
-        alive, at, whose = np.arange(len(keys)), rows.ids, np.array(rows.whose)
+        alive, seqs, whose = np.arange(len(keys)), rows.ids, np.array(rows.whose)
         for step in range(longest):
             if step and updates is not None and updates.update_before(step):
                 hidden, cache = self._prefill.contexts(
-                    ContextRows(at, [0] * len(at), whose.tolist()), longest - step
+                    ContextRows(seqs, [0] * len(seqs), whose.tolist()), longest - step
                 )
             logits = self._forward.logits(hidden, self._prefill.counts(whose))
             chosen, going = self._draw(logits, alive, keys, step)
             if not going.all():
-                self._store(cache, at, known, whose, self._node[alive[~going]])
+                self._store(cache, seqs, prefixes, whose, self._node[alive[~going]])
             alive, chosen = alive[going], chosen[going]
             if not len(alive):
                 break
             parents, new = self._split_rows(alive, chosen)
-            hidden, cache = self._extend(parents, new, at, whose, cache)
-            at = [(*at[row], token) for row, token in zip(parents, new.tolist(), strict=True)]
-            known, whose = [known[row] for row in parents], whose[parents]
+            hidden, cache = self._extend(parents, new, seqs, whose, cache)
+            seqs = [(*seqs[row], token) for row, token in zip(parents, new.tolist(), strict=True)]
+            prefixes, whose = [prefixes[row] for row in parents], whose[parents]
         if not np.isfinite(self._logprobs).all():
             raise DivergedError(LOST)
         return self._results()
@@ -407,7 +407,7 @@ class BatchDecoder:
     def _draw(
         self, logits: Tensor, alive: np.ndarray, keys: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the next token of every open reply; return the tokens, and which replies go on."""
+        """Draw the next token of every open reply; return the tokens, and the open replies."""
         chosen, going = np.zeros(len(alive), dtype=np.int64), np.zeros(len(alive), dtype=bool)
         for number, (params, stop_ids) in enumerate(self._rules):
             (places,) = np.nonzero(self._rule[alive] == number)

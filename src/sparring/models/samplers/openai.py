@@ -71,11 +71,11 @@ class AdapterFolder:
     """
 
     def __init__(self, connection: Connection) -> None:
-        named = os.environ.get(SHARED)
-        if named and not Path(named).is_dir():
-            raise RunError(f"{SHARED} names {named}, which is not a folder; create or unset it.")
+        folder = os.environ.get(SHARED)
+        if folder and not Path(folder).is_dir():
+            raise RunError(f"{SHARED} names {folder}, which is not a folder; create or unset it.")
         self._connection = connection
-        self.folder = Path(tempfile.mkdtemp(prefix="sparring-adapters-", dir=named or None))
+        self.folder = Path(tempfile.mkdtemp(prefix="sparring-adapters-", dir=folder or None))
         self.folder.chmod(0o755)  # the server may run as another user
         self._count, self._lock = itertools.count(1), threading.RLock()
         self._loaded: set[str] = set()
@@ -121,7 +121,7 @@ class AdapterFolder:
     def unload(self, needed: Collection[str]) -> None:
         """Let the server unload dropped adapters, except those in ``needed``."""
         with self._lock:
-            for name in [gone for gone in self._gone if gone not in needed]:
+            for name in [adapter for adapter in self._gone if adapter not in needed]:
                 _unload(self._connection, name)
                 shutil.rmtree(self.folder / name, ignore_errors=True)
                 self._gone.discard(name)
@@ -251,12 +251,12 @@ class CompletionRequest(NamedTuple):
 
     def _has_stopped(self, ids: list[int]) -> bool:
         """Return whether a reply ended with a stop id and not at the limit."""
-        most = self.params.max_new_tokens
+        token_limit = self.params.max_new_tokens
         stop = next((n for n, entry in enumerate(ids, start=1) if entry in self.stop_ids), None)
-        if len(ids) != (stop or most) or len(ids) > most:
+        if len(ids) != (stop or token_limit) or len(ids) > token_limit:
             raise RunError(
                 f"The server ended a reply after {len(ids)} tokens with id {ids[-1]}, and not with "
-                f"the first stop id or after {most} tokens. It must obey max_tokens, "
+                f"the first stop id or after {token_limit} tokens. It must obey max_tokens, "
                 "stop_token_ids and ignore_eos."
             )
         return stop is not None
@@ -380,11 +380,11 @@ class Server:
                 asks.append(
                     CompletionRequest(name, ids, stream, batch.params, batch.stop_ids, size)
                 )
-        coming = self._coming(asks, names)
+        coming = self._wait_for(asks, names)
         next(coming)  # all have begun when this returns, and a close is noticed from now on
         return coming
 
-    def _coming(
+    def _wait_for(
         self, asks: Sequence[CompletionRequest], names: Sequence[str]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield () once, when all have begun, and then the replies."""
@@ -393,8 +393,8 @@ class Server:
             yield ()
             waiting = set(places)
             while waiting:
-                done, waiting = wait(waiting, timeout=REST, return_when=FIRST_COMPLETED)
-                yield [(places[future], future.result()) for future in done]
+                finished, waiting = wait(waiting, timeout=REST, return_when=FIRST_COMPLETED)
+                yield [(places[future], future.result()) for future in finished]
         finally:
             for future in places:
                 future.cancel()

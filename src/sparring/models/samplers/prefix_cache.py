@@ -346,8 +346,8 @@ class PrefixCache:
             rows: ids -> row.
             known: cached prefix of every row; () without one.
         """
-        before = {ids: self.find(known[row]) if known[row] else None for ids, row in rows.items()}
-        starts = [len(known[row]) if before[ids] is not None else 0 for ids, row in rows.items()]
+        prefixes = {ids: self.find(known[row]) if known[row] else None for ids, row in rows.items()}
+        starts = [len(known[row]) if prefixes[ids] is not None else 0 for ids, row in rows.items()]
         lengths = [len(ids) - start for ids, start in zip(rows, starts, strict=True)]
         device = cache.device
         batch = cache.part(
@@ -358,13 +358,13 @@ class PrefixCache:
         number = self.shared.number()
         self.batches[number] = batch, list(rows)
         for place, (ids, start, length) in enumerate(zip(rows, starts, lengths, strict=True)):
-            self._chains[ids] = (*(before[ids] or ()), CachedSpan(number, place, start, length))
+            self._chains[ids] = (*(prefixes[ids] or ()), CachedSpan(number, place, start, length))
         self.shared.drop_beyond(self.budget)
 
     def drop(self) -> int:
         """Drop the oldest batch; return its bytes."""
-        number, (batch, gone) = self.batches.popitem(last=False)
-        for ids in gone:
+        number, (batch, dropped) = self.batches.popitem(last=False)
+        for ids in dropped:
             if (chain := self._chains.get(ids)) is not None and chain[-1].batch == number:
                 del self._chains[ids]
         return batch.bytes
@@ -380,10 +380,10 @@ class PrefixCache:
         # the next span of a row overwrites the garbage beyond a shorter span
         batches = self.shared.batches()
         for number in sorted(sources):
-            theirs, ours, start, length = torch.tensor(sources[number], device=cache.device).unbind(
+            source, dest, start, length = torch.tensor(sources[number], device=cache.device).unbind(
                 1
             )
-            cache.put(batches[number], theirs, ours, start, int(length.max()))
+            cache.put(batches[number], source, dest, start, int(length.max()))
 
     def clear(self) -> None:
         """Drop everything after a change of weights."""
@@ -429,16 +429,16 @@ class Prefill:
             for ids, length, whose in zip(*rows, strict=True)
         ]
         fresh = [row for row, place in enumerate(places) if place is None]
-        seen = [row for row, place in enumerate(places) if place is not None]
+        placed_rows = [row for row, place in enumerate(places) if place is not None]
         room += max(map(len, rows.ids))
-        if not seen:
+        if not placed_rows:
             return self._fresh(rows, room)
         spans = [place for place in places if place is not None]
         if not fresh:
             return self._cached(rows, spans, room)
         parts = [
             (fresh, *self._fresh(rows.at(fresh), room)),
-            (seen, *self._cached(rows.at(seen), spans, room)),
+            (placed_rows, *self._cached(rows.at(placed_rows), spans, room)),
         ]
         device = self.forward.device
         hidden = torch.empty(
@@ -477,17 +477,17 @@ class Prefill:
     def _cached(
         self, rows: ContextRows, places: list[CachedSpans], room: int
     ) -> tuple[Tensor, KeyValueCache]:
-        """Return hidden states and cache of contexts whose first ``known`` ids are cached."""
-        device, count, known = self.forward.device, len(rows.ids), rows.known
-        new = [len(ids) - begin for ids, begin in zip(rows.ids, known, strict=True)]
+        """Return hidden states and cache of contexts whose first ``rows.known`` ids are cached."""
+        device, count, prefix_lengths = self.forward.device, len(rows.ids), rows.known
+        new = [len(ids) - begin for ids, begin in zip(rows.ids, prefix_lengths, strict=True)]
         width = max(new)
         # padding is written beyond shorter rows
-        cache = self.forward.new_cache(count, max(max(known) + width, room))
+        cache = self.forward.new_cache(count, max(max(prefix_lengths) + width, room))
         self.caches[0].copy(places, cache)
         padded = np.zeros((count, width), dtype=np.int64)
-        for row, (ids, begin) in enumerate(zip(rows.ids, known, strict=True)):
+        for row, (ids, begin) in enumerate(zip(rows.ids, prefix_lengths, strict=True)):
             padded[row, : len(ids) - begin] = ids[begin:]
-        start = torch.tensor(known, device=device)
+        start = torch.tensor(prefix_lengths, device=device)
         hidden = self.forward.extend(
             torch.from_numpy(padded).to(device), start, self.counts(rows.whose), cache
         )

@@ -3,7 +3,7 @@
 A strategy is called before every prompt of a seat, and gives one of two answers:
 
 ``ContextWindow``
-    The past exchanges that stand in the conversation, and the text after them. Where they are those
+    The past exchanges that stand in the conversation, and the text after them. If they are those
     of the current conversation, the text is appended to it. Otherwise a new conversation is laid
     out from the ids of these exchanges. Each conversation is one training sequence, and a reply is
     trained in the conversation in which it was sampled.
@@ -104,7 +104,7 @@ def check_output(strategy: BoundPlugin, answer: Any, request: ContextRequest) ->
 
     Raises:
         PluginError: the window has exchanges that are not of the seat's past, or in another order,
-            or twice; or the answer requests a memory where there is nothing new since the last one.
+            or twice; or the answer requests a memory without new exchanges since the last one.
     """
     if isinstance(answer, WriteMemory):
         if not isinstance(answer.request, str) or not answer.request.strip():
@@ -113,7 +113,7 @@ def check_output(strategy: BoundPlugin, answer: Any, request: ContextRequest) ->
             )
         if request.again or not request.past or request.past[-1].memory:
             raise PluginError(
-                f"The {strategy} requested a memory where there is nothing new to remember, or "
+                f"The {strategy} requested a memory without anything new to remember, or "
                 "where the seat tries again; return ContextWindow there (see past and again of "
                 "ContextRequest)."
             )
@@ -150,7 +150,7 @@ class Ledger:
         known: how many of these ids the model had seen at the last turn.
         conversation: number of the current conversation.
         prompt: text of the last prompt.
-        memory_example: the memory that the warm-up writes, where a memory is requested; else None.
+        memory_example: the memory that the warm-up writes if a memory is requested, or None.
 
     Args:
         renderer: encodes texts and decodes ids.
@@ -194,7 +194,7 @@ class Ledger:
     ) -> None:
         """Append a prompt to the conversation, or to the window that the strategy shows.
 
-        Where the strategy requests a memory, the prompt is that request (``memory_example``).
+        If the strategy requests a memory, the prompt is this request (``memory_example``).
 
         Args:
             text: the new prompt.
@@ -275,7 +275,7 @@ class Ledger:
         """Append a reply to the conversation, and return all segments since the last reply.
 
         A prompt that was too long to be sent gives an empty reply, after the first token of the
-        conversation if nothing of it was sent before.
+        conversation if no part of it was sent before.
         """
         # another end token is a word of the model: the end token of the scaffold follows it
         other_end = bool(reply.ids) and reply.ids[-1] in self.renderer.stop_ids[1:]
@@ -291,8 +291,8 @@ class Ledger:
     def _reply_segments(self, reply: Reply, end_ids: tuple[int, ...]) -> tuple[Segment, ...]:
         if is_unsent(reply):
             has_sent, self.known = self.known > 0, max(self.known, 1)
-            nothing = Segment(kind="sampled", ids=())
-            return (nothing,) if has_sent else (Segment(kind="prompt", ids=self.ids[:1]), nothing)
+            empty = Segment(kind="sampled", ids=())
+            return (empty,) if has_sent else (Segment(kind="prompt", ids=self.ids[:1]), empty)
         segments: tuple[Segment, ...] = (*self._pending, *sampled_segments(reply))
         self.ids += reply.ids
         self.known = len(self.ids) - 1

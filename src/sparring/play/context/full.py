@@ -11,8 +11,8 @@ def full(request: ContextRequest) -> ContextWindow:
     """Show the whole past: a conversation only grows.
 
     What: each prompt is appended to the conversation, after all earlier prompts and replies. Where
-    a renderer edits earlier replies, every turn is laid out anew with the whole past.
-    When to use: the default, for plays whose conversations stay within the model's context.
+    a renderer edits earlier replies, every turn is laid out again with the whole past.
+    When to use: the default, for episodes whose conversations stay within the model's context.
     Mathematics: with t(n) tokens in the new text of own turn n and s(n) in its reply, the input has
 
         t(1) + s(1) + ... + t(n-1) + s(n-1) + t(n)

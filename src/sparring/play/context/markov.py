@@ -8,7 +8,7 @@ NEEDS = {"view"}
 
 
 def markov(request: ContextRequest) -> ContextWindow:
-    """Show the current position, and nothing of the past.
+    """Show only the current position, without the past.
 
     What: at every turn the prompt is the environment's view of the position and the question. Every
     turn is one conversation: one training sequence, with one trained reply. Earlier prompts and
@@ -16,7 +16,7 @@ def markov(request: ContextRequest) -> ContextWindow:
     gets the same prompt.
     When to use: environments whose view has all that matters for the future (board games, puzzles).
     Prompts are as short as possible, and equal positions give equal prompts.
-    Mathematics: the policy is a function of the view v alone,
+    Mathematics: the policy depends only on the view v,
 
         pi(reply | v(1), said(1), ..., v(n)) = pi(reply | v(n))
 

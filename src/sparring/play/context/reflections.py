@@ -21,7 +21,7 @@ def reflections(request: ContextRequest) -> ContextWindow:
 
         note(0), note(1), ..., note(k-1)
 
-    so that a reply in attempt k depends on earlier attempts through the notes alone. A note is
+    so that a reply in attempt k depends on earlier attempts only through the notes. A note is
     trained with the return of what follows.
     Pitfalls: an empty note loses everything; look at the notes with `sparring show`. In a trial
     with ``memory: notes`` the environment itself begins each attempt with a fresh conversation and
@@ -29,6 +29,6 @@ def reflections(request: ContextRequest) -> ContextWindow:
     Reference: Reflexion (arXiv 2303.11366); LaMer (arXiv 2512.16848); MAGE (arXiv 2603.03680).
     Verified by: tests/play/context/test_reflections.py.
     """
-    now = request.observation.attempt
-    is_shown = [e.observation.note or e.observation.attempt == now for e in request.past]
+    attempt = request.observation.attempt
+    is_shown = [e.observation.note or e.observation.attempt == attempt for e in request.past]
     return ContextWindow(tuple(compress(request.past, is_shown)), request.text)

@@ -32,7 +32,7 @@ def sliding_window(
 
     tokens to train on, as each exchange stands in w prompts.
     Pitfalls: older exchanges are forgotten, with the seat's own messages and hidden cards. A turn
-    after an illegal reply counts as an exchange. Where one view of the environment has all that
+    after an illegal reply counts as an exchange. If one view of the environment has all that
     matters, markov shows more for the same tokens.
     Reference: the history_length of verl-agent's memory (GiGPO's released code).
     Verified by: tests/play/context/test_strategies.py.

@@ -56,7 +56,7 @@ def summary(
         tokens: length of the conversation from which on a memory is written, 1 to 1,000,000. null
             (default): never for that reason. At least one of both is needed.
         opening: true (default): the seat's first exchange stays before the memory, as it has the
-            rules and the role. false: the memory alone.
+            rules and the role. false: only the memory.
         request: prompt of the memory. Empty (default): "remember" in brief style, else two
             sentences.
 
@@ -67,15 +67,15 @@ def summary(
         raise ConfigError(
             "context 'summary': every=null and tokens=null never write a memory; write every: 4."
         )
-    written = [place for place, exchange in enumerate(context_request.past) if exchange.memory]
-    since = context_request.past[written[-1] :] if written else context_request.past
-    window = (*context_request.past[:1], *since) if written and opening else since
-    turns = sum(not exchange.memory for exchange in since)
+    memories = [place for place, exchange in enumerate(context_request.past) if exchange.memory]
+    recent = context_request.past[memories[-1] :] if memories else context_request.past
+    window = (*context_request.past[:1], *recent) if memories and opening else recent
+    turns = sum(not exchange.memory for exchange in recent)
     full = tokens is not None and context_request.tokens >= tokens
     due = full or (every is not None and turns >= every)
     if turns and due and not context_request.again:
         example = " ".join(
-            exchange.reply if exchange.memory else exchange.prompt for exchange in since
+            exchange.reply if exchange.memory else exchange.prompt for exchange in recent
         )
         return WriteMemory(request or (BRIEF if context_request.brief else REQUEST), example)
     return ContextWindow(window, context_request.text)

@@ -102,9 +102,9 @@ def play_planned(
         finished = {episode.episode_id: episode for episode in played.episodes}
         for group in groups:
             group.take(finished)
-    whole = [group for group in groups if group.whole(counts)]
-    episodes = [game.episode for group in whole for game in group.games]
-    return Rollout(episodes, counts).require_any(), _metrics(whole)
+    complete_groups = [group for group in groups if group.is_complete(counts)]
+    episodes = [game.episode for group in complete_groups for game in group.games]
+    return Rollout(episodes, counts).require_any(), _metrics(complete_groups)
 
 
 class _Group:
@@ -157,7 +157,7 @@ class _Group:
         ]
         self._requested = []
 
-    def whole(self, counts: RolloutCounts) -> bool:
+    def is_complete(self, counts: RolloutCounts) -> bool:
         return (
             len(self.games) == len(self.specs)
             and self.specs[0].group_id not in counts.dropped_groups
@@ -165,7 +165,7 @@ class _Group:
 
 
 def _metrics(groups: Sequence[_Group]) -> dict[str, float]:
-    """Return the metrics listed above; none where no plan held games back."""
+    """Return the metrics listed above; none if no plan held games back."""
     if not any(group.held_back for group in groups):
         return {}
     games = [game for group in groups for game in group.games]

@@ -63,7 +63,7 @@ def branch(
     Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
 
     Args:
-        left: games of the group not yet begun.
+        num_left: games of the group that have not begun.
         games: the finished games.
         stream: of the group; game number n draws u of its turns from child n.
         initial: games that begin at the initial state, at least 1. null (default): half of the
@@ -92,17 +92,17 @@ def branch(
     ]
     num_initial = -(-size // 2) if initial is None else initial
     if balance is not None:
-        num_initial = _balanced(size, balance, surprises[0]) if games else 1
+        num_initial = _balance(size, balance, surprises[0]) if games else 1
     if len(games) < num_initial:
         return [FRESH] * (num_initial - len(games))
-    known = [
+    scores = [
         row[0]
         for row, game in zip(surprises, games, strict=True)
         if row and row[0] is not None and game.origin == FRESH
     ]
-    if not known:
+    if not scores:
         return []
-    start = fmean(known)
+    start = fmean(scores)
 
     def is_branching(number: int, place: int, surprise: float | None, run: int) -> bool:
         draw, factor = stream.child(number).uniform(place), max(0.0, 1.0 - penalty * run)
@@ -167,11 +167,11 @@ def _surprise(turn: Turn, first_tokens: int) -> float | None:
     return -fmean(looked_at) if looked_at else None
 
 
-def _balanced(size: int, balance: float, surprises: Sequence[float | None]) -> int:
+def _balance(size: int, balance: float, surprises: Sequence[float | None]) -> int:
     """Return the number of games from the initial state, by the surprises of the first game."""
-    known = [surprise for surprise in surprises[1:] if surprise is not None]
+    later = [surprise for surprise in surprises[1:] if surprise is not None]
     first = surprises[0] if surprises else None
-    gap = first - fmean(known) if known and first is not None else 0.0
+    gap = first - fmean(later) if later and first is not None else 0.0
     return max(1, round(size / (1.0 + math.exp(min(-balance * gap, 700.0)))))
 
 

@@ -16,7 +16,7 @@ def none(num_left: int, games: Sequence[PlannedGame], stream: Stream) -> list[Or
     assume.
     Mathematics: none.
     Pitfalls: the games of a group share states only by chance, and seldom after the first turns
-    where there are many actions.
+    if there are many actions.
     Reference: none.
     Verified by: tests/play/plans/test_play_planned.py.
     """

@@ -42,7 +42,7 @@ def tree(
     Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
 
     Args:
-        left: games of the group not yet begun.
+        num_left: games of the group that have not begun.
         games: the finished games.
         stream: unused.
         branching: number of continuations at each boundary, the initial state first; each at least

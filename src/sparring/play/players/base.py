@@ -24,8 +24,8 @@ class PendingTurn(NamedTuple):
     """One decision that is due.
 
     ``state`` is the play, see ``environments.base``. ``ids`` are the exact token ids of the seat's
-    conversation, for agents with a renderer, else empty. ``stream`` belongs to this turn alone:
-    draws never depend on other plays.
+    conversation for agents with a renderer, otherwise (). ``stream`` belongs only to this turn:
+    draws never depend on other episodes.
     """
 
     state: Play
@@ -37,7 +37,7 @@ class PendingTurn(NamedTuple):
     prompt: str = ""  # for agents without a renderer: the prompt of this turn
     # for agents without a renderer: the earlier prompts and replies of this conversation
     past: Callable[[], tuple[tuple[str, str], ...]] | None = None
-    # for agents with a renderer: where a memory is due and no action, what the warm-up writes
+    # for agents with a renderer: the text of the warm-up if a memory is due
     memory: str | None = None
 
 
@@ -88,7 +88,7 @@ class HasJointCall(Protocol):
 
     @property
     def together(self) -> JointCall | None:
-        """The object that calls them all; None: the agent is called alone."""
+        """The object that calls them all; None: the agent has its own call."""
         ...
 
 
@@ -118,7 +118,7 @@ class HasSampler(Protocol):
 
 @runtime_checkable
 class HasInFlight(Protocol):
-    """An agent with a limit on the number of plays at once; None: no limit."""
+    """An agent with a limit on the number of episodes at once; None: no limit."""
 
     in_flight: int | None
 
@@ -133,8 +133,8 @@ class HasNotes(Protocol):
 def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply | FailedPlay]:
     """Return an agent's reply to each pending turn, with a time limit unless it is patient.
 
-    Where a play's code raises, the agent is called for each turn alone, and only the faulty play
-    has no reply.
+    If a play's code raises, the agent is called turn by turn, and only the faulty play has no
+    reply.
 
     Args:
         name: of the agent in its seats.
@@ -150,13 +150,13 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
         return [*agent.act(turns)]
     with call:
         answers: Any = _act(agent, turns)
-    wrong = (
+    foreign = (
         [reply for reply in answers if not isinstance(reply, Reply | FailedPlay)]
         if isinstance(answers, list | tuple)
         else [answers]
     )
-    if wrong or len(answers) != len(turns):
-        received = f"{type(wrong[0]).__name__}" if wrong else f"{len(answers)}"
+    if foreign or len(answers) != len(turns):
+        received = f"{type(foreign[0]).__name__}" if foreign else f"{len(answers)}"
         raise PluginError(
             f"The {call} must give a list of one Reply per turn, {len(turns)} here; it "
             f"gave {received}."
@@ -173,10 +173,10 @@ def _act(agent: Agent, turns: Sequence[PendingTurn]) -> Any:
             raise lacking from error
         if not any(is_raised_by(turn.state, error) for turn in turns):
             raise
-        return [_alone(agent, turn) for turn in turns]
+        return [_reply_of(agent, turn) for turn in turns]
 
 
-def _alone(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
+def _reply_of(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
     try:
         (reply,) = agent.act([turn])
     except Exception as error:
@@ -187,7 +187,7 @@ def _alone(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
 
 
 def first_ability(agent: Agent, abilities: Sequence[str]) -> str | None:
-    """Return the name of the method by which an agent is called; None where it has none of these.
+    """Return the name of the method by which an agent is called, or None.
 
     The object comes before its class, and a subclass before its base classes.
     """
@@ -201,8 +201,8 @@ def first_ability(agent: Agent, abilities: Sequence[str]) -> str | None:
 class Flight:
     """One call of an agent: its turns, and the replies as they arrive.
 
-    An agent with a method ``submit`` gives each reply as soon as it is complete; any other gives
-    all of them by ``act``.
+    An agent with a method ``submit`` gives each reply as soon as it is complete; any other
+    agent gives all of them by ``act``.
 
     Attributes:
         name: of the agent in its seats.
@@ -234,10 +234,10 @@ class Flight:
         with self._call:
             arrived = next(self._coming, None)
         if arrived is None:
-            raise self._wrong(f"gave no reply to turn {min(self._missing)}")
+            raise self._error(f"gave no reply to turn {min(self._missing)}")
         for place, reply in arrived:
             if place not in self._missing or not isinstance(reply, Reply | FailedPlay):
-                raise self._wrong(f"gave {type(reply).__name__} for place {place!r}")
+                raise self._error(f"gave {type(reply).__name__} for place {place!r}")
             self._missing.remove(place)
         self.done = not self._missing
         return arrived
@@ -247,9 +247,9 @@ class Flight:
         if isinstance(self._coming, Generator):
             self._coming.close()
 
-    def _wrong(self, what: str) -> PluginError:
+    def _error(self, fault: str) -> PluginError:
         return PluginError(
-            f"The {self._call} {what}; submit must yield lists of (place, Reply), each place once."
+            f"The {self._call} {fault}; submit must yield lists of (place, Reply), each place once."
         )
 
 
@@ -275,10 +275,9 @@ AgentTurns = tuple[Agent, Sequence[PendingTurn]]  # an agent, and its due turns
 
 
 class JointCall(Protocol):
-    """Calls several agents at once: those whose ``together`` are equal.
+    """Calls all agents with an equal ``together`` at once.
 
-    The object must be hashable, and equal to that of another agent only where one call can serve
-    both.
+    The object must be hashable. Two agents have equal objects only if one call can serve both.
     """
 
     def submit(self, calls: Sequence[AgentTurns]) -> Iterator[Sequence[tuple[int, Reply]]]:

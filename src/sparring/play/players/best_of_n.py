@@ -23,7 +23,7 @@ Judge = Callable[[Sequence[Any]], Sequence[Verdict | None]]  # of states
 class BestOfN:
     """A player that plays the best of several replies of another agent, as an oracle judges them.
 
-    Among equal replies the first is played. Reply 0 is that of the agent alone.
+    Among equal replies the first is played. Reply 0 is the reply of the single agent.
 
     Args:
         agent: gives the replies.
@@ -41,7 +41,7 @@ class BestOfN:
         """Return the best of several replies per pending turn.
 
         Raises:
-            GameError: a play cannot be copied for the oracle.
+            GameError: an episode cannot be copied for the oracle.
         """
         counts = [1 if turn.memory is not None else self.count for turn in turns]
         samples = [
@@ -50,14 +50,14 @@ class BestOfN:
             for number in range(count)
         ]
         answers = iter(self.agent.act(samples))
-        several = [[next(answers) for _ in range(count)] for count in counts]
+        replies = [[next(answers) for _ in range(count)] for count in counts]
         open_turns = [
-            turn for turn, candidates in zip(turns, several, strict=True) if len(candidates) > 1
+            turn for turn, candidates in zip(turns, replies, strict=True) if len(candidates) > 1
         ]
         verdicts = iter(self._verdicts(open_turns))
         return [
             candidates[0] if len(candidates) == 1 else self._best(turn, candidates, next(verdicts))
-            for turn, candidates in zip(turns, several, strict=True)
+            for turn, candidates in zip(turns, replies, strict=True)
         ]
 
     def _verdicts(self, turns: Sequence[PendingTurn]) -> list[Verdict | None]:
@@ -79,23 +79,23 @@ class BestOfN:
                 close_copies(copies)
         return verdicts
 
-    def _best(self, turn: PendingTurn, several: Sequence[Reply], verdict: Verdict | None) -> Reply:
+    def _best(self, turn: PendingTurn, replies: Sequence[Reply], verdict: Verdict | None) -> Reply:
         """Return the reply with the largest value; the first one where the oracle abstains."""
         if verdict is None:
-            return several[0]
+            return replies[0]
         worth = dict(zip(verdict.actions, verdict.values, strict=True))
         worst = min(verdict.values) - 1.0  # of illegal replies
-        values = [worth.get(self._action(turn, reply) or "", worst) for reply in several]
-        return several[values.index(max(values))]
+        values = [worth.get(self._action(turn, reply) or "", worst) for reply in replies]
+        return replies[values.index(max(values))]
 
     def _action(self, turn: PendingTurn, reply: Reply) -> str | None:
-        named = reply.text if self.renderer is None else self.renderer.read(reply.text)
-        if named is None:
+        answer = reply.text if self.renderer is None else self.renderer.read(reply.text)
+        if answer is None:
             return None
         exact = cast(EnvironmentPlay, turn.state).game.brief or (
             self.renderer is not None and self.renderer.exact_answers
         )
-        return read_reply(turn.state, turn.seat, turn.state.legal(turn.seat), named, exact)
+        return read_reply(turn.state, turn.seat, turn.state.legal(turn.seat), answer, exact)
 
 
 def best_of_n(

@@ -27,8 +27,8 @@ class BiasedAgent(DescribedAgent):
         P(a) = w_a / sum over b in A of w_b
 
     In rock, paper, scissors {rock: 3, paper: 1} plays .6 .2 .2, and paper earns .4 against it.
-    Among the candidates of ``choose`` the weights are those of the numbered actions.
-    Pitfalls: where all legal actions have weight 0 they are equally likely.
+    Among the candidates of ``choose`` the weights of the numbered actions count.
+    Pitfalls: if all legal actions have weight 0 they are equally likely.
     Verified by: tests/play/players/test_choices.py.
 
     Args:
@@ -45,11 +45,11 @@ class BiasedAgent(DescribedAgent):
 
     def __post_init__(self) -> None:
         self._weights = self.weights or {}
-        wrong = [name for name, weight in self._weights.items() if not 0 <= weight < math.inf]
-        if wrong:
+        invalid = [name for name, weight in self._weights.items() if not 0 <= weight < math.inf]
+        if invalid:
             raise ConfigError(
-                f"biased: the weight of {quoted(wrong[0])} is {self._weights[wrong[0]]!r}; write a "
-                "number of at least 0."
+                f"biased: the weight of {quoted(invalid[0])} is {self._weights[invalid[0]]!r}; "
+                "write a number of at least 0."
             )
         if not math.isfinite(sum(self._weights.values())):
             raise ConfigError(
@@ -66,8 +66,8 @@ class BiasedAgent(DescribedAgent):
         """
         legal = legal_actions_of(self.name, state, seat)
         self._check(innermost_play(state), legal)
-        named = zip(legal, actions_meant(state, seat, legal), strict=True)
-        weights = {reply: self._weights.get(action, 1.0) for reply, action in named}
+        pairs = zip(legal, actions_meant(state, seat, legal), strict=True)
+        weights = {reply: self._weights.get(action, 1.0) for reply, action in pairs}
         total = math.fsum(weights.values())
         if not total:
             return dict.fromkeys(legal, 1.0 / len(legal))
@@ -82,7 +82,7 @@ class BiasedAgent(DescribedAgent):
 
 
 def _words(play: Play) -> tuple[str, ...]:
-    """Return the words that actions of an environment are among; () where they are unknown."""
+    """Return the words that actions of an environment are among; () if they are unknown."""
     rules: Any = play.game if is_searchable_play(play) else getattr(play, "rules", None)
     if is_searchable_play(play) and rules.words:
         return tuple(rules.words)

@@ -47,7 +47,7 @@ def imitated_player(player: BoundPlugin | None) -> TextAgent | None:
     """Return the player that the warm-up imitates; None: random legal play.
 
     Raises:
-        ConfigError: it does not choose by the state alone, like a model or an endpoint.
+        ConfigError: the player does not choose only by the state, like a model or an endpoint.
     """
     if player is None:
         return None

@@ -29,7 +29,7 @@ class HasChances(Protocol):
         """Return the probabilities of the legal actions of a due seat; 0 for missing ones.
 
         The result must be a function of what the seat knows of the current play: inside ``trial``
-        and ``repeated`` earlier plays do not count.
+        and ``repeated`` earlier episodes do not count.
 
         Raises:
             GameError: the probabilities are unknown here.
@@ -40,7 +40,7 @@ class HasChances(Protocol):
 class DescribedAgent(TextAgent):
     """Base of agents that draw from ``chances``, by one draw of the turn's stream.
 
-    Where any text is a reply, such as a note, the environment draws it.
+    If any text is a reply, such as a note, the environment draws it.
     """
 
     @abstractmethod
@@ -70,7 +70,7 @@ def legal_actions_of(name: str, state: Play, seat: int) -> tuple[str, ...]:
     legal: tuple[str, ...] | None = state.legal(seat)
     if legal is None:
         raise GameError(
-            f"Agent {name!r} has no exact probabilities where any text is a reply, as for seat "
+            f"Agent {name!r} has no exact probabilities if any text is a reply, as for seat "
             f"{seat} of {type(state).__name__} now."
         )
     return legal
@@ -97,9 +97,9 @@ def chances_of(name: str, agent: Any, state: Play, seat: int) -> dict[str, float
     legal = legal_actions_of(name, state, seat)
     with PluginCall(named("players", name)):
         shares = {action: float(share) for action, share in agent.chances(state, seat).items()}
-    wrong = [action for action in shares if action not in legal]
+    illegal = [action for action in shares if action not in legal]
     if (
-        wrong
+        illegal
         or not all(share >= 0 for share in shares.values())
         or (not abs(sum(shares.values()) - 1.0) <= TOLERANCE)
     ):

@@ -47,7 +47,7 @@ class EndpointAgent:
         check_range("endpoint: concurrency", concurrency, 1)
         self.fields, self.system, self.seed_requests = dict(fields), system, seed_requests
         self.concurrency, self.account = concurrency, account
-        self._threads: ThreadPoolExecutor | None = None  # those of all calls
+        self._threads: ThreadPoolExecutor | None = None  # of all calls
         self._batch = _RequestBatch()
 
     @property

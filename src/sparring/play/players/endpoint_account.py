@@ -95,8 +95,8 @@ class AnswerCache:
             file.write(line)
 
     def _read(self, lines: list[bytes]) -> None:
-        written = [line for line in lines if line.strip()]
-        for line in written:
+        records = [line for line in lines if line.strip()]
+        for line in records:
             try:
                 record = json.loads(line)
                 answer = Answer(
@@ -112,9 +112,9 @@ class AnswerCache:
                     self.path,
                 )
         if (
-            written
+            records
             and not self._answers
-            and not (len(written) == 1 and _BEGINNING.startswith(written[0][: len(_BEGINNING)]))
+            and not (len(records) == 1 and _BEGINNING.startswith(records[0][: len(_BEGINNING)]))
         ):
             raise ConfigError(
                 f"endpoint: cache={str(self.path)!r} is not a file of answers; write the path of "
@@ -214,11 +214,11 @@ class Account:
         """
         key = json.dumps([self.connection.base_url, request, stream], sort_keys=True)
         digest = hashlib.sha256(key.encode()).hexdigest()
-        known = self.cache.get(digest) if self.cache is not None else None
+        cached = self.cache.get(digest) if self.cache is not None else None
         with self._lock:
-            if known is not None:
+            if cached is not None:
                 self.counters.from_cache += 1
-                return known
+                return cached
             self._check_budget()
         try:
             answer = self.connection.send(

@@ -137,8 +137,8 @@ def read_exported(folder: Path) -> ExportedPlayer:
     path = folder / FILE
     again = "export the run again: sparring export RUN FOLDER"
     if not path.is_file():
-        why = f"has no {FILE}" if folder.is_dir() else "is not a folder"
-        raise ModelError(f"{folder} {why}, and so is not an exported player; {again}.")
+        fault = f"has no {FILE}" if folder.is_dir() else "is not a folder"
+        raise ModelError(f"{folder} {fault}, and so is not an exported player; {again}.")
     try:
         data: Any = parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -152,16 +152,16 @@ def read_exported(folder: Path) -> ExportedPlayer:
         )
     kind = KINDS.get((version, str(data.get("kind"))))
     if kind is None:
-        there = " or ".join(name for number, name in KINDS if number == version)
+        expected = " or ".join(name for number, name in KINDS if number == version)
         raise ModelError(
-            f"{path}: kind is {quoted(data.get('kind'))}; in version {version} it must be {there}. "
-            f"{again[0].upper()}{again[1:]}."
+            f"{path}: kind is {quoted(data.get('kind'))}; in version {version} it must be "
+            f"{expected}. {again[0].upper()}{again[1:]}."
         )
     try:
         player = kind.model_validate(data)
     except ValidationError as error:
-        wrong = config_error(error, lambda _: list(kind.model_fields), str(path))
-        raise ModelError(f"{str(wrong).rstrip('.')}; {again}.") from None
+        explained = config_error(error, lambda _: list(kind.model_fields), str(path))
+        raise ModelError(f"{str(explained).rstrip('.')}; {again}.") from None
     if not isinstance(player, ExportedPolicy):
         _check_members(folder, player)
     return player
@@ -175,7 +175,7 @@ def _check_members(folder: Path, mixture: AnyExportedMixture) -> None:
             raise ModelError(f"The mixture in {folder}, member {name}: {error}") from None
         if not isinstance(member, ExportedPolicy):
             raise ModelError(
-                f"The mixture in {folder}: its member {name} is a mixture again; export the run "
+                f"The mixture in {folder}: its member {name} is itself a mixture; export the run "
                 "again: sparring export RUN FOLDER."
             )
 
@@ -195,14 +195,14 @@ class ExportedMembers(MemberMixture):
             name: bot(f"exported {shlex.quote(f'folder={folder / name}')}")
             for name in members_of(mixture)
         }
-        self._names = {who: name for name, who in refs.items()}
+        self._names = {player: name for name, player in refs.items()}
         first, *second = (
             {refs[name]: weight for name, weight in weights.items()} for weights in mixture.weights
         )
         super().__init__(first, cache(lambda who: bound_agent(who.name)()), (), *second)
 
     def label(self, player: PlayerRef) -> str:
-        """Return the name of a member: that of its folder."""
+        """Return the name of a member, which is the name of its folder."""
         return self._names.get(player, str(player))
 
 
@@ -295,7 +295,7 @@ def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
     if isinstance(player, ExportedPolicy):
         return [(path, player)]
     members = [(path / name, read_exported(path / name)) for name in members_of(player)]
-    return [(where, member) for where, member in members if isinstance(member, ExportedPolicy)]
+    return [(place, member) for place, member in members if isinstance(member, ExportedPolicy)]
 
 
 def _model(folder: Path, policy_file: ExportedPolicy) -> Any:

@@ -37,7 +37,7 @@ class FictitiousAgent(TextAgent):
     name = "fictitious"
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return a best response to the other's actions in earlier plays; a random note.
+        """Return a best response to the other's actions in earlier episodes; a random note.
 
         Raises:
             GameError: the environment is not a game of one throw.

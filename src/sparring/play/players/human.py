@@ -105,12 +105,12 @@ class HumanAgent(TextAgent):
             action, trouble = understood(game, state, seat, reply)
             if action is not None:
                 return action
-            more = f"{trouble} (? shows the rules)." if reply else EMPTY
-            text = wrap_lines(f"{more} Legal actions: {list_actions(legal)}")
+            hint = f"{trouble} (? shows the rules)." if reply else EMPTY
+            text = wrap_lines(f"{hint} Legal actions: {list_actions(legal)}")
 
     def _in_sentences(self, game: Environment) -> Environment:
-        for known, twin in self._twins:
-            if known is game:
+        for original, twin in self._twins:
+            if original is game:
                 return twin
         self._twins.append((game, for_people(game)))
         return self._twins[-1][1]

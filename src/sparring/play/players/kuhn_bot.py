@@ -28,7 +28,7 @@ STYLES: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]]
 class KuhnBot(DescribedAgent):
     """Kuhn poker by a fixed style that is not an equilibrium, so that an agent can adapt to it.
 
-    What: it bets and calls by its card alone, and has no memory. The first three styles are MAGE's;
+    What: it bets and calls only by its card, and has no memory. The first three styles are MAGE's;
     ``passive``, ``station`` and ``loose`` are a second family to be held out of training.
     When to use: inside ``trial``, to measure how far an agent adapts to its opponent. Measure in
     chips: in win rate no policy gains by knowing which of the three it meets.
@@ -48,7 +48,7 @@ class KuhnBot(DescribedAgent):
 
     Args:
         style: when it bets first, and when it calls a bet. "conservative" (default):
-            both with the King alone. "aggressive": always; calls with Queen and King.
+            both only with the King. "aggressive": always; calls with Queen and King.
             "intermediate": bets with Queen and King; calls with the King. "passive": never, never.
             "station": never bets; always calls. "loose": both with the King always, with Jack and
             Queen half of the time.
@@ -69,12 +69,12 @@ class KuhnBot(DescribedAgent):
         rules: Any = getattr(play, "game", getattr(play, "rules", play))
         if not is_searchable_play(play) or rules.rules_name != "kuhn_poker" or rules.num_seats != 2:
             raise GameError(
-                "Agent 'kuhn_bot' plays kuhn_poker of two seats alone, not "
+                "Agent 'kuhn_bot' plays only kuhn_poker of two seats, not "
                 f"{getattr(rules, 'name', type(play).__name__)}; "
                 "write biased or scripted there."
             )
-        known = play.observe(inner_seat).key  # the card, then p and b for the actions
-        bet = STYLES[self.style]["b" in known][int(known[0])]
+        key = play.observe(inner_seat).key  # the card, then p and b for the actions
+        bet = STYLES[self.style]["b" in key][int(key[0])]
         shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
         actions = actions_meant(state, seat, legal)
         if len(actions) < len(shares):  # of candidates, or proposed before

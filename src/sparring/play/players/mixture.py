@@ -1,4 +1,4 @@
-"""Mixtures of players, one of which is drawn for each play and team."""
+"""Mixtures of players, one of which is drawn for each episode and team."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ PAST = "past"  # in a mixture: all snapshots of the league, with equal shares
 
 
 class Mixture:
-    """Players with weights, of which one is drawn for each play and team.
+    """Players with weights, of which one is drawn for each episode and team.
 
     A mixture does not act: ``play.team.play_teams`` and ``league.seating.starts`` put the drawn
     player into the seats of the team.
 
     Args:
         weights: by the text forms of the players: those of the run (``learner``, ``policy``,
-            ``past-000100``, ``past`` for all snapshots alike), bots by their names.
+            ``past-000100``, ``past`` for all snapshots equally), bots by their names.
     """
 
     name = "mixture"
@@ -52,23 +52,23 @@ class Mixture:
         Raises:
             GameError: always.
         """
-        raise GameError("A mixture is several players; play with play.team.play_teams.")
+        raise GameError("A mixture stands for several players; play with play.team.play_teams.")
 
     def shares(self, members: Sequence[PlayerRef] = ()) -> dict[PlayerRef, float]:
-        """Return the weight of each player that can be drawn; the learner where there is none.
+        """Return the weight of each player that can be drawn; the learner if none can be.
 
         Args:
             members: the snapshots of the league; others are left out.
         """
         shares: dict[PlayerRef, float] = {}
         for text, weight in self.weights.items():
-            who = self._players[text]
-            players: Sequence[PlayerRef] = (who,)
+            entry = self._players[text]
+            players: Sequence[PlayerRef] = (entry,)
             if text == PAST:
                 players = members
-            elif who.kind == "snapshot" and not (
-                who in members
-                or (who.of(MAIN) in members and not any(member.name for member in members))
+            elif entry.kind == "snapshot" and not (
+                entry in members
+                or (entry.of(MAIN) in members and not any(member.name for member in members))
             ):
                 players = ()
             for player in players if weight else ():
@@ -76,7 +76,7 @@ class Mixture:
         return shares or {LEARNER: 1.0}
 
     def at(self, game: Environment, seat: int) -> Mixture:
-        """Return the mixture from which a seat's team draws: here this one.
+        """Return the mixture from which a seat's team draws, which is this one.
 
         Args:
             game: the environment.
@@ -105,7 +105,7 @@ class Mixture:
         return str(player)
 
     def agents(self) -> dict[PlayerRef, Agent]:
-        """Return the agents of all players, where there is no run.
+        """Return the agents of all players, outside a run.
 
         Raises:
             UnknownNameError, ConfigError: as for ``agent``.
@@ -128,24 +128,24 @@ class Mixture:
             agent: Agent = bound_agent(player.name)()
             if isinstance(agent, Mixture):
                 raise ConfigError(
-                    f"mixture: {player.name!r} is a mixture again; write its players into this one."
+                    f"mixture: {player.name!r} is itself a mixture; write its players here."
                 )
             self._agents[player.name] = agent
         return self._agents[player.name]
 
 
 def _bot(text: str) -> PlayerRef:
-    who = ref(text)
-    return who if who.kind == "bot" else bot(text)
+    player = ref(text)
+    return player if player.kind == "bot" else bot(text)
 
 
 def mixture(*, players: dict[str, float]) -> Agent:
-    """One of several players, drawn for each play and team.
+    """One of several players, drawn for each episode and team.
 
     What: before a play begins one of the players is drawn by the weights, and fills all seats of
     the team. Every play and every team has its own draw. Records and the payoff book have the name
     of the drawn player.
-    When to use: as an opponent for training or evaluation that differs between plays, such as a
+    When to use: as an opponent for training or evaluation that differs between episodes, such as a
     population. In ``bots``, where a matchmaker seats it, it may have players of the run.
     Mathematics: with weights w,
 
@@ -169,11 +169,11 @@ def mixture(*, players: dict[str, float]) -> Agent:
     Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
     learning", 2017 (the mixed strategies of policy-space response oracles).
     """
-    wrong = [text for text, weight in players.items() if not 0 <= weight < math.inf]
-    if wrong:
+    invalid = [text for text, weight in players.items() if not 0 <= weight < math.inf]
+    if invalid:
         raise ConfigError(
-            f"mixture: the weight of {quoted(wrong[0])} is {players[wrong[0]]!r}; write a number "
-            "of at least 0."
+            f"mixture: the weight of {quoted(invalid[0])} is {players[invalid[0]]!r}; write a "
+            "number of at least 0."
         )
     if not any(players.values()):
         raise ConfigError(
@@ -189,10 +189,10 @@ def mixture(*, players: dict[str, float]) -> Agent:
 
 
 class MemberMixture(Mixture):
-    """Members of a league with weights, of which one is drawn for each play and team.
+    """Members of a league with weights, of which one is drawn for each episode and team.
 
     Args:
-        weights: of the members; those of weight 0 are left out.
+        weights: of the members; members of weight 0 are left out.
         agent_of: returns the agent of a member.
         notes: sentences on the weights that a report must state.
         second: weights of the second of two sides, where ``weights`` are those of the first side,
@@ -220,8 +220,8 @@ class MemberMixture(Mixture):
         super().__init__({str(member): weight for member, weight in self.members.items()})
         self._agent_of = agent_of
         self.notes = tuple(notes)
-        apart = second is not None
-        self._apart = tuple(MemberMixture(side, agent_of) for side in self.sides if apart)
+        has_two_sides = second is not None
+        self._apart = tuple(MemberMixture(side, agent_of) for side in self.sides if has_two_sides)
 
     def __str__(self) -> str:
         """Return the weights in words."""
@@ -235,7 +235,7 @@ class MemberMixture(Mixture):
         """Return the mixture from which a seat's team draws.
 
         Raises:
-            GameError: there is one for each of two sides, and the environment has not two.
+            GameError: the weights are of two sides, and the environment has another number.
         """
         if not self._apart:
             return self
@@ -261,7 +261,7 @@ class MemberMixture(Mixture):
 
             P(a | h) = sum_k w_k x_k(h) P_k(a | h)  /  sum_k w_k x_k(h)
 
-        Where no member reaches h the weights are w_k.
+        If no member reaches h the weights are w_k.
 
         Args:
             queries: information states.
@@ -293,8 +293,8 @@ class MemberMixture(Mixture):
             reaches.append(logs[place] + np.array(log_reach, dtype=np.float64))
             parts.append(scorer.action_logprobs(queries))
         reach = np.array(reaches)
-        nobody = ~np.isfinite(reach).any(axis=0)
-        reach[:, nobody] = logs[:, nobody]
+        is_unreached = ~np.isfinite(reach).any(axis=0)
+        reach[:, is_unreached] = logs[:, is_unreached]
         weights = np.exp(reach - np.logaddexp.reduce(reach, axis=0))
         return [
             _mean([rows[number] for rows in parts], weights[:, number])

@@ -37,7 +37,7 @@ class PolicyAgent:
         params: length limit, temperature and truncation of the replies.
         name: of the agent.
         context: the context strategy, bound. null (default): full.
-        in_flight: number of plays at once. null (default): no limit.
+        in_flight: number of episodes at once. null (default): no limit.
     """
 
     sampler: Sampler
@@ -109,7 +109,7 @@ class PolicyAgent:
         """Return for each query the log-probability of each legal action as the reply.
 
         The conversation equals that of a rollout, token for token. The rest of the probability is
-        that of illegal replies; it is 1 where the conversation is too long for the model.
+        the probability of illegal replies; it is 1 if the conversation is too long for the model.
 
         Args:
             queries: records with ``observations``, ``actions`` (earlier ones of the seat) and
@@ -206,7 +206,7 @@ class PolicyAgents:
         """Yield sampled replies with the places of their turns, as the backend finishes them.
 
         Args:
-            asked: the agents and their turns.
+            calls: the agents and their turns.
 
         Raises:
             ModelError: as for ``PolicyAgent.act``.

@@ -28,7 +28,7 @@ class Scheduler(TextAgent):
     Mathematics: without faults a sub-task of n pages takes n + 1 turns; with ``slips`` s it is
     finished at a call with probability 1 - s. The best schedule is that of
     ``environments/dag_search``, with the narrowest next wave.
-    Pitfalls: it plays only ``dag_search``. The schedule is that of workers without faults.
+    Pitfalls: it plays only ``dag_search``. The schedule assumes workers without faults.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/play/players/test_searchers.py.
 
@@ -54,7 +54,7 @@ class Scheduler(TextAgent):
         play, seat = innermost_seat(state, seat)
         if not isinstance(play, Dag):
             raise GameError(
-                f"Agent 'scheduler' plays dag_search alone, not {type(play).__name__}; write "
+                f"Agent 'scheduler' plays only dag_search, not {type(play).__name__}; write "
                 "random or scripted there."
             )
         if play.rules.leads(seat):
@@ -71,9 +71,9 @@ class Scheduler(TextAgent):
         def total(width: int) -> int:
             """Return the critical steps to the end of all, beyond the limit too."""
             tasks = play.ready()[:width]
-            rest = schedule.best(done | sum(1 << task for task in tasks))
+            remainder = schedule.best(done | sum(1 << task for task in tasks))
             slowest = max(schedule.steps[task] for task in tasks)
-            return schedule.lead(width) + slowest + rest.steps
+            return schedule.lead(width) + slowest + remainder.steps
 
         return min(widths, key=lambda width: (-values[width - 1], total(width), width))
 
@@ -86,9 +86,9 @@ class Scheduler(TextAgent):
         target, last = play.start.read_page(call.log[-1].split()[1])
         if not last:
             return f"{OPEN} {target}"
-        wrong = [result for result in RESULTS if result != target]
+        wrong_results = [result for result in RESULTS if result != target]
         slip = stream.uniform(1) < self.slips
-        return f"{NOTE} {wrong[stream.integer(2, len(wrong))] if slip else target}"
+        return f"{NOTE} {wrong_results[stream.integer(2, len(wrong_results))] if slip else target}"
 
 
 scheduler = Scheduler

@@ -20,7 +20,7 @@ class ScriptedAgent(TextAgent):
     """A fixed script: moves in order, then the first legal action of a preference list.
 
     Args:
-        moves: the replies of the seat's turns 0, 1, 2, ..., legal or not. Empty (default): none.
+        moves: the replies of the seat's turns 0, 1, 2, ..., legal or not. Default: no moves.
         preference: actions from most to least preferred, for the turns after ``moves``. If none of
             them is legal, the first legal action is played. Empty (default): always the first legal
             action.
@@ -49,33 +49,33 @@ class ScriptedAgent(TextAgent):
         trail = getattr(state, "trail", None)
         if self.moves and trail is None:
             raise GameError(
-                f"Agent 'scripted': which of moves={quoted(self.moves)} is due cannot be told from "
-                f"{type(innermost_play(state)).__name__} alone, which does not count a seat's "
-                "turns; write preference=[...]."
+                f"Agent 'scripted' cannot choose from moves={quoted(self.moves)}: "
+                f"{type(innermost_play(state)).__name__} does not count a seat's turns; "
+                "write preference=[...]."
             )
-        return self._reply(0 if trail is None else _turn(trail, seat), state, seat)
+        return self._reply(0 if trail is None else _num_turns(trail, seat), state, seat)
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:
         """Return probability 1 for the scripted reply.
 
         Raises:
-            GameError: there are ``moves``, and the play does not count turns; or it is illegal.
+            GameError: there are ``moves``, and the play counts no turns; or the reply is illegal.
         """
         legal, turn = legal_actions_of(self.name, state, seat), 0
         if self.moves:
             trail = getattr(innermost_play(state), "trail", None)
             if trail is None:
                 raise GameError(
-                    f"Agent 'scripted': moves={quoted(self.moves)} has no exact description in "
-                    f"{type(innermost_play(state)).__name__}, which does not count a seat's "
-                    "turns; write preference=[...]."
+                    f"Agent 'scripted' has no exact probabilities with moves={quoted(self.moves)}: "
+                    f"{type(innermost_play(state)).__name__} does not count a seat's turns; "
+                    "write preference=[...]."
                 )
-            turn = _turn(trail, seat)
+            turn = _num_turns(trail, seat)
         reply = self._reply(turn, state, seat)
         if reply not in legal:
             raise GameError(
-                f"Agent 'scripted' says {quoted(reply)} at its turn {turn}, which is not legal "
-                f"there, so that it has no exact description; legal: {', '.join(legal)}."
+                f"Agent 'scripted' replies {quoted(reply)} in turn {turn}, which is illegal and "
+                f"has no exact probabilities; legal: {', '.join(legal)}."
             )
         return {reply: 1.0}
 
@@ -83,13 +83,13 @@ class ScriptedAgent(TextAgent):
         if turn < len(self.moves):
             return self.moves[turn]
         legal: tuple[str, ...] | None = state.legal(seat)
-        if legal is None:  # any text: the favourite one
+        if legal is None:  # any text is legal
             return next(iter(self.preference), "")
         replies = dict(zip(actions_meant(state, seat, legal), legal, strict=True))
         return next((replies[name] for name in self.preference if name in replies), legal[0])
 
 
-def _turn(trail: Iterable[Event], seat: int) -> int:
+def _num_turns(trail: Iterable[Event], seat: int) -> int:
     return sum(event.player == seat for event in trail)
 
 

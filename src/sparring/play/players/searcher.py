@@ -36,7 +36,7 @@ class Searcher(TextAgent):
     right with probability 1 - s.
     Pitfalls: it plays only ``wide_search``, and a search fails where three other pages have the
     same words. The lead never finishes before all cells are found. In real tables a slip is another
-    value of the same column, so that it is always right where all rows have one value.
+    value of the same column, so that it is always right if all rows have one value.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/play/players/test_searchers.py.
 
@@ -62,14 +62,14 @@ class Searcher(TextAgent):
         play, seat = innermost_seat(state, seat)
         if not isinstance(play, WideSearchPlay):
             raise GameError(
-                f"Agent 'searcher' plays wide_search alone, not {type(play).__name__}; write "
+                f"Agent 'searcher' plays only wide_search, not {type(play).__name__}; write "
                 "random or scripted there."
             )
         if play.writing:
             return written_table(play.noted(), play.start, brief=play.rules.brief)
         if seat not in play.calls:
-            most = min(play.rules.workers, len(play.open_items()))
-            return f"{CALL} {min(self.width or most, most)}" if most else FINISH
+            limit = min(play.rules.workers, len(play.open_items()))
+            return f"{CALL} {min(self.width or limit, limit)}" if limit else FINISH
         return self._work(play, seat, stream)
 
     def _work(self, play: WideSearchPlay, seat: int, stream: Stream) -> str:
@@ -88,11 +88,11 @@ class Searcher(TextAgent):
 
     def _note(self, play: WideSearchPlay, cell: tuple[int, int], stream: Stream) -> str:
         start, (item, column) = play.start, cell
-        name, right = start.columns[column], start.values[item][column]
+        name, true_value = start.columns[column], start.values[item][column]
         others = VALUES.get(name) or sorted({row[column] for row in start.values})
-        wrong = [value for value in others if value != right]
-        slip = bool(wrong) and stream.uniform(1) < self.slips
-        value = wrong[stream.integer(2, len(wrong))] if slip else right
+        wrong_values = [value for value in others if value != true_value]
+        slip = bool(wrong_values) and stream.uniform(1) < self.slips
+        value = wrong_values[stream.integer(2, len(wrong_values))] if slip else true_value
         if not play.rules.by_words:
             return f"{NOTE} {name} {value}"
         between = " " if play.rules.brief else " | "

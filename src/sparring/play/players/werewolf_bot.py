@@ -28,7 +28,7 @@ class WerewolfBot(DescribedAgent):
     counts 10 for p2; an accusation 1, support -1; a seer's own look 100. Among equals it draws. The
     seer looks at players it has not seen, and reports a wolf. The doctor saves itself. A wolf kills
     a player that claims to be the seer, else the one that wolves have named most often this night,
-    and follows its mate's proposal; where wolves talk it names such a player, and it never votes
+    and follows its mate's proposal; if wolves talk it names such a player, and it never votes
     for its mate.
     When to use: as a fixed opponent with exact probabilities that can be believed or deceived.
     Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
@@ -76,7 +76,7 @@ class WerewolfBot(DescribedAgent):
         play, inner_seat = innermost_seat(state, seat)
         if not isinstance(play, WerewolfPlay):
             raise GameError(
-                f"Agent 'werewolf_bot' plays werewolf alone, not {type(play).__name__}; write "
+                f"Agent 'werewolf_bot' plays only werewolf, not {type(play).__name__}; write "
                 "random or scripted there."
             )
         if play.position.deducing:
@@ -98,7 +98,7 @@ class WerewolfBot(DescribedAgent):
             return self._speeches(play, seat, scores)
         kind, names = position.setup.kinds[seat], position.targets(seat)
         if position.phase == "whisper":
-            preferred = _ranked(names, _victims(play, seat))[:1] if self.style != "silent" else []
+            preferred = _rank(names, _victims(play, seat))[:1] if self.style != "silent" else []
             return [
                 *([f"kill {name}" for name in group] for group in preferred),
                 [SILENCE],
@@ -106,14 +106,14 @@ class WerewolfBot(DescribedAgent):
         if position.phase == "vote":
             wary = self.style == "silent" and max(scores[n] for n in names) <= 0
             first = [[ABSTAIN]] if wary and position.setup.abstain else []
-            return [*first, *_ranked(names, scores)]
+            return [*first, *_rank(names, scores)]
         if kind == SEER:
-            known = {e.target for e in position.events_of(seat) if e.kind == "look"}
-            return _ranked(names, {n: float(n not in known) for n in names})
+            looked_at = {e.target for e in position.events_of(seat) if e.kind == "look"}
+            return _rank(names, {n: float(n not in looked_at) for n in names})
         if kind != WOLF:
             return [[name_of(position.places[seat])]]  # the doctor saves itself
         first = [[name_of(position.proposed)]] if position.phase == "decide" else []
-        return [*first, *_ranked(names, _victims(play, seat))]
+        return [*first, *_rank(names, _victims(play, seat))]
 
     def _scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
         """Return the score of suspicion of each player, by its number."""
@@ -124,12 +124,12 @@ class WerewolfBot(DescribedAgent):
             if event.kind == "look":
                 scores[event.target] += 100.0 if event.word == WOLF else -100.0
             elif event.kind == "say" and event.who != me:
-                verb, *rest = phrase_of(event).split()
-                target = number_of(rest[0]) if rest and verb != "claim" else -1
+                verb, *words = phrase_of(event).split()
+                target = number_of(words[0]) if words and verb != "claim" else -1
                 if target not in scores:
                     continue
                 if verb == SEER:
-                    wolf = rest[1] == WOLF
+                    wolf = words[1] == WOLF
                     scores[event.who if target == me and wolf else target] += 10 if wolf else -10
                 elif verb in ("accuse", "support"):
                     scores[target] += 1.0 if verb == "accuse" else -1.0
@@ -141,7 +141,7 @@ class WerewolfBot(DescribedAgent):
         """Return lists of equally good speeches, the best first; some may be illegal."""
         position = play.position
         names = position.targets(seat)
-        worst = _ranked(names, scores)[0]
+        worst = _rank(names, scores)[0]
         speeches: list[list[str]] = []
         looks = [e for e in position.events_of(seat) if e.kind == "look" and e.target in names]
         guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
@@ -154,7 +154,7 @@ class WerewolfBot(DescribedAgent):
         return [*speeches, [SILENCE]]
 
 
-def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]]:
+def _rank(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]]:
     """Return lists of names of equal score, the highest score first."""
     levels = sorted({scores[name] for name in names}, reverse=True)
     return [[name_of(name) for name in names if scores[name] == level] for level in levels]
@@ -163,9 +163,9 @@ def _ranked(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[st
 def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
     """Return a wolf's score of each target: a claimed seer, then the share of naming wolves."""
     position = play.position
-    named = victims(position.events_of(seat))
+    names = victims(position.events_of(seat))
     return {
-        place: _claims_seer(play, place) + named.count(name_of(place)) / (len(named) + 1)
+        place: _claims_seer(play, place) + names.count(name_of(place)) / (len(names) + 1)
         for place in position.targets(seat)
     }
 

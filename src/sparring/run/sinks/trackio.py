@@ -20,9 +20,9 @@ class TrackioRun:
         self._storage, self._project = storage, project
         self._names = {"run": f"{start.title}-{run}", "run_id": run}
         self._config: dict[str, Any] | None = dict(start.config)
-        self._forget(run, start.step)
+        self._delete_later_steps(run, start.step)
 
-    def _forget(self, run: str, step: int) -> None:
+    def _delete_later_steps(self, run: str, step: int) -> None:
         path = self._storage.init_db(self._project)
         with contextlib.closing(sqlite3.connect(path, timeout=30)) as database, database:
             database.execute("DELETE FROM metrics WHERE run_id = ? AND step > ?", (run, step))
@@ -39,19 +39,19 @@ class TrackioRun:
         self._config = None
 
     def close(self) -> None:
-        """Do nothing, as everything is written."""
+        """Do nothing, as every step is on disk already."""
 
 
 def trackio(start: RunStart, *, project: str = "sparring") -> TrackioRun:
     """Keep the figures in trackio's database on this machine.
 
     When to use: to compare runs in trackio's page, ``trackio show --project sparring``. Needs the
-    extra ``trackio``. The database is where trackio keeps it: TRACKIO_DIR, or the folder trackio of
-    the cache of Hugging Face.
-    Pitfalls: nothing is sent to a Space, whatever trackio's variables say; ``trackio.sync`` does it
-    later. A resumed run is the same run of trackio, by the id in RUN/sinks/trackio.jsonl,
-    and the steps that are played again are removed before. Figures go to trackio's storage, not
-    by ``trackio.init``, which asks Hugging Face who is logged in and keeps rows back in memory.
+    extra ``trackio``. The database is in the folder TRACKIO_DIR, or in the folder trackio of
+    Hugging Face's cache.
+    Pitfalls: no variable of trackio sends anything to a Space; ``trackio.sync`` does so later. A
+    resumed run continues the same run of trackio, by the id in RUN/sinks/trackio.jsonl;
+    the steps to be played again are deleted first. Figures go straight to trackio's storage:
+    ``trackio.init`` would ask Hugging Face for the user's name, and buffer rows in memory.
     Reference: trackio, github.com/gradio-app/trackio.
     Verified by: tests/run/sinks/test_trackio.py, and with the package itself by `make sinks-test`.
 

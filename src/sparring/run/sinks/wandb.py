@@ -67,11 +67,11 @@ def wandb(
     in RUN/wandb, and ``wandb sync RUN/wandb/offline-run-*`` uploads it when you want to. Health
     events, plays and checkpoints are not sent.
     Pitfalls: a killed run resumes as the same run of W&B, by the id in
-    RUN/sinks/wandb.jsonl. Steps that are played again are not sent again, so those have the
-    seconds of the first time. Whoever starts the run must ask for "online", on the command line
-    or by WANDB_MODE=online, and set credentials before (WANDB_API_KEY, or
-    ``wandb login``): a run never asks. W&B's reports of its own errors are
-    switched off unless WANDB_ERROR_REPORTING is set.
+    RUN/sinks/wandb.jsonl. Steps that are played again are not sent again, so they keep the
+    seconds of their first play. To send figures, choose "online" on the command line or by
+    WANDB_MODE=online, and set credentials first (WANDB_API_KEY, or ``wandb login``): a run never
+    asks for them. W&B's reports of its own errors are switched off unless
+    WANDB_ERROR_REPORTING is set.
     Reference: Biewald, 2020, Experiment Tracking with Weights and Biases.
     Verified by: tests/run/sinks/test_wandb.py, and with the package itself by `make sinks-test`.
 

@@ -25,12 +25,27 @@ from sparring.play.turn_table import turn_table
 def setting(**rollout):
     games = [{"name": "kuhn_poker", "weight": 3}, {"name": "leduc_poker"}, {"name": "tic_tac_toe", "weight": 0}]
     sizes = {"hidden_size": 8, "layers": 1, "heads": 1}
-    return LocalEngine(resolve({"environments": games, "rollout": {"games_per_step": 48, "group_size": 2, **rollout}, "model": sizes, "threads": 1}))
+    return LocalEngine(
+        resolve(
+            {
+                "environments": games,
+                "rollout": {"games_per_step": 48, "group_size": 2, **rollout},
+                "model": sizes,
+                "threads": 1,
+            }
+        )
+    )
 
 
 def specs_of(engine, step=0, **more):
     matchmaker = bind("league.matchmakers", "mirror")
-    fixed = {"games": engine.environments, "rollout": engine.config.rollout, "matchmaker": matchmaker, "members": (), "root": engine.root}
+    fixed = {
+        "games": engine.environments,
+        "rollout": engine.config.rollout,
+        "matchmaker": matchmaker,
+        "members": (),
+        "root": engine.root,
+    }
     return starts(step, progress=0.0, **fixed, **more)
 
 
@@ -49,7 +64,12 @@ def test_an_arm_without_weight_is_never_picked(weights, target):
 def test_arms_leave_out_what_is_held_out():
     engine = setting()
     assert [arm.name for arm in arms(engine.environments, 0)] == ["kuhn_poker", "leduc_poker"]
-    assert [arm.name for arm in arms(engine.environments, 2)] == ["kuhn_poker#0", "kuhn_poker#1", "leduc_poker#0", "leduc_poker#1"]
+    assert [arm.name for arm in arms(engine.environments, 2)] == [
+        "kuhn_poker#0",
+        "kuhn_poker#1",
+        "leduc_poker#0",
+        "leduc_poker#1",
+    ]
 
 
 def test_fixed_starts_deal_the_same_cards_in_every_step_and_games_of_one_start_are_one_group():
@@ -81,7 +101,9 @@ def test_records_by_hand():
         assert len(records) == len(groups)
         for group, summary in zip(groups, records, strict=True):
             members = [episode for episode in episodes if episode.group_id == group]
-            returns = np.array([[sum(sum(t.rewards.values()) for t in e.turns if t.seat == s) for s in (0, 1)] for e in members])
+            returns = np.array(
+                [[sum(sum(t.rewards.values()) for t in e.turns if t.seat == s) for s in (0, 1)] for e in members]
+            )
             has_turns = np.array([[any(t.seat == s for t in e.turns) for s in (0, 1)] for e in members])
             assert (summary.step, summary.size) == (7, has_turns.sum())
             assert summary.successes == (returns[has_turns] > 0).sum()
@@ -91,7 +113,10 @@ def test_records_by_hand():
 
 
 def test_the_book_survives_json_and_forgets_what_is_old():
-    book = ArmBook([Arm("a", None, 1.0)], {"a": [[step, 2, 1, 0.5, 0.5] for step in range(MAX_RECORDS)], "gone": [[0, 1, 1, 1.0, 0.0]]})
+    book = ArmBook(
+        [Arm("a", None, 1.0)],
+        {"a": [[step, 2, 1, 0.5, 0.5] for step in range(MAX_RECORDS)], "gone": [[0, 1, 1, 1.0, 0.0]]},
+    )
     assert list(book.state) == ["a"]
     again = ArmBook(book.arms, json.loads(json.dumps(book.state)))
     assert again.request(1, 0, Stream.from_seed(0)).history == book.request(1, 0, Stream.from_seed(0)).history
@@ -147,11 +172,18 @@ def test_the_target_moves_with_the_run():
 @given(st.integers(1, 5), st.integers(0, 999))
 def test_with_a_band_of_everything_it_is_by_weight(arms, seed):
     arm_request = request(*[[record(n, 5)] for n in range(arms)], groups=3000, seed=seed)
-    mine, plain = (np.bincount(choose, minlength=arms) / 3000 for choose in (difficulty(arm_request, width=1.0), by_weight(arm_request)))
+    mine, plain = (
+        np.bincount(choose, minlength=arms) / 3000
+        for choose in (difficulty(arm_request, width=1.0), by_weight(arm_request))
+    )
     assert mine == pytest.approx(plain, abs=0.06)
 
 
-HISTORY = [[record(deviation=9.0), record(deviation=0.1, step=9)], [record(deviation=0.3, step=5)], [record(deviation=0.0, step=4)]]
+HISTORY = [
+    [record(deviation=9.0), record(deviation=0.1, step=9)],
+    [record(deviation=0.3, step=5)],
+    [record(deviation=0.0, step=4)],
+]
 
 
 def prioritised_shares(*history, **options):
@@ -183,7 +215,9 @@ def test_arms_never_played_have_their_part():
 
 def test_nothing_to_tell_the_arms_apart():
     assert prioritised_shares([record()], [record()], staleness=0.0) == pytest.approx([0.5, 0.5], abs=0.025)
-    assert prioritised_shares([record(step=10)], [record(step=10)], staleness=1.0) == pytest.approx([0.5, 0.5], abs=0.025)
+    assert prioritised_shares([record(step=10)], [record(step=10)], staleness=1.0) == pytest.approx(
+        [0.5, 0.5], abs=0.025
+    )
 
 
 @pytest.mark.parametrize(
@@ -225,7 +259,10 @@ def test_each_sign_by_hand(options, weights):
 @given(st.lists(st.lists(st.integers(0, 4), max_size=4), min_size=1, max_size=5), st.integers(0, 999))
 def test_without_signs_it_is_by_weight(rates, seed):
     arm_request = request(*[[record(rate) for rate in arm] for arm in rates], groups=40, seed=seed)
-    assert signals_triage(arm_request, failure=0.0, stagnation=0.0, decline=0.0).tolist() == by_weight(arm_request).tolist()
+    assert (
+        signals_triage(arm_request, failure=0.0, stagnation=0.0, decline=0.0).tolist()
+        == by_weight(arm_request).tolist()
+    )
 
 
 def test_belief_by_hand():
@@ -269,7 +306,10 @@ def naive(known, groups, size, exploration, confidence):
             return stats.t.ppf((1 + confidence) / 2, n - 1) * s / np.sqrt(n)
 
         total = sum(counts)
-        priorities = [half(n, s) - half(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n) for n, (_, s) in zip(counts, known, strict=True)]
+        priorities = [
+            half(n, s) - half(n + 1, s) + exploration * np.sqrt(np.log(1 + total) / n)
+            for n, (_, s) in zip(counts, known, strict=True)
+        ]
         best = int(np.argmax(priorities))
         chosen.append(best)
         counts[best] += size
@@ -278,7 +318,12 @@ def naive(known, groups, size, exploration, confidence):
 
 @settings(max_examples=40, deadline=None)
 @given(
-    st.lists(st.tuples(st.integers(2, 30), st.floats(0.01, 5)), min_size=1, max_size=5, unique_by=(lambda a: a[0], lambda a: round(a[1], 2))),
+    st.lists(
+        st.tuples(st.integers(2, 30), st.floats(0.01, 5)),
+        min_size=1,
+        max_size=5,
+        unique_by=(lambda a: a[0], lambda a: round(a[1], 2)),
+    ),
     st.integers(1, 12),
     st.sampled_from([0.0, 0.5, 2.0]),
     st.sampled_from([0.5, 0.95]),
@@ -292,7 +337,11 @@ def test_it_is_the_greedy_loop(known, groups, exploration, confidence):
 
 def test_xrpo_allocator_by_hand():
     """h(4) - h(5) at deviation 2: 3.1824 * 1 - 2.7764 * 0.8944 = 0.6991."""
-    varied, settled, short = [record(size=4, deviation=np.sqrt(3.0))], [record(size=4, deviation=0.0)], [record(size=2, deviation=0.0)]
+    varied, settled, short = (
+        [record(size=4, deviation=np.sqrt(3.0))],
+        [record(size=4, deviation=0.0)],
+        [record(size=2, deviation=0.0)],
+    )
     assert xrpo_allocator(request(varied, settled, groups=5), exploration=0.0).tolist() == [0] * 5
     bonus = np.sqrt(np.log(7.0)) * (np.sqrt(1 / 2) - np.sqrt(1 / 4))  # what the arm known less has more
     for exploration, first in ((0.6991 / bonus * 0.99, 0), (0.6991 / bonus * 1.01, 1)):

@@ -34,14 +34,20 @@ def test_none_leaves_the_fresh_games_as_they_are_whatever_is_stored(past, now):
     plan = none(ask(fresh, stored(games(0, *past))))
     assert (plan.joining, plan.buffer, dict(plan.metrics)) == ((), (), {})
     buffer = ReplayBuffer(stored(games(0, *past)))
-    assert buffer.join(bind("selection.replay", "none"), fresh, {}, num_episodes=9, step=1, stream=Stream.from_seed(0), progress=0.0) == (list(fresh), {})
+    assert buffer.join(
+        bind("selection.replay", "none"), fresh, {}, num_episodes=9, step=1, stream=Stream.from_seed(0), progress=0.0
+    ) == (list(fresh), {})
     assert buffer.stored == ()
 
 
 @given(GROUPS)
 def test_rules_that_add_nothing_are_none(now):
     fresh = games(1000, *now)
-    for plan in (ssb(ask(fresh, stored(games(0, [1, -1]))), fill=0.0), prioritised_replay(ask(fresh), share=1.0), r3(ask(fresh))):
+    for plan in (
+        ssb(ask(fresh, stored(games(0, [1, -1]))), fill=0.0),
+        prioritised_replay(ask(fresh), share=1.0),
+        r3(ask(fresh)),
+    ):
         assert plan.joining == none(ask(fresh)).joining
 
 
@@ -81,7 +87,9 @@ def test_both_store_the_same_whole_groups_with_differences_the_newest_first(past
     plans = [ssb(ask(fresh, buffer), capacity=capacity), prioritised_replay(ask(fresh, buffer), capacity=capacity)]
     assert plans[0].buffer == plans[1].buffer
     room, expected = capacity, []
-    for payoffs, first, step in reversed([(p, 0, 0) for p in with_differences(past)] + [(p, 1000, 1) for p in now if len(set(p)) > 1]):
+    for payoffs, first, step in reversed(
+        [(p, 0, 0) for p in with_differences(past)] + [(p, 1000, 1) for p in now if len(set(p)) > 1]
+    ):
         if len(payoffs) > room:
             break
         room -= len(payoffs)
@@ -115,7 +123,9 @@ def test_prioritised_draws_are_those_of_plain_loops(past, alpha, num_episodes, s
 def test_ssb_weighs_a_group_by_the_sum_of_its_advantages(lengths, seed):
     """A group of n games, one of which pays n and the others 0: the sum of |A| is 2 (n - 1)."""
     buffer = stored(games(0, *[[length] + [0] * (length - 1) for length in lengths]))
-    keys = [(-math.log(1.0 - Stream.from_seed(seed).uniform(g)) / (2 * (length - 1)), g) for g, length in enumerate(lengths)]
+    keys = [
+        (-math.log(1.0 - Stream.from_seed(seed).uniform(g)) / (2 * (length - 1)), g) for g, length in enumerate(lengths)
+    ]
     assert {group for _, group in ssb(ask((), buffer, num_episodes=1, seed=seed)).joining} == {min(keys)[1]}
 
 
@@ -141,7 +151,9 @@ def test_r3_gives_the_opposite_outcome_to_groups_without_differences_as_long_as_
 @given(GROUPS, GROUPS, st.integers(1, 4))
 def test_r3_keeps_the_newest_of_each_outcome_and_equal_groups_too(past, now, capacity):
     plan = r3(ask(games(1000, *now), stored_by_r3(past)), capacity=capacity)
-    order = [(payoff, 0) for group_payoffs in past for payoff in group_payoffs] + [(payoff, 1) for group_payoffs in now for payoff in group_payoffs]
+    order = [(payoff, 0) for group_payoffs in past for payoff in group_payoffs] + [
+        (payoff, 1) for group_payoffs in now for payoff in group_payoffs
+    ]
     expected = []
     for place, (payoff, step) in enumerate(order):
         later = sum((other > 0) == (payoff > 0) for other, _ in order[place + 1 :])
@@ -172,7 +184,8 @@ def test_a_reward_that_is_not_finite_is_refused(rule):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [("ssb", {"fill": 1.5}), ("prioritised_replay", {"share": -0.1}), ("r3", {"number": 0}), ("ssb", {"capacity": 0})]
+    ("name", "options"),
+    [("ssb", {"fill": 1.5}), ("prioritised_replay", {"share": -0.1}), ("r3", {"number": 0}), ("ssb", {"capacity": 0})],
 )
 def test_bad_options_are_refused(name, options):
     with pytest.raises(ConfigError, match=next(iter(options))):

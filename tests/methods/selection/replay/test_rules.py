@@ -32,7 +32,10 @@ def game(number, group, payoff, *, trained=(True, False)):
     """Return a game of two seats of which the first earns the payoff in its second turn, and the other its negative."""
 
     def turn(seat, index, reward):
-        segments = (Segment(kind="prompt", ids=(1, 2)), Segment(kind="sampled", ids=(3, number % 7), logprobs=(-0.1, -1.0 / 3)))
+        segments = (
+            Segment(kind="prompt", ids=(1, 2)),
+            Segment(kind="sampled", ids=(3, number % 7), logprobs=(-0.1, -1.0 / 3)),
+        )
         return Turn(seat, index, "learner", f"k{index}", ("a", "b"), "a", "a", "ok", {"payoff": reward}, segments)
 
     turns = (turn(0, 0, 0.0), turn(1, 0, -payoff), turn(0, 1, payoff))
@@ -54,7 +57,14 @@ def games(first, *groups, step=0, **more):
 
 def ask(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
     arm_of = {episode.group_id: "g" for episode in fresh} if arms is None else arms
-    return ReplayRequest(fresh=tuple(fresh), arm_of=arm_of, buffer=tuple(buffer), num_episodes=num_episodes, step=step, stream=Stream.from_seed(seed))
+    return ReplayRequest(
+        fresh=tuple(fresh),
+        arm_of=arm_of,
+        buffer=tuple(buffer),
+        num_episodes=num_episodes,
+        step=step,
+        stream=Stream.from_seed(seed),
+    )
 
 
 def stored(fresh, *, step=0, arm="g"):
@@ -81,7 +91,15 @@ def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothin
     rule = bind("selection.replay", name)
     before, fresh = games(0, *past), games(1000, *now)
     buffer = ReplayBuffer()
-    first, _ = buffer.join(rule, before, {e.group_id: "g" for e in before}, num_episodes=4, step=0, stream=Stream.from_seed(seed), progress=0.0)
+    first, _ = buffer.join(
+        rule,
+        before,
+        {e.group_id: "g" for e in before},
+        num_episodes=4,
+        step=0,
+        stream=Stream.from_seed(seed),
+        progress=0.0,
+    )
     assert first == list(before)
     request = ask(fresh, buffer.stored, seed=seed)
     plan, again = rule(request, progress=0.5), rule(request, progress=0.5)
@@ -90,7 +108,9 @@ def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothin
     assert all(entry in buffer.stored for entry, _ in plan.joining)
     known = {e.episode_id for e in (*before, *fresh)}
     assert {entry.episode.episode_id for entry in plan.buffer} <= known
-    batch, metrics = buffer.join(rule, fresh, request.arm_of, num_episodes=4, step=1, stream=Stream.from_seed(seed), progress=0.5)
+    batch, metrics = buffer.join(
+        rule, fresh, request.arm_of, num_episodes=4, step=1, stream=Stream.from_seed(seed), progress=0.5
+    )
     assert batch[len(plan.joining) :] == list(fresh)
     assert len(turn_table(batch).reward) == 2 * len(batch)
     assert metrics.get("replayed_share", 0.0) == pytest.approx(len(plan.joining) / max(len(batch), 1))
@@ -99,11 +119,22 @@ def test_what_joins_was_stored_and_joins_once_and_json_and_parquet_change_nothin
 
 @pytest.mark.parametrize("name", registry.names("selection.replay"))
 def test_buffers_are_bounded_and_forget(name):
-    rule, buffer = bind("selection.replay", name, {} if name == "none" else {"capacity": 6, "max_age": 3}), ReplayBuffer()
+    rule, buffer = (
+        bind("selection.replay", name, {} if name == "none" else {"capacity": 6, "max_age": 3}),
+        ReplayBuffer(),
+    )
     sizes = []
     for step in range(9):
         fresh = games(100 * step, [1, -1], [1, -1], [0, 1]) if step < 5 else games(100 * step, [])
-        buffer.join(rule, fresh, {e.group_id: "g" for e in fresh}, num_episodes=6, step=step, stream=Stream.from_seed(step), progress=0.0)
+        buffer.join(
+            rule,
+            fresh,
+            {e.group_id: "g" for e in fresh},
+            num_episodes=6,
+            step=step,
+            stream=Stream.from_seed(step),
+            progress=0.0,
+        )
         sizes.append(len(buffer.stored))
     assert max(sizes) <= 12  # r3: six of either kind
     assert sizes[-1] == 0
@@ -210,7 +241,13 @@ def test_a_step_learns_from_what_joins_and_the_figures_say_so():
         seen.append(turns)
         return usual.credit["main"](turns, state, progress=progress)
 
-    methods = Methods(matchmaker=usual.matchmaker, curriculum=usual.curriculum, selection=usual.selection, credit={"main": credit}, replay=usual.replay)
+    methods = Methods(
+        matchmaker=usual.matchmaker,
+        curriculum=usual.curriculum,
+        selection=usual.selection,
+        credit={"main": credit},
+        replay=usual.replay,
+    )
     for _ in range(3):
         outcomes.append(play_round(config, engine, methods, state))
         state = outcomes[-1].state
@@ -222,7 +259,9 @@ def test_a_step_learns_from_what_joins_and_the_figures_say_so():
     assert len(outcomes[1].episodes) == 16
     assert (np.diff(seen[1].episode) >= 0).all()
     ratios = outcomes[1].metrics
-    assert ratios["buffer_size"] == len([e for o in outcomes[:2] for e in o.episodes if group_sizes(o.episodes)[e.group_id] > 0])
+    assert ratios["buffer_size"] == len(
+        [e for o in outcomes[:2] for e in o.episodes if group_sizes(o.episodes)[e.group_id] > 0]
+    )
 
 
 def test_a_stored_game_is_compared_with_the_policy_that_played_it():

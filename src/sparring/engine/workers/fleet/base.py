@@ -21,8 +21,8 @@ class Fleet(Protocol):
 
     Attributes:
         workers: number of workers.
-        apart: whether workers run in other processes. If not, ``poll`` does their work, in the
-            thread that wants the results.
+        apart: whether workers run in other processes. If not, ``poll`` does their work in its own
+            thread.
         elastic: whether a started worker may wait for a machine without limit.
     """
 
@@ -50,8 +50,8 @@ class Fleet(Protocol):
     def tell(self, message: bytes) -> None:
         """Announce newer weights, as files that workers can read, to all workers.
 
-        A worker at play loads them at once, if the fleet can reach it. Where it cannot, this does
-        nothing, as new weights come with the next task.
+        A playing worker loads them at once, if the fleet can reach it. Otherwise new weights come
+        with the next task.
         """
 
     def poll(self, seconds: float) -> list[WorkerMessage]:

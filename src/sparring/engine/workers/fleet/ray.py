@@ -29,7 +29,7 @@ from sparring.core.process import visible_gpus
 from sparring.core.trust import RAY
 from sparring.engine.workers.fleet.base import WorkerMessage
 from sparring.engine.workers.fleet.processes import PythonProcess
-from sparring.engine.workers.gpu_placement import for_worker
+from sparring.engine.workers.gpu_placement import worker_settings
 from sparring.engine.workers.worker import error_message
 
 DRIVER = "sparring.engine.workers.fleet.ray_driver"
@@ -117,7 +117,7 @@ class RayFleet:
         self._lock: int | None
         self._folder, self._lock = _folder()
         settings = {
-            "config": for_worker(config, each),
+            "config": worker_settings(config, each),
             "weights": scale["weights"] or "ray",
             "address": address,
             "cores": count if count > 0 else os.cpu_count(),
@@ -276,8 +276,8 @@ def _folder() -> tuple[Path, int]:
     The path is short enough for the sockets in it. Unlocked folders, which killed runs have left,
     are removed.
     """
-    usual = tempfile.gettempdir()
-    place = Path(usual if len(usual) < 20 else "/tmp")
+    default_folder = tempfile.gettempdir()
+    place = Path(default_folder if len(default_folder) < 20 else "/tmp")
     for abandoned in place.glob(f"{PREFIX}*"):
         _remove_if_left(abandoned)
     while True:
@@ -314,5 +314,5 @@ def _environment(address: str | None) -> dict[str, str]:
             "RAY_gcs_rpc_server_reconnect_timeout_s": str(GONE),
         }
     token = Path("~/.ray/auth_token").expanduser()
-    known = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or token.is_file()
-    return quiet | ({"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE", "token")} if known else {})
+    has_key = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or token.is_file()
+    return quiet | ({"RAY_AUTH_MODE": os.environ.get("RAY_AUTH_MODE", "token")} if has_key else {})

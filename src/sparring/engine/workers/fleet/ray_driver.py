@@ -237,7 +237,7 @@ def _end() -> None:
 
 
 def _serve(pipe: Connection, driver: RayDriver) -> None:
-    """Carry out requests until one asks to close, or until they end."""
+    """Carry out requests until one closes the driver, or until they end."""
     try:
         while True:
             while not pipe.poll(LOOK):

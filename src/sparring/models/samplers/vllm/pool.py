@@ -32,19 +32,19 @@ from sparring.models.samplers.vllm.requests import (
     PendingCall,
     PoolMember,
     ReplicaRequest,
-    answer_of,
-    probe_to,
-    replies_to,
-    scores_of,
+    parse_answer,
+    probe_request,
+    reply_requests,
+    score_requests,
     sum_scores,
 )
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights
 
 REST = 0.02  # longest wait for a message in seconds, before other work goes on
 HOUR = 3600.0
-STARTS = 2  # ends of a replica in a row before it was ready, after which the run ends
-WRONGS = 2  # refusals of weights in a row, by a replica or the check, after which the run ends
-LOSSES = 3  # replicas lost over one request, after which the run ends
+MAX_STARTS = 2  # ends of a replica in a row before it was ready, after which the run ends
+MAX_REFUSALS = 2  # refusals of weights in a row, by a replica or the check, before the run ends
+MAX_LOSSES = 3  # replicas lost over one request, after which the run ends
 
 
 class FailureLimits:
@@ -59,34 +59,34 @@ class FailureLimits:
 
     def __init__(self, restarts: int) -> None:
         self._restarts, self.lost = restarts, 0
-        self._when: deque[float] = deque()  # times of losses in the last hour
-        self._early: Counter[int] = Counter()  # ends in a row before each replica was ready
-        self._wrong: Counter[int] = Counter()  # wrong weights in a row of each replica
+        self._losses: deque[float] = deque()  # times of losses in the last hour
+        self._failed_starts: Counter[int] = Counter()  # in a row, by replica
+        self._refusals: Counter[int] = Counter()  # in a row, by replica
 
     def note_ready(self, replica: Replica) -> None:
         """Note that a replica is ready for weights."""
-        self._early[replica.number] = 0
+        self._failed_starts[replica.number] = 0
 
-    def note_right(self, replica: Replica) -> None:
+    def note_passed_check(self, replica: Replica) -> None:
         """Note that a replica passed the check of its weights."""
-        self._wrong[replica.number] = 0
+        self._refusals[replica.number] = 0
 
     def reset(self) -> None:
         """Reset all counts except the losses of the last hour."""
-        self._early.clear()
-        self._wrong.clear()
+        self._failed_starts.clear()
+        self._refusals.clear()
 
-    def wrong(self, replica: Replica, what: str) -> None:
+    def count_refusal(self, replica: Replica, problem: str) -> None:
         """Count refused weights.
 
         Raises:
             RunError: weights were refused too often in a row.
         """
-        self._wrong[replica.number] += 1
-        if self._wrong[replica.number] >= WRONGS:
-            raise _failure(f"replica {replica.number} {what}.{replica.last_words()}")
+        self._refusals[replica.number] += 1
+        if self._refusals[replica.number] >= MAX_REFUSALS:
+            raise _failure(f"replica {replica.number} {problem}.{replica.last_words()}")
 
-    def ended(self, replica: Replica, requests: Sequence[ReplicaRequest], why: str) -> None:
+    def count_loss(self, replica: Replica, requests: Sequence[ReplicaRequest], why: str) -> None:
         """Count a lost replica, before it is ended.
 
         Args:
@@ -98,24 +98,26 @@ class FailureLimits:
             RunError: the replica cannot be started, or replicas are lost too often, in total or
                 over one request.
         """
-        what, words = f"replica {replica.number} {why}", replica.last_words()
+        problem, output = f"replica {replica.number} {why}", replica.last_words()
         if replica.stage == "starting":
-            self._early[replica.number] += 1
-            if self._early[replica.number] >= STARTS:
-                raise _failure(f"{what}, before it was ready, {STARTS} times in a row.{words}")
+            self._failed_starts[replica.number] += 1
+            if self._failed_starts[replica.number] >= MAX_STARTS:
+                raise _failure(
+                    f"{problem}, before it was ready, {MAX_STARTS} times in a row.{output}"
+                )
         for ask in requests:
             ask.lost += ask.place != PROBE
-            if ask.lost >= LOSSES:
-                raise _failure(f"{what}, the third one that ended over one request.{words}")
+            if ask.lost >= MAX_LOSSES:
+                raise _failure(f"{problem}, the third one that ended over one request.{output}")
         now, self.lost = time.monotonic(), self.lost + 1
-        self._when = deque(at for at in (*self._when, now) if at > now - HOUR)
-        if len(self._when) > self._restarts:
-            often = f"{len(self._when)} were lost in an hour (sampler.restarts)"
-            raise _failure(f"{what}, and {often}.{words}")
+        self._losses = deque(lost_at for lost_at in (*self._losses, now) if lost_at > now - HOUR)
+        if len(self._losses) > self._restarts:
+            often = f"{len(self._losses)} were lost in an hour (sampler.restarts)"
+            raise _failure(f"{problem}, and {often}.{output}")
 
 
-def _failure(what: str) -> RunError:
-    return RunError(f"The sampler vllm gives up: {what}")
+def _failure(problem: str) -> RunError:
+    return RunError(f"The sampler vllm gives up: {problem}")
 
 
 class RequestQueue:
@@ -140,8 +142,8 @@ class RequestQueue:
     def drop(self, asks: Sequence[ReplicaRequest]) -> None:
         """Remove requests."""
         if asks and self._waiting:
-            gone = {ask.number for ask in asks}
-            self._waiting = deque(ask for ask in self._waiting if ask.number not in gone)
+            numbers = {ask.number for ask in asks}
+            self._waiting = deque(ask for ask in self._waiting if ask.number not in numbers)
 
     def renew(self) -> None:
         """Let requests that accept newer weights wait for the present weights."""
@@ -167,19 +169,19 @@ class RequestQueue:
             if any(replica.key == key for replica in replicas):
                 continue
             later = list(weights)[place:]
-            free = _free(replicas, needed_later=later[1:], needed=weights)
+            free = _find_free(replicas, needed_later=later[1:], needed=weights)
             if free is None:
                 return
-            yield free, _unchanged(key, served)
+            yield free, _require_unchanged(key, served)
         waiting = list(self._waiting)
         for key, served in weights.items():
             num_replicas = sum(replica.key == key for replica in replicas)
             count = sum(ask.key == key for ask in waiting)
             while num_replicas < count and (
-                free := _free(replicas, needed_later=(), needed=weights)
+                free := _find_free(replicas, needed_later=(), needed=weights)
             ):
                 num_replicas += 1
-                yield free, _unchanged(key, served)
+                yield free, _require_unchanged(key, served)
 
     def next_batches(
         self, replicas: Sequence[Replica]
@@ -201,8 +203,8 @@ class RequestQueue:
                 continue
             replica = min(ready[ask.key], key=lambda member: load[member.number])
             load[replica.number] += 1
-            at = replica.number, ask.kind, id(ask.way)
-            batches.setdefault(at, (replica, []))[1].append(ask)
+            batch_key = replica.number, ask.kind, id(ask.options)
+            batches.setdefault(batch_key, (replica, []))[1].append(ask)
         yield from batches.values()
 
     def _weights(self) -> dict[Key, ServedWeights]:
@@ -212,7 +214,7 @@ class RequestQueue:
         return weights
 
 
-def _free(
+def _find_free(
     replicas: Sequence[Replica], *, needed_later: Sequence[Key], needed: dict[Key, ServedWeights]
 ) -> Replica | None:
     """Return an idle replica whose weights no request needs, or only later requests; or None."""
@@ -223,7 +225,7 @@ def _free(
     return next((replica for replica in idle if replica.key in needed_later), None)
 
 
-def _unchanged(key: Key, served: ServedWeights) -> ServedWeights:
+def _require_unchanged(key: Key, served: ServedWeights) -> ServedWeights:
     """Return weights, if they still are those of the requests."""
     if served.key != key:
         raise ModelError(
@@ -259,13 +261,13 @@ class ReplicaPool:
     def served(self, model: LanguageModel) -> ServedWeights:
         """Return the weights of a model for replicas."""
         with self._lock:
-            number, base = self._number(model), self._number(model.over or model)
+            number, base = self._number_of(model), self._number_of(model.over or model)
             weights = self._served.get(number)
             if weights is None:
                 weights = self._served[number] = ServedWeights(model, number, base)
             return weights
 
-    def _number(self, model: LanguageModel) -> int:
+    def _number_of(self, model: LanguageModel) -> int:
         if model not in self._numbers:
             self._numbers[model] = next(self._count)
         return self._numbers[model]
@@ -276,10 +278,10 @@ class ReplicaPool:
         """Yield lists of (place of a request, its reply), as they are finished; see ``Backend``."""
         call = PendingCall()
         hooks = [cast(PoolMember, batch.sampler).between for batch in batches]
-        asks, between = replies_to(batches, call, self._count), dict.fromkeys(filter(None, hooks))
-        coming = self._coming(call, asks, tuple(between))
-        next(coming)  # all have begun when this returns, and a close is noticed from now on
-        return coming
+        asks = reply_requests(batches, call, self._count)
+        answers = self._wait_for(call, asks, tuple(dict.fromkeys(filter(None, hooks))))
+        next(answers)  # when this returns, all requests are queued and a close is noticed
+        return answers
 
     def score(
         self,
@@ -290,13 +292,13 @@ class ReplicaPool:
     ) -> list[FloatArray]:
         """Return the log-probabilities of whole replies; see ``samplers.base.Score``."""
         call = PendingCall()
-        asks = scores_of(served, prompts, replies, params, call, self._count)
+        asks = score_requests(served, prompts, replies, params, call, self._count)
         results = {
-            place: result for finished in self._coming(call, asks) for place, result in finished
+            place: result for finished in self._wait_for(call, asks) for place, result in finished
         }
         return sum_scores(results, replies)
 
-    def _coming(
+    def _wait_for(
         self,
         call: PendingCall,
         asks: Sequence[ReplicaRequest],
@@ -313,36 +315,36 @@ class ReplicaPool:
         try:
             with self._lock:
                 self._queue.add(asks)
-            self._go_on(0.0)
+            self._advance(0.0)
             yield ()
             while num_waiting:
                 for look in between:
                     look()
-                self._go_on(0.0 if call.results else REST)
+                self._advance(0.0 if call.results else REST)
                 if call.error is not None:
                     raise call.error
                 results, call.results = call.results, []
                 num_waiting -= len(results)
                 yield results
         finally:
-            self._forget(asks if num_waiting else ())
+            self._drop_requests(asks if num_waiting else ())
 
-    def _forget(self, asks: Sequence[ReplicaRequest]) -> None:
+    def _drop_requests(self, asks: Sequence[ReplicaRequest]) -> None:
         with self._lock:
             self._queue.drop(asks)
             for replica in self.replicas:
-                gone = [ask.number for ask in asks if replica.pending.pop(ask.number, None)]
-                if gone and replica.child is not None:
-                    replica.tell({"drop": gone})
+                numbers = [ask.number for ask in asks if replica.pending.pop(ask.number, None)]
+                if numbers and replica.child is not None:
+                    replica.tell({"drop": numbers})
 
-    def _go_on(self, seconds: float) -> None:
+    def _advance(self, seconds: float) -> None:
         with self._lock:
             try:
                 self._begin()
-                self._hear(seconds)
+                self._receive(seconds)
                 for replica in self.replicas:
                     if late := replica.overdue():
-                        self._lose(replica, late)
+                        self._end_replica(replica, late)
                 self._queue.renew()
                 for replica in self.replicas:
                     if replica.outdated and replica.served is not None:
@@ -367,7 +369,7 @@ class ReplicaPool:
             if replica.stage == "off":
                 replica.start()
 
-    def _hear(self, seconds: float) -> None:
+    def _receive(self, seconds: float) -> None:
         with contextlib.suppress(queue.Empty):
             while True:
                 child, message = self._mailbox.get(timeout=max(seconds, 0.0001))
@@ -379,7 +381,7 @@ class ReplicaPool:
 
     def _take(self, replica: Replica, message: bytes | None) -> None:
         if message is None:
-            self._lose(replica, self._why.pop(replica.number, "has ended"))
+            self._end_replica(replica, self._why.pop(replica.number, "has ended"))
             return
         fields = json.loads(message)
         if "failed" in fields:
@@ -388,7 +390,7 @@ class ReplicaPool:
             self.limits.note_ready(replica)
             replica.is_ready()
         elif "refused" in fields:
-            self.limits.wrong(replica, f"refuses weights: {fields['why']}")
+            self.limits.count_refusal(replica, f"refuses weights: {fields['why']}")
             assert replica.served is not None, "it was told to load them"
             replica.load(replica.served)
         elif "loaded" in fields:
@@ -413,26 +415,26 @@ class ReplicaPool:
 
     def _probe(self, replica: Replica) -> None:
         assert replica.served is not None, "it was told to load them"
-        replica.check(probe_to(replica.served, self._count))
+        replica.check(probe_request(replica.served, self._count))
 
     def _handle_answer(self, replica: Replica, ask: ReplicaRequest, answer: Sequence[Any]) -> None:
         """Give an answer to its call, or check the replica's weights by it."""
-        result = answer_of(ask, answer)
+        result = parse_answer(ask, answer)
         if result is None:
             replica.pending[ask.number] = ask
-            self._lose(replica, "gave an answer that cannot be read")
+            self._end_replica(replica, "gave an answer that cannot be read")
         elif ask.place != PROBE:
             ask.call.results.append((ask.place, result))
-        elif (wrong := replica.judge(result.logprobs)) is None:
-            self.limits.note_right(replica)
+        elif (difference := replica.judge(result.logprobs)) is None:
+            self.limits.note_passed_check(replica)
         else:
-            self.limits.wrong(
-                replica, f"computes other log-probabilities than its weights give: {wrong}"
+            self.limits.count_refusal(
+                replica, f"computes other log-probabilities than its weights give: {difference}"
             )
-            self._lose(replica, "had wrong log-probabilities")
+            self._end_replica(replica, "had wrong log-probabilities")
 
-    def _lose(self, replica: Replica, why: str) -> None:
-        self.limits.ended(replica, list(replica.pending.values()), why)
+    def _end_replica(self, replica: Replica, why: str) -> None:
+        self.limits.count_loss(replica, list(replica.pending.values()), why)
         self._queue.add_first([ask for ask in replica.end() if ask.place != PROBE])
 
     def _give_up(self, error: BaseException) -> None:

@@ -23,7 +23,7 @@ from sparring.core.files import cache_folder, disk_errors, file_digest
 from sparring.core.process import visible_gpus
 from sparring.models.samplers.in_process import describe_difference
 from sparring.models.samplers.vllm.requests import ReplicaRequest
-from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, salt_of
+from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, weights_id
 
 PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
 CHECKOUT = Path(__file__).parents[5] / ".venv-vllm" / "bin" / "python"  # where `make vllm` puts it
@@ -81,10 +81,10 @@ def python() -> Path:
     Raises:
         ConfigError: the environment is missing.
     """
-    named = os.environ.get(PYTHON)
-    path = Path(named).expanduser() if named else CHECKOUT
+    interpreter = os.environ.get(PYTHON)
+    path = Path(interpreter).expanduser() if interpreter else CHECKOUT
     if not path.is_file():
-        where = f"{PYTHON} names {path}" if named else f"there is no {path}"
+        where = f"{PYTHON} names {path}" if interpreter else f"there is no {path}"
         raise ConfigError(
             f"sampler 'vllm' needs vLLM in an environment of its own, and {where}. Run make vllm "
             f"in the checkout, or let {PYTHON} name a Python that has vLLM; sampler.name="
@@ -136,7 +136,7 @@ class Replica:
 
     @property
     def pid(self) -> int | None:
-        """Id of its process, if there is one."""
+        """Id of its process, if any."""
         return None if self.child is None else self.child.process.pid
 
     def start(self) -> None:
@@ -181,7 +181,7 @@ class Replica:
         self._set_stage("ready")
 
     def load(self, served: ServedWeights) -> None:
-        """Load a model's present weights; replies in progress go on with them.
+        """Load a model's present weights; replies in progress continue with them.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -192,14 +192,14 @@ class Replica:
             self._coming = served.write(self._weights, self._has)
             digest = file_digest(self._weights)
         self._has = {}  # its weights are unknown until it confirms them
-        salt = salt_of(self.key)
+        salt = weights_id(self.key)
         self.tell({"weights": {"path": str(self._weights), "digest": digest, "salt": salt}})
         self._set_stage("loading")
         self._expected = served.expected()  # now, as the model may have others when it is checked
 
     @property
     def outdated(self) -> bool:
-        """Whether newer weights exist and all its pending replies may go on with them."""
+        """Whether newer weights exist and all its pending replies may continue with them."""
         return (
             self.stage == "ready"
             and self.served is not None
@@ -228,7 +228,7 @@ class Replica:
             self._since = time.monotonic()
         self.pending |= {ask.number: ask for ask in asks}
         bodies = [[ask.number, *ask.body] for ask in asks]
-        self.tell({asks[0].kind: bodies, "way": dict(asks[0].way)})
+        self.tell({asks[0].kind: bodies, "way": dict(asks[0].options)})
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send a message."""

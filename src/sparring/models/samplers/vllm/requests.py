@@ -13,7 +13,7 @@ from sparring.core.errors import DivergedError
 from sparring.core.records import FloatArray, SampledRun, SampleResult, SamplingParams
 from sparring.models.samplers.base import Ids, SampleBatch
 from sparring.models.samplers.in_process import LOST, runs_of, vocabulary_of
-from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, key_of
+from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, parse_weights_id
 
 PROBE = -1  # place of the request that checks a replica
 SPARE = 16  # tokens listed in addition to top_k
@@ -50,13 +50,13 @@ class ReplicaRequest:
     key: Key
     kind: Literal["ask", "score"]
     body: tuple[Any, ...]  # ids, and the seed or the first place to score
-    way: Mapping[str, Any]
+    options: Mapping[str, Any]
     version: int  # version of the weights at the time of the request
-    renews: bool  # whether the reply may go on with newer weights
+    renews: bool  # whether the reply may continue with newer weights
     lost: int = 0
 
 
-def replies_to(
+def reply_requests(
     batches: Sequence[SampleBatch], call: PendingCall, numbers: Iterator[int]
 ) -> list[ReplicaRequest]:
     """Return the requests of some batches, with their places."""
@@ -64,16 +64,16 @@ def replies_to(
     for batch in batches:
         member = cast(PoolMember, batch.sampler)
         served, renews = member.ready(batch), member.between is not None
-        way = way_of(batch.params, batch.stop_ids, vocabulary_of(served.model))
+        config = sampling_options(batch.params, batch.stop_ids, vocabulary_of(served.model))
         for ids, stream, _ in batch.requests:
             body = ids, stream & (2**63 - 1)  # -1 would be no seed
             requests.append(
-                _ask(next(numbers), len(requests), call, served, "ask", body, way, renews)
+                _build(next(numbers), len(requests), call, served, "ask", body, config, renews)
             )
     return requests
 
 
-def scores_of(
+def score_requests(
     served: ServedWeights,
     prompts: Sequence[Ids],
     replies: Sequence[Sequence[Ids]],
@@ -82,48 +82,49 @@ def scores_of(
     numbers: Iterator[int],
 ) -> list[ReplicaRequest]:
     """Return the requests for the log-probabilities of whole replies, with their places."""
-    requests: list[ReplicaRequest] = []
-    way = distribution(params)
+    asks: list[ReplicaRequest] = []
+    config = distribution(params)
     for prompt, group in zip(prompts, replies, strict=True):
         for reply in group:
             body = (*prompt, *reply), len(prompt)
-            requests.append(_ask(next(numbers), len(requests), call, served, "score", body, way))
-    return requests
+            asks.append(_build(next(numbers), len(asks), call, served, "score", body, config))
+    return asks
 
 
-def probe_to(served: ServedWeights, numbers: Iterator[int]) -> ReplicaRequest:
+def probe_request(served: ServedWeights, numbers: Iterator[int]) -> ReplicaRequest:
     """Return the request that checks a replica with the fixed conversation."""
     body = served.probe, 1
-    return _ask(next(numbers), PROBE, PendingCall(), served, "score", body, {"temperature": 1.0})
+    return _build(next(numbers), PROBE, PendingCall(), served, "score", body, {"temperature": 1.0})
 
 
-def _ask(
+def _build(
     number: int,
     place: int,
     call: PendingCall,
     served: ServedWeights,
     kind: Literal["ask", "score"],
     body: tuple[Any, ...],
-    way: Mapping[str, Any],
+    options: Mapping[str, Any],
     renews: bool = False,
 ) -> ReplicaRequest:
-    version = served.model.version
-    return ReplicaRequest(number, place, call, served, served.key, kind, body, way, version, renews)
+    return ReplicaRequest(
+        number, place, call, served, served.key, kind, body, options, served.model.version, renews
+    )
 
 
-def way_of(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> dict[str, Any]:
+def sampling_options(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> dict[str, Any]:
     """Return the sampling parameters as values of JSON.
 
     With ``top_k`` more tokens are listed, as several may be as likely as the last one.
     """
-    way = {
+    options = {
         "max_new_tokens": params.max_new_tokens,
         "stop_ids": list(stop_ids),
         **distribution(params),
     }
     if params.top_k:
-        way["listed"] = min(params.top_k + SPARE, vocabulary)
-    return way
+        options["listed"] = min(params.top_k + SPARE, vocabulary)
+    return options
 
 
 def distribution(params: SamplingParams) -> dict[str, Any]:
@@ -142,7 +143,7 @@ def sum_scores(
     return [np.array([next(sums) for _ in group], dtype=np.float64) for group in replies]
 
 
-def answer_of(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None:
+def parse_answer(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None:
     """Return the checked answer to a request; None if it is invalid.
 
     Args:
@@ -154,13 +155,13 @@ def answer_of(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None
         DivergedError: a log-probability is not finite.
     """
     try:
-        ids, logprobs, truncated, *more = answer
+        ids, logprobs, truncated, *details = answer
         sets = (
-            tuple(tuple(sorted(map(int, token))) for token in more[0])
-            if "listed" in ask.way
+            tuple(tuple(sorted(map(int, token))) for token in details[0])
+            if "listed" in ask.options
             else ()
         )
-        runs = _runs(ask, len(ids), more[1]) if ask.kind == "ask" else ()
+        runs = _parse_runs(ask, len(ids), details[1]) if ask.kind == "ask" else ()
         result = SampleResult(
             tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), sets, runs
         )
@@ -170,11 +171,11 @@ def answer_of(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None
     if ask.kind == "score":
         sequence, begin = ask.body
         length = len(sequence) - begin
-    elif not 0 < length <= ask.way["max_new_tokens"]:
+    elif not 0 < length <= ask.options["max_new_tokens"]:
         return None
     if len(result.logprobs) != length:
         return None
-    if "listed" in ask.way and not (
+    if "listed" in ask.options and not (
         len(result.support) == len(result.ids)
         and all(
             token in sequence for token, sequence in zip(result.ids, result.support, strict=True)
@@ -189,8 +190,8 @@ def answer_of(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None
     return result
 
 
-def _runs(ask: ReplicaRequest, length: int, pairs: Sequence[Any]) -> tuple[SampledRun, ...]:
-    begins = [(int(token), key_of(salt)) for token, salt in pairs]
+def _parse_runs(ask: ReplicaRequest, length: int, pairs: Sequence[Any]) -> tuple[SampledRun, ...]:
+    begins = [(int(token), parse_weights_id(salt)) for token, salt in pairs]
     places = [token for token, _ in begins]
     if not begins or places != sorted({0, *places}) or places[-1] >= max(length, 1):
         raise ValueError(f"runs of a reply of {length} tokens begin at {places}")

@@ -1,7 +1,7 @@
 """The weights of a model for replicas, and the log-probabilities that replicas must then compute.
 
-Adapters are merged: W + (alpha / rank) B A replaces W. A replica therefore has plain networks only,
-and never rows with adapters beside rows without.
+Adapters are merged: W + (alpha / rank) B A replaces W. A replica therefore computes networks
+without adapters only.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.samplers.in_process import LOST, probe_of
 
 Key = tuple[int, int, int]  # number of the model, updates, and changes from outside
-State = tuple[Any, ...]  # of one tensor: equal for equal values
+State = tuple[Any, ...]  # of one tensor; equal states mean equal values
 
 
-def salt_of(key: Key) -> str:
-    """Return the name of weights in messages to replicas."""
+def weights_id(key: Key) -> str:
+    """Return the text that names weights in messages to replicas."""
     return ".".join(map(str, key))
 
 
-def key_of(salt: str) -> Key:
-    """Return the key of a name in a replica's message.
+def parse_weights_id(text: str) -> Key:
+    """Return the key of weights from their text in a replica's message.
 
     Raises:
-        ValueError: the name is invalid.
+        ValueError: the text is invalid.
     """
-    number, version, changes = map(int, str(salt).split("."))
+    number, version, changes = map(int, str(text).split("."))
     return number, version, changes
 
 
@@ -61,7 +61,7 @@ class ServedWeights:
     Args:
         model: the model.
         number: of the model in its pool.
-        base: number of the model of the same frozen weights.
+        base: number of the model that shares its frozen weights.
     """
 
     def __init__(self, model: LanguageModel, number: int, base: int) -> None:
@@ -71,7 +71,7 @@ class ServedWeights:
 
     @property
     def key(self) -> Key:
-        """The key of the present weights; equal for equal weights alone."""
+        """The key of the present weights; equal keys mean equal weights."""
         return self.number, self.model.version, self.changes
 
     def parts(self) -> Iterator[NetworkTensor]:
@@ -96,8 +96,8 @@ class ServedWeights:
             OSError: the disk is full or not writable.
         """
         parts = list(self.parts())
-        new = {part.name: part.value() for part in parts if states.get(part.name) != part.state}
-        safetensors.torch.save_file(new, path)
+        changed = {part.name: part.value() for part in parts if states.get(part.name) != part.state}
+        safetensors.torch.save_file(changed, path)
         return {part.name: part.state for part in parts}
 
     @property

@@ -1,6 +1,6 @@
 """A replica's process: reads weights and requests from a pipe, and sends its engine's results.
 
-The process runs in a separate environment and imports nothing of Sparring. The engine is a file
+The process runs in a separate environment and does not import Sparring. The engine is a file
 whose class ``Engine`` has these attributes and methods:
 
     Engine(settings)             settings: as ``samplers.vllm.replica`` sends them
@@ -64,9 +64,9 @@ class ReplicaServer:
             if self._hear.poll(0 if self._engine.busy and self._whole else None):
                 self._take(receive(self._hear))
                 continue
-            done = self._engine.step()
-            if done:
-                self.say({"done": [self._with_runs(answer) for answer in done]})
+            answers = self._engine.step()
+            if answers:
+                self.say({"done": [self._with_runs(answer) for answer in answers]})
             elif time.monotonic() - self._signed > SIGN:
                 self.say({"alive": True})
 

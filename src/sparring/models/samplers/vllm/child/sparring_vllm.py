@@ -87,8 +87,8 @@ class FileTransfer(WeightTransferEngine[TransferInit, WeightFileUpdate]):
             ValueError: a weight has no place in the model.
         """
         tensors = load_file(update_info.path)
-        taken = self.model.load_weights(iter(tensors.items()))
-        if taken is not None and tensors and not taken:
+        loaded = self.model.load_weights(iter(tensors.items()))
+        if loaded is not None and tensors and not loaded:
             raise ValueError(f"vLLM took none of the weights, such as {next(iter(tensors))}")
 
     def finish_weight_update(self) -> None:
@@ -102,7 +102,7 @@ class FileTransfer(WeightTransferEngine[TransferInit, WeightFileUpdate]):
         finalize_layerwise_reload(self.model, self.model_config)
 
     def shutdown(self) -> None:
-        """Do nothing: there is nothing to release."""
+        """Do nothing, as no resource is open."""
 
 
 WeightTransferEngineFactory.register_engine(BACKEND, FileTransfer)
@@ -159,7 +159,7 @@ class Engine:
         return bool(self._open)
 
     def load(self, path: str, salt: str) -> None:
-        """Load the weights of a file; open replies go on after their contexts are recomputed.
+        """Load the weights of a file; open replies continue after their contexts are recomputed.
 
         Args:
             path: of the file.
@@ -215,17 +215,17 @@ class Engine:
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Drop requests."""
-        gone = [name for name, number in self._open.items() if number in set(numbers)]
-        if gone:
-            self._engine.abort_request(gone)
-        for name in gone:
+        names = [name for name, number in self._open.items() if number in set(numbers)]
+        if names:
+            self._engine.abort_request(names)
+        for name in names:
             number = self._open.pop(name)
             self._scores.pop(number, None)
             self.tokens.pop(number, None)
 
     def step(self) -> list[list[Any]]:
         """Make one step; return [number, ids, logprobs, truncated, supports] of each finished."""
-        done: list[list[Any]] = []
+        answers: list[list[Any]] = []
         for output in self._engine.step():
             number = self._open.get(output.request_id)
             if number is None:
@@ -237,8 +237,8 @@ class Engine:
             self.tokens.pop(number, None)
             answer = self._scored(number, output) if number in self._scores else _reply(output)
             if answer is not None:
-                done.append([number, *answer])
-        return done
+                answers.append([number, *answer])
+        return answers
 
     def _add(self, name: str, number: int, ids: list[int], params: SamplingParams) -> None:
         prompt = {"prompt_token_ids": ids, "cache_salt": self._salt}

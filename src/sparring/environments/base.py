@@ -1,8 +1,8 @@
 """The protocols ``Environment`` (rules and wording) and ``Play`` (one live episode in text).
 
-A play names the seats that are due, which are the seats that reply next. It gives each of them its
-new observation, and applies their replies. Several seats may be due at once (simultaneous moves). A
-seat chooses from a finite list of actions, or replies with any text.
+A play names the seats that are due, which are the seats that reply next. The play gives each of
+them its new observation, and applies their replies. Several seats may be due at once (simultaneous
+moves). A seat chooses from a finite list of actions, or replies with any text.
 
 Every optional capability is a small protocol in this file: a class with the methods has the
 capability. ``Searchable`` environments, such as OpenSpiel games, have a tree for exact solvers.

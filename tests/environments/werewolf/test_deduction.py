@@ -262,7 +262,7 @@ def test_draws_and_bots():
     assert 0 < self_play.figures["right_roles"].mean < 1 and self_play.figures["right_roles_wolf"].count == 8
     play, bot = day(), werewolf_bot()
     assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
-    with pytest.raises(GameError, match="no exact probabilities where any text is a reply"):
+    with pytest.raises(GameError, match="no exact probabilities if any text is a reply"):
         bot.chances(play, 0)
     note = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
     assert (

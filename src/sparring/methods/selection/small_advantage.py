@@ -28,8 +28,8 @@ def small_advantage(
     or ``rloo``.
     Mathematics:
         A_i = R_i - mean over j != i of R_j
-    The rule keeps trajectories with |A_i| >= threshold. It then adds those of the largest |A| until
-    their number is a multiple of ``multiple``.
+    The rule keeps trajectories with |A_i| >= threshold. Then trajectories of the largest |A| join
+    until the number is a multiple of ``multiple``.
     Shapes: mask [N]; groups per (group, role).
     Pitfalls:
         - The estimator computes its baseline without the dropped trajectories, so that mean and

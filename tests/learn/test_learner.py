@@ -110,7 +110,7 @@ def with_kept(episode, number, sets):
     def changed(segment):
         if segment.kind != "sampled":
             return segment
-        return segment._replace(kept=tuple(ids for token in segment.ids for ids in sets(token)))
+        return segment._replace(support=tuple(ids for token in segment.ids for ids in sets(token)))
 
     turns = [turn._replace(segments=tuple(map(changed, turn.segments))) for turn in episode.turns]
     return replace(episode, episode_id=number, turns=tuple(turns))

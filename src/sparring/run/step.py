@@ -497,8 +497,8 @@ def request_plays(
 ) -> Generator[PlayRequest, Rollout, StepEpisodes]:
     """Request a step's episodes, shape their rewards and select the ones to train on.
 
-    Refills replace dropped episodes, if the configuration has them. Of the run's state this reads
-    only ``inputs``, and changes none.
+    Refills replace dropped episodes, if the configuration has them. This reads only ``inputs`` of
+    the run's state, and changes nothing in it.
     """
     rollout, step = config.rollout, inputs.step
     result = StepEpisodes(lag=step - inputs.learnt)

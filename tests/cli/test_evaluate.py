@@ -127,7 +127,7 @@ def test_bots_of_a_run_were_met_and_others_are_held_out(tmp_path):
     measure = (tmp_path / "run", "--games", 2, "--oracle", "none", "--adaptation")
     rows = result(*measure)["adaptation"]
     assert all(len(row["exact"]["returns"]) == len(row["exact"]["illegal"]) == 2 for row in rows)
-    assert "exactly" in call("evaluate", *measure).stdout and not any(
+    assert "exact  " in call("evaluate", *measure).stdout and not any(
         "exact" in row for row in result(*measure, "--no-exact")["adaptation"]
     )
     assert [(row["opponent"], row["trained"]) for row in rows] == [

@@ -420,7 +420,7 @@ SUDOKU = {
 
 def played(count, environment, context, monkeypatch):
     counted, inside = [0], [False]
-    contexts, computed = Prefill.contexts, Prefill.computed
+    contexts, computed = Prefill.contexts, Prefill.count_computed
 
     def watched(self, *arguments, **more):
         inside[0] = True
@@ -447,7 +447,7 @@ def played(count, environment, context, monkeypatch):
     )
     with monkeypatch.context() as patch:
         patch.setattr(Prefill, "contexts", watched)
-        patch.setattr(Prefill, "computed", adding)
+        patch.setattr(Prefill, "count_computed", adding)
         episodes = engine.play(specs_of(engine), judging).episodes
     return episodes, counted[0]
 

@@ -161,7 +161,7 @@ segments = st.builds(
     kind=st.sampled_from(["prompt", "context", "sampled", "boundary"]),
     ids=ids,
     logprobs=st.lists(floats, max_size=3).map(tuple),
-    kept=st.lists(ids, max_size=2).map(tuple),
+    support=st.lists(ids, max_size=2).map(tuple),
     weights_version=st.integers(0, 9),
 )
 verdicts = st.builds(

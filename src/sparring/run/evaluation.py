@@ -44,8 +44,8 @@ Metrics, per game GAME:
 Where a game draws initial states from a bank (puzzles, layouts, codes) or ``rollout.starts`` fixes
 them, ``match/`` is measured on unseen initial states, and ``match_seen/`` on those of training. If
 ``match_seen/`` is far higher, the policy has memorised them. Where training can reach every state,
-``match/`` is of all. Exact metrics are of the configured game: with a bank, of the states of
-trained on.
+``match/`` is of all. Exact metrics are of the configured game: with a bank, they cover the
+states that training uses.
 
 A held-out game (weight 0) with an oracle has the oracle's metrics too: they measure transfer to
 untrained games and sizes. An oracle with faults (noisy) is for training; evaluation uses the oracle
@@ -205,7 +205,7 @@ class Evaluator:
             for name, entry, bot in self._opponents:
                 games_stream = stream.child(game.name).child(name)
                 judge = self._judges.get(game.name)
-                for starts in self._columns(game):
+                for starts in self._sets_of_starts(game):
                     report = play_matches(
                         game,
                         policy,
@@ -230,10 +230,10 @@ class Evaluator:
         if not games_per_seat:
             return 0
         return sum(
-            games_per_seat * game.num_seats * len(self._columns(game)) for game in self.games
+            games_per_seat * game.num_seats * len(self._sets_of_starts(game)) for game in self.games
         )
 
-    def _columns(self, game: Environment) -> tuple[Starts, ...]:
+    def _sets_of_starts(self, game: Environment) -> tuple[Starts, ...]:
         if game.name not in self._starts:
             self._starts[game.name] = (
                 (all_starts(game),) if self.seen is None else measured_starts(game, self.seen)

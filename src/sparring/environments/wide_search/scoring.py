@@ -135,11 +135,11 @@ def score(table: Rows, answer: Rows, columns: int) -> TableScore:
     precision = _share(len(matched) + cells, len(answer) * width)
     recall = _share(len(matched) + cells, len(table) * width)
     return TableScore(
-        item_f1=_mean(precision, recall),
+        item_f1=_harmonic_mean(precision, recall),
         precision=precision,
         recall=recall,
-        non_key_f1=_mean(_share(cells, num_values), _share(cells, len(table) * columns)),
-        row_f1=_mean(_share(num_right, len(answer)), _share(num_right, len(table))),
+        non_key_f1=_harmonic_mean(_share(cells, num_values), _share(cells, len(table) * columns)),
+        row_f1=_harmonic_mean(_share(num_right, len(answer)), _share(num_right, len(table))),
         success=float(num_right == len(table) == len(answer)),
     )
 
@@ -148,7 +148,7 @@ def _share(part: int, total: int) -> float:
     return part / total if total else 0.0
 
 
-def _mean(precision: float, recall: float) -> float:
+def _harmonic_mean(precision: float, recall: float) -> float:
     return 2 * precision * recall / (precision + recall) if precision and recall else 0.0
 
 

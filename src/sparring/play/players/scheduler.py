@@ -33,10 +33,10 @@ class Scheduler(TextAgent):
     Verified by: tests/play/players/test_searchers.py.
 
     Args:
-        width: workers that the lead calls, 0 to 16, as many as there are at most; 0 (default): as
-            the best schedule does.
+        width: number of workers that the lead calls, at most 16 and at most those available; 0
+            (default): as the best schedule does.
         slips: probability of noting another result than the page's, in [0, 1]. 0 by default.
-        quits: probability of being done at each turn of a worker, in [0, 1]. 0 by default.
+        quits: probability that a worker stops at each of its turns, in [0, 1]. 0 by default.
     """
 
     width: Annotated[int, Field(ge=0, le=16)] = 0

@@ -268,7 +268,7 @@ def test_options_are_checked_and_what_is_missing_is_named():
 @pytest.mark.parametrize(
     ("columns", "message"),
     [
-        ({"sparring_rule": ["a"] * 12}, "none that we know"),
+        ({"sparring_rule": ["a"] * 12}, "is unknown; the known ones are"),
         ({"sparring_role": ["a"] * 3}, "3 entries for a batch of 12"),
         ({"sparring_view": [["a"] * 9] * 12}, "9 values for"),
     ],

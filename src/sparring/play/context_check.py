@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ContextError, GameError, quoted
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
-from sparring.models.render.base import HasWords
 from sparring.play.context.base import no_notes
 from sparring.play.episode import Draft, EpisodeInPlay
 from sparring.play.players.demonstrator import demonstrator
@@ -17,6 +16,16 @@ from sparring.play.spec import EpisodeSpec
 
 DEFAULT = "full"  # fits any environment, and is not tried
 MOMENTS = 50  # of the trial play
+
+
+@runtime_checkable
+class HasWords(Protocol):
+    """A renderer with a closed vocabulary: any other word becomes an unknown token."""
+
+    @property
+    def words(self) -> Mapping[str, int]:
+        """The id of each word."""
+        ...
 
 
 def check_context(context: BoundPlugin, environments: Sequence[Environment], renderer: Any) -> None:

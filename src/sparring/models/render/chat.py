@@ -10,15 +10,15 @@ special or added token.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import date as Date
 from functools import lru_cache
 from itertools import chain
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from sparring.core.errors import ConfigError, ModelError, quoted
 from sparring.environments.reply import CHOOSE, REPLY
 from sparring.models.render.answers import BEGIN_OF_THOUGHT, END_OF_THOUGHT, Answer, answer_format
-from sparring.models.render.base import HasDeclaredEnds
 from sparring.models.render.chat_templates import (
     REPLY_PROBE,
     TEMPLATES,
@@ -31,6 +31,16 @@ from sparring.models.render.chat_templates import (
 )
 
 NO_THOUGHTS = "\n</think>\n\n"  # closes thoughts that a template opens, without thinking
+
+
+@runtime_checkable
+class HasDeclaredEnds(Protocol):
+    """A tokenizer that knows which tokens the files of its model declare as ends of a text."""
+
+    @property
+    def declared_ends(self) -> Sequence[int]:
+        """Ids of these tokens."""
+        ...
 
 
 class ChatRenderer:

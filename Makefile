@@ -119,14 +119,14 @@ examples: setup ## run the examples
 	set -e; for example in examples/*.py; do echo "$$example"; OMP_NUM_THREADS=1 $(BIN)/python "$$example"; done
 
 docs: setup ## write the generated pages
-	$(BIN)/python docs/generate.py
+	$(BIN)/python tools/generate.py
 
 docs-check: setup ## check that the generated pages are fresh
-	$(BIN)/python docs/generate.py --check
+	$(BIN)/python tools/generate.py --check
 
-# commands of the pages at their smallest size, with an empty home and empty caches; docs/commands.yaml says how
+# commands of the pages at their smallest size, with an empty home and empty caches; tools/commands.yaml says how
 commands: models ## run the commands of pages whose turn it is; ONLY=docs/suites.md runs those of a page
-	env -u PYTHONPATH OMP_NUM_THREADS=1 $(BIN)/python docs/try_commands.py $(if $(ONLY),--only '$(ONLY)',--rotation '$(ONE_IN_7)')
+	env -u PYTHONPATH OMP_NUM_THREADS=1 $(BIN)/python tools/try_commands.py $(if $(ONLY),--only '$(ONLY)',--rotation '$(ONE_IN_7)')
 
 WHEEL := .venv-wheel
 
@@ -166,12 +166,12 @@ check-all: export EXAMPLES := 100
 check-all: export SLOW := slow or hypothesis
 check-all: export ROTATION :=
 check-all: check scale-test view-test sinks-test vllm-test ## run everything; hours
-	env -u PYTHONPATH $(BIN)/python docs/try_commands.py --documented
+	env -u PYTHONPATH $(BIN)/python tools/try_commands.py --documented
 
 rotation: setup ## print which cases of check come up at this commit, or at COMMIT=1a2b3c4d
 	@$(PYTHON) .ci/rotation.py '$(ONE_IN_5)' || test $$? = 3
 	@echo "commands of pages (one group in seven besides those that always run):"
-	@$(BIN)/python docs/try_commands.py --list --rotation '$(ONE_IN_7)'
+	@$(BIN)/python tools/try_commands.py --list --rotation '$(ONE_IN_7)'
 	@echo "slow tests (one in five besides those that always run):"
 	@SPARRING_ROTATION='$(ONE_IN_5)' SPARRING_EXAMPLES=$(EXAMPLES) $(ALONE) $(ELSEWHERE) --collect-only -m "$(SLOW)" 2>/dev/null
 
@@ -206,7 +206,7 @@ benchmark-quick: models ## run the scripts of benchmarks/ whose turn it is at th
 # docs/credit-lab.md and, after it, docs/credit-race.md: files of results, from which make docs draws the pages
 credit-lab credit-race: setup ## measure the pages docs/credit-lab.md and docs/credit-race.md again
 	$(BIN)/sparring reproduce $@ --publish
-	$(BIN)/python docs/generate.py
+	$(BIN)/python tools/generate.py
 
 # verl without what only graphics cards and clusters need: what the module of its trainer imports
 VERL := .venv-verl

@@ -9,7 +9,7 @@ import pytest
 from tests.architecture import rules
 
 PROJECT = Path(__file__).parents[2]
-FOLDERS = ("src", "tests", "benchmarks", "studies", "docs", "examples")
+FOLDERS = ("src", "tests", "benchmarks", "studies", "tools", "examples")
 STORED = {  # options and fields that people have typed or that decide random draws keep their names
     "src/sparring/environments/ordinal_2x2/__init__.py": {"drawn"},
     "src/sparring/environments/repeated_dilemma.py": {"told"},

@@ -134,8 +134,8 @@ def call(*arguments):
 
 
 def page_of(slot, name):
-    """Return the page of a plug-in, as docs/generate.py writes it."""
-    specification = importlib.util.spec_from_file_location("pages_of_docs", ROOT / "docs" / "pages.py")
+    """Return the page of a plug-in, as tools/generate.py writes it."""
+    specification = importlib.util.spec_from_file_location("pages_of_docs", ROOT / "tools" / "pages.py")
     pages = importlib.util.module_from_spec(specification)
     specification.loader.exec_module(pages)
     return pages.method_page(registry.load(slot, name))

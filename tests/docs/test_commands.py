@@ -1,4 +1,4 @@
-"""Every command of the pages is in docs/commands.yaml, and one that fails is noticed."""
+"""Every command of the pages is in tools/commands.yaml, and one that fails is noticed."""
 
 import functools
 import itertools
@@ -17,8 +17,8 @@ from tests.docs.loading import load
 FENCE = "`" * 3
 
 
-table = load("docs", "commands")
-trying = load("docs", "try_commands")
+table = load("tools", "commands")
+trying = load("tools", "try_commands")
 rotation = load(".ci", "rotation")
 PAGE = f"""Type `sparring explain
 NAME`, see `sparring.interop`, `sparring train` and `runs/demo`.
@@ -73,7 +73,7 @@ def test_an_unknown_command_is_refused_with_the_entry_to_add(tmp_path):
     assert "does not know a command of docs/quickstart.md; add:" in complaint
     assert "- command: 'sparring train ''credit={name: rae}'''\n  add: steps=2" in complaint
     assert "sparring list" not in complaint
-    assert "delete its entry in docs/commands.yaml: make gone" in complaint
+    assert "delete its entry in tools/commands.yaml: make gone" in complaint
 
 
 @pytest.mark.parametrize(

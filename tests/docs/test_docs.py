@@ -22,8 +22,8 @@ from tests.docs.loading import ROOT, load
 FENCE = "`" * 3
 
 
-pages = load("docs", "pages")
-generate = load("docs", "generate")
+pages = load("tools", "pages")
+generate = load("tools", "generate")
 
 
 @functools.cache
@@ -129,7 +129,7 @@ def test_a_page_names_every_option_and_preset_and_its_tests_exist(slot):
 
 
 def test_the_page_of_every_estimator_says_its_exact_bias():
-    known = json.loads((ROOT / "docs" / "exact-bias.json").read_text(encoding="utf-8"))
+    known = json.loads((ROOT / "tests" / "data" / "exact-bias.json").read_text(encoding="utf-8"))
     for name in registry.built_in("credit"):
         (line,) = (
             line for line in generated_pages()[f"docs/methods/credit-{name}.md"].splitlines() if "**Exact bias" in line

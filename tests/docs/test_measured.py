@@ -10,10 +10,10 @@ import pytest
 from tests.cases import every_case
 from tests.docs.loading import ROOT, load
 
-measured = load("docs", "measured")
+measured = load("tools", "measured")
 published = load("benchmarks", "published")
-credit_pages = load("docs", "credit_pages")
-self_play_page = load("docs", "self_play_page")
+credit_pages = load("tools", "credit_pages")
+self_play_page = load("tools", "self_play_page")
 PAGES = [
     page
     for page in [
@@ -62,7 +62,7 @@ def test_no_interval_in_a_table_is_written_by_hand(page):
     text = measured.MARK.sub("", page.read_text(encoding="utf-8"))
     typed = [line for line in text.splitlines() if line.startswith("|") and published.INTERVAL.search(line)]
     assert not typed, (
-        f"{typed[0]}\nstands in no file of benchmarks/results; put the table between markers (docs/measured.py)"
+        f"{typed[0]}\nstands in no file of benchmarks/results; put the table between markers (tools/measured.py)"
     )
 
 

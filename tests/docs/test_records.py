@@ -5,8 +5,8 @@ import pytest
 from sparring.play import store
 from tests.docs.loading import load
 
-measured = load("docs", "measured")  # by which the page's script finds it
-records = load("docs/tables", "records")
+measured = load("tools", "measured")  # by which the page's script finds it
+records = load("tools/tables", "records")
 
 
 @pytest.mark.parametrize(

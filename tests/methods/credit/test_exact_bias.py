@@ -1,7 +1,7 @@
 """The exact bias of every estimator on a game of variable length (that of tests/methods/credit/test_bias.py), with every column filled by the truth.
 
 Numbers are the expected gradient of a group of three as a share of the exact gradient: 1 is no bias. They were computed by this
-enumeration and are pinned in docs/exact-bias.json, from which the pages of the estimators take them, so that a change of an
+enumeration and are pinned in tests/data/exact-bias.json, from which the pages of the estimators take them, so that a change of an
 estimator's expectation is seen and no page can say anything else. The lab's page has the same of every estimator in larger games.
 """
 
@@ -25,7 +25,7 @@ GO_VALUE = np.array(
     [-0.5 + exact.P * 3.0 + (1 - exact.P) * 1.5, 1.5]
 )  # going on at turn 0 and then playing on; at turn 1
 STATE_VALUE = exact.P * STOP_REWARD + (1 - exact.P) * GO_VALUE
-SHARES = json.loads((Path(__file__).parents[3] / "docs" / "exact-bias.json").read_text(encoding="utf-8"))
+SHARES = json.loads((Path(__file__).parents[3] / "tests" / "data" / "exact-bias.json").read_text(encoding="utf-8"))
 
 
 def filled(chosen):

@@ -4,7 +4,7 @@
     ...
     <!-- end -->
 
-A module in docs/tables gives the text of a marker, by its name in MADE: a function of nothing. The
+A module in tools/tables gives the text of a marker, by its name in MADE: a function of nothing. The
 functions here are what such modules need: rows of a file, and those of `sparring.report`.
 """
 
@@ -99,7 +99,7 @@ def source(name: str) -> str:
 
 
 @cache
-def made(folder: Path = ROOT / "docs" / "tables") -> dict[str, Callable[[], str]]:
+def made(folder: Path = ROOT / "tools" / "tables") -> dict[str, Callable[[], str]]:
     """Return the functions of all modules in a folder, by the names of their markers.
 
     Raises:
@@ -131,7 +131,7 @@ def filled(text: str, functions: dict[str, Callable[[], str]]) -> str:
         kind, name, old = match.groups()
         if name not in functions or "<!-- table:" in old or "<!-- figure:" in old:
             raise ValueError(
-                f"<!-- {kind}: {name} --> has no <!-- end -->, or docs/tables has no '{name}'."
+                f"<!-- {kind}: {name} --> has no <!-- end -->, or tools/tables has no '{name}'."
             )
         gap = "\n" if kind == "table" else ""
         return f"<!-- {kind}: {name} -->{gap}{functions[name]()}{gap}<!-- end -->"

@@ -1,6 +1,6 @@
-"""Find every command in the pages, and read what docs/commands.yaml says of each.
+"""Find every command in the pages, and read what tools/commands.yaml says of each.
 
-`python docs/commands.py` prints the entries that the table lacks; docs/try_commands.py runs them.
+`python tools/commands.py` prints the entries that the table lacks; tools/try_commands.py runs them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any
 import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
-TABLE = ROOT / "docs" / "commands.yaml"
+TABLE = ROOT / "tools" / "commands.yaml"
 SHELLS = {"bash", "sh", "shell", "console"}
 PROGRAMS = ("sparring", "make", "pip", "python", "tensorboard", "git", "cd", "export")
 QUERY = "duckdb: "  # how a block of SQL begins as a command
@@ -241,16 +241,16 @@ def complaint(commands: list[Command], entries: list[Entry]) -> str:
     lines = []
     for command in unknown(commands, entries):
         lines += [
-            f"docs/commands.yaml does not know a command of {command.page}; add:",
+            f"tools/commands.yaml does not know a command of {command.page}; add:",
             suggestion(command),
         ]
     if lines:
         lines.append(
             "`add` is what makes it small, '' if it is. `long: WHY` in its place leaves the command "
-            "to `make check-all`, `never: WHY` to nobody; docs/commands.py describes more."
+            "to `make check-all`, `never: WHY` to nobody; tools/commands.py describes more."
         )
     lines += [
-        f"No page has this any more; delete its entry in docs/commands.yaml: {entry.command}"
+        f"No page has this any more; delete its entry in tools/commands.yaml: {entry.command}"
         for entry in stale(commands, entries)
     ]
     return "\n".join(lines)

@@ -1,4 +1,4 @@
-"""Run the commands of the pages, as docs/commands.yaml says, with an empty home and empty caches.
+"""Run the commands of the pages, as tools/commands.yaml says, with an empty home and empty caches.
 
 With `--rotation` the pages of `ALWAYS` are tried, and of the others one group of commands in seven,
 by the commit's hash. Each page gets a copy of the project. The README's commands run in a shell, as
@@ -156,7 +156,7 @@ class Workshop:
         )
         good = status == entry.status and entry.expect in output and "Traceback" not in output
         if entry.expect not in output:
-            output += f"\nIt does not say {entry.expect!r}, which docs/commands.yaml expects."
+            output += f"\nIt does not say {entry.expect!r}, which tools/commands.yaml expects."
         self._tell(command, line, 0 if good else status or 1, output, seconds)
         return sorted(set(_runs(project)) - before)
 

@@ -2,7 +2,7 @@
 
 Pages per method come from docstrings and signatures, docs/config.md from the configuration's schema, docs/metrics.md
 from the modules that make metrics, docs/methods.md and docs/environments.md from the registry, the tests and the recipes,
-and tables of measurements on any page from benchmarks/results (docs/measured.py).
+and tables of measurements on any page from benchmarks/results (tools/measured.py).
 """
 
 from __future__ import annotations

@@ -265,7 +265,7 @@ def exact_bias(plugin: registry.Plugin) -> list[str]:
     if plugin.slot != "credit":
         return []
     known: dict[str, float] = json.loads(
-        (Path(__file__).parent / "exact-bias.json").read_text(encoding="utf-8")
+        (Path(__file__).parents[1] / "tests" / "data" / "exact-bias.json").read_text(encoding="utf-8")
     )
     names = {
         plugin.name: "",

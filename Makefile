@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup help studies models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs docs-check benchmark benchmark-quick credit-lab credit-race interop clean
+.PHONY: setup help studies models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs site benchmark benchmark-quick credit-lab credit-race interop clean
 
 setup: $(STAMP) ## install Sparring and all that its tests need into .venv
 
@@ -118,11 +118,13 @@ types: setup ## run mypy
 examples: setup ## run the examples
 	set -e; for example in examples/*.py; do echo "$$example"; OMP_NUM_THREADS=1 $(BIN)/python "$$example"; done
 
-docs: setup ## write the generated pages
+docs: setup ## write the tables of the pages from their results files
 	$(BIN)/python tools/generate.py
 
-docs-check: setup ## check that the generated pages are fresh
+site: setup ## build the documentation in build/site; a broken link or a stale table fails
 	$(BIN)/python tools/generate.py --check
+	$(BIN)/python tools/build_site.py
+	@echo "Look at it: python3 -m http.server --directory build/site"
 
 # commands of the pages at their smallest size, with an empty home and empty caches; tools/commands.yaml says how
 commands: models ## run the commands of pages whose turn it is; ONLY=docs/suites.md runs those of a page
@@ -147,7 +149,7 @@ wheel: setup ## test the wheel in an empty environment
 # The parts of a check, in their order. Those of PAIRED use one core each, and go two at a time. A part is a target; .ci/part
 # measures its seconds.
 FIRST := setup lint test models test-slow
-PAIRED := interop-in-turn wheel studies types fuzz examples docs-check
+PAIRED := interop-in-turn wheel studies types fuzz examples site
 LAST := benchmark-quick commands
 export PART_SECONDS := $(CURDIR)/build/part-seconds
 

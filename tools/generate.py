@@ -1,8 +1,7 @@
-"""Write the generated parts of the documentation; with --check, fail if any of them is stale or a link leads nowhere.
+"""Write the tables and figures of the pages from their results files; with --check, fail if a page is stale.
 
-Pages per method come from docstrings and signatures, docs/config.md from the configuration's schema, docs/metrics.md
-from the modules that make metrics, docs/methods.md and docs/environments.md from the registry, the tests and the recipes,
-and tables of measurements on any page from benchmarks/results (tools/measured.py).
+`reference_pages` has the pages that only the site has (tools/build_site.py): one per method from its docstring, the
+configuration from its schema, metrics from the modules that write them, methods and environments from the registry.
 """
 
 from __future__ import annotations
@@ -20,8 +19,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 import credit_pages
 import measured
 import self_play_page
-from pages import config_page, method_page, metrics_page, prose, table
+from pages import commands_page, config_page, method_page, metrics_page, prose, table
 
+import sparring
+import sparring.testing
 from sparring.config.plugins import registry
 from sparring.config.plugins.plugin import package_of
 from sparring.config.plugins.registry import load_part
@@ -32,6 +33,17 @@ from sparring.report.explanations import METHOD_SLOTS
 
 ROOT = Path(__file__).resolve().parents[1]
 README_BYTES = 12_000  # two screens
+API = {  # heading -> public names
+    "Functions": [f"{getattr(sparring, name).__module__}.{name}" for name in sparring.__all__],
+    "Records": [f"sparring.core.records.{name}" for name in ("Episode", "Turn", "Segment")],
+    "Environments": [
+        f"sparring.environments.base.{name}"
+        for name in ("Environment", "Play", "Searchable", "Observation")
+    ],
+    "Checks of plug-ins": [
+        f"{getattr(sparring.testing, name).__module__}.{name}" for name in sparring.testing.__all__
+    ],
+}
 
 
 def methods_page() -> str:
@@ -186,19 +198,43 @@ def seats(name: str) -> str:
     return ", ".join(counts)
 
 
-def pages() -> dict[Path, str]:
-    """Return every generated file and what it should hold."""
-    docs = ROOT / "docs"
-    texts = {docs / "config.md": config_page(), docs / "metrics.md": metrics_page()}
-    texts |= {docs / "methods.md": methods_page(), docs / "environments.md": environments_page()}
-    texts |= {
-        credit_pages.LAB: credit_pages.lab_page(),
-        credit_pages.RACE: credit_pages.race_page(),
+def api_page() -> str:
+    """Return the page of the public Python names; mkdocstrings writes each from its docstring."""
+    lines = [
+        "# Python reference",
+        "",
+        "Generated from the code. [From Python](api.md) shows how these work together.",
+    ]
+    for title, names in API.items():
+        lines += ["", f"## {title}"]
+        for name in names:
+            lines += ["", f"::: {name}"]
+    return "\n".join(lines) + "\n"
+
+
+def reference_pages() -> dict[str, str]:
+    """Return the pages of the site that come from the code, by their paths in the project."""
+    texts = {
+        "docs/api-reference.md": api_page(),
+        "docs/commands.md": commands_page(),
+        "docs/config.md": config_page(),
+        "docs/environments.md": environments_page(),
+        "docs/methods.md": methods_page(),
+        "docs/metrics.md": metrics_page(),
     }
-    texts[self_play_page.PAGE] = self_play_page.page()
     for slot in ("environments", *METHOD_SLOTS):
         for name in registry.built_in(slot):
-            texts[docs / "methods" / f"{slot}-{name}.md"] = method_page(registry.load(slot, name))
+            texts[f"docs/methods/{slot}-{name}.md"] = method_page(registry.load(slot, name))
+    return texts
+
+
+def pages() -> dict[Path, str]:
+    """Return every committed page with generated parts, and its text."""
+    texts = {
+        credit_pages.LAB: credit_pages.lab_page(),
+        credit_pages.RACE: credit_pages.race_page(),
+        self_play_page.PAGE: self_play_page.page(),
+    }
     for page in written_pages():
         text = texts.get(page) or page.read_text(encoding="utf-8")
         if "<!-- table: " in text or "<!-- figure: " in text:
@@ -222,50 +258,23 @@ def too_long(readme: str) -> str:
     )
 
 
-def broken_links(text: str, folder: Path) -> list[str]:
-    """Return the relative links of a page in ``folder`` that lead nowhere."""
-    targets = re.findall(
-        r"\]\(([^)#\s]+)", re.sub(r"```.*?```|`[^`\n]*`", "", text, flags=re.DOTALL)
-    )
-    return [target for target in targets if "://" not in target and not (folder / target).exists()]
-
-
 def main() -> None:
     """Write the pages, or check them."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true", help="fail if anything is stale")
     check = parser.parse_args().check
-    texts = pages()
-    stale = [
-        path
-        for path, text in texts.items()
+    stale = {
+        path: text
+        for path, text in pages().items()
         if not path.exists() or path.read_text(encoding="utf-8") != text
-    ]
-    extra = [path for path in (ROOT / "docs" / "methods").glob("*.md") if path not in texts]
-    if not check:
-        (ROOT / "docs" / "methods").mkdir(exist_ok=True)
-        for path in stale:
-            path.write_text(texts[path], encoding="utf-8")
-        for path in extra:
-            path.unlink()
-    every = [
-        *ROOT.glob("*.md"),
-        *(ROOT / "docs").rglob("*.md"),
-        *(ROOT / "benchmarks").glob("*.md"),
-    ]
-    broken = {
-        str(page.relative_to(ROOT)): broken_links(page.read_text(encoding="utf-8"), page.parent)
-        for page in every
     }
-    broken = {page: links for page, links in broken.items() if links}
-    if check and (stale or extra):
-        sys.exit(
-            f"Stale: {', '.join(str(path.relative_to(ROOT)) for path in stale + extra)}. Run `make docs`."
-        )
+    if check and stale:
+        names = ", ".join(path.relative_to(ROOT).as_posix() for path in stale)
+        sys.exit(f"Stale: {names}. Run `make docs`.")
+    for path, text in stale.items():
+        path.write_text(text, encoding="utf-8")
     if long := too_long((ROOT / "README.md").read_text(encoding="utf-8")):
         sys.exit(long)
-    if broken:
-        sys.exit(f"Links that lead nowhere: {broken}.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The pages that are made from code: one per plug-in, the configuration's reference, the glossary of metrics."""
+"""The pages that are made from code: one per plug-in, the configuration, the commands and the metrics."""
 
 from __future__ import annotations
 
@@ -11,11 +11,15 @@ import typing
 from pathlib import Path
 from typing import Any
 
+import typer
 import yaml
 from annotated_types import Ge, Gt, Le, Lt
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
+from typer.cli import get_docs_for_click
 
+from sparring.cli import app
+from sparring.cli.verbs import VERBS, command_of
 from sparring.config import PluginConfig, RunConfig
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part
@@ -137,7 +141,7 @@ def type_text(hint: Any) -> str:
 
 def method_page(plugin: registry.Plugin) -> str:
     """Return a plug-in's page: its docstring under headings, its options and presets."""
-    place = f"src/{plugin.module.__name__.replace('.', '/')}{'' if hasattr(plugin.module, '__path__') else '.py'}"
+    place = f"src/{plugin.module.__name__.replace('.', '/')}{'/__init__.py' if hasattr(plugin.module, '__path__') else '.py'}"
     head = [
         f"# {plugin.name}",
         "",
@@ -265,7 +269,9 @@ def exact_bias(plugin: registry.Plugin) -> list[str]:
     if plugin.slot != "credit":
         return []
     known: dict[str, float] = json.loads(
-        (Path(__file__).parents[1] / "tests" / "data" / "exact-bias.json").read_text(encoding="utf-8")
+        (Path(__file__).parents[1] / "tests" / "data" / "exact-bias.json").read_text(
+            encoding="utf-8"
+        )
     )
     names = {
         plugin.name: "",
@@ -418,3 +424,12 @@ def metrics_page() -> str:
         "`metrics.jsonl` holds what is a function of configuration, seed and code; `timing.jsonl` the seconds and rates.",
     ]
     return "\n".join(["# Metrics", "", *intro, "", *table(("metric", "meaning"), *rows)]) + "\n"
+
+
+def commands_page() -> str:
+    """Return the reference of the command line, as Typer writes it."""
+    command = typer.main.get_command(app)
+    command.commands = {verb: command_of(verb) for verb in VERBS}
+    return get_docs_for_click(
+        obj=command, ctx=typer.Context(command), name="sparring", title="Commands"
+    )

@@ -147,7 +147,9 @@ def test_a_folder_dropped_among_the_games_is_an_environment_with_its_solver(fold
     assert "most: what the first action is worth" in call("explain", "our_urns")
     page = page_of("environments", "our_urns")
     assert (
-        "src/sparring/environments/our_urns`" in page and "## Solver" in page and "| `most` | float | `0.75` |" in page
+        "src/sparring/environments/our_urns/__init__.py`" in page
+        and "## Solver" in page
+        and "| `most` | float | `0.75` |" in page
     )
     game = make_game("our_urns", options={"draws": 2})
     oracle, note = choose_oracle(game)

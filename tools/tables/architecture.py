@@ -3,7 +3,6 @@
 import importlib
 import re
 from functools import cache
-from pathlib import Path
 
 from measured import ROOT, markdown
 
@@ -57,13 +56,7 @@ def table() -> str:
     rows = []
     for package in sorted(imported(), key=order):
         about = (importlib.import_module(f"sparring.{package}").__doc__ or "").splitlines()[0]
-        rows.append(
-            [
-                str(layer(package)),
-                f"[`{package}`](../{Path('src', 'sparring', package)})",
-                about.replace("``", "`"),
-            ]
-        )
+        rows.append([str(layer(package)), f"`{package}`", about.replace("``", "`")])
     return markdown(["layer", "package", "what it holds"], rows)
 
 

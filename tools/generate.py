@@ -235,6 +235,9 @@ def pages() -> dict[Path, str]:
         credit_pages.RACE: credit_pages.race_page(),
         self_play_page.PAGE: self_play_page.page(),
     }
+    texts |= {
+        ROOT / name: draw() for name, draw in measured.made().items() if name.endswith(".svg")
+    }
     for page in written_pages():
         text = texts.get(page) or page.read_text(encoding="utf-8")
         if "<!-- table: " in text or "<!-- figure: " in text:

@@ -35,13 +35,29 @@ def order(package: str) -> tuple[int, str]:
 
 
 def picture() -> str:
-    """Return the packages as a diagram; an arrow that follows from two others is left out."""
-    lines = ["```mermaid", "flowchart TD"]
+    """Return the packages as an SVG: layers from top to bottom, lines for imports that no other line implies."""
+    layers: dict[int, list[str]] = {}
     for package in sorted(imported(), key=order):
+        layers.setdefault(layer(package), []).append(package)
+    height, width = 46 * len(layers) + 10, 640
+    centre = {
+        package: (width * (2 * place + 1) / (2 * len(row)), height - 46 * level + 15)
+        for level, row in layers.items()
+        for place, package in enumerate(row)
+    }
+    lines, boxes = [], []
+    for package, (x, y) in centre.items():
         direct = imported()[package]
-        behind = set().union(*(reached(name) for name in direct)) if direct else set()
-        lines += [f"    {package} --> {name}" for name in sorted(direct - behind, key=order)]
-    return "\n".join([*lines, "```"])
+        implied = set().union(*(reached(name) for name in direct)) if direct else set()
+        lines += [
+            f'<line x1="{x:.0f}" y1="{y + 13:.0f}" x2="{centre[name][0]:.0f}" y2="{centre[name][1] - 13:.0f}"/>'
+            for name in sorted(direct - implied)
+        ]
+        boxes.append(f'<rect x="{x - 58:.0f}" y="{y - 13:.0f}" width="116" height="26" rx="5"/>')
+        boxes.append(f'<text x="{x:.0f}" y="{y + 5:.0f}">{package}</text>')
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="14">'
+    style = "<style>line{stroke:#8895a0}rect{fill:#fff;stroke:#37596d}text{fill:#1c2b33;text-anchor:middle}svg{background:#fff}</style>"
+    return "\n".join([head, style, *lines, *boxes, "</svg>"]) + "\n"
 
 
 @cache
@@ -60,4 +76,4 @@ def table() -> str:
     return markdown(["layer", "package", "what it holds"], rows)
 
 
-MADE = {"packages": table, "packages picture": picture}
+MADE = {"packages": table, "docs/images/packages.svg": picture}

@@ -248,7 +248,8 @@ def pages() -> dict[Path, str]:
 def written_pages() -> list[Path]:
     """Return every page of the project that may hold measurements; those of methods hold none."""
     top = [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "benchmarks").glob("*.md")]
-    return sorted([*top, *(ROOT / "studies").glob("*/page.md")])
+    studies = [*(ROOT / "studies").glob("*/page.md"), ROOT / "studies" / "log" / "README.md"]
+    return sorted([*top, *studies])
 
 
 def too_long(readme: str) -> str:

@@ -37,7 +37,7 @@ view: setup ## install what the viewer needs
 
 # a browser, and what drives it; it downloads none of its own
 .venv/.browser: $(STAMP)
-	command -v chromium >/dev/null || { apt-get update && apt-get install --yes chromium; }
+	@command -v chromium >/dev/null || { echo "The tests in a browser need Chromium; install it, on Debian by: apt-get install chromium"; exit 1; }
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt playwright
 	touch $@
 
@@ -235,5 +235,6 @@ interop: $(VERL)/.installed $(PEERS)/.testing ## test our estimators and losses 
 interop-in-turn:
 	@$(PYTHON) .ci/rotation.py '$(ONE_IN_5)'; case $$? in 0) $(MAKE) --no-print-directory interop;; 3) ;; *) exit 1;; esac
 
-clean: ## remove every environment and all that is built
+clean: ## remove every environment and all that is built; runs/ stays
 	rm -rf .venv $(SINKS) $(VLLM) $(WHEEL) $(PEERS) $(VERL) build dist src/*.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

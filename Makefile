@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: setup help studies models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs site benchmark benchmark-quick credit-lab credit-race interop clean
+.PHONY: setup help studies models scale view demo test test-slow scale-test view-test sinks-test vllm vllm-test fuzz check check-all interop-in-turn rotation commands wheel lint types examples docs site benchmark benchmark-quick interop clean
 
 setup: $(STAMP) ## install Sparring and all that its tests need into .venv
 
@@ -204,11 +204,6 @@ benchmark-quick: models ## run the scripts of benchmarks/ whose turn it is at th
 		for script in $$($(PYTHON) .ci/rotation.py '$(ONE_IN_7)' $(BENCHMARKS)); do \
 		set -- $$(echo $$script | tr : ' '); name=$$1; shift; echo "benchmarks/$$name.py $$*"; \
 		python benchmarks/$$name.py "$$@" --quick; done
-
-# docs/credit-lab.md and, after it, docs/credit-race.md: files of results, from which make docs draws the pages
-credit-lab credit-race: setup ## measure the pages docs/credit-lab.md and docs/credit-race.md again
-	$(BIN)/sparring reproduce $@ --publish
-	$(BIN)/python tools/generate.py
 
 # verl without what only graphics cards and clusters need: what the module of its trainer imports
 VERL := .venv-verl

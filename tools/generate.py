@@ -16,9 +16,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import credit_pages
 import measured
-import self_play_page
 from pages import commands_page, config_page, method_page, metrics_page, prose, table
 
 import sparring
@@ -30,8 +28,10 @@ from sparring.config.recipe import load_recipe, recipe_names
 from sparring.core.errors import SparringError
 from sparring.environments.catalogue import make_game
 from sparring.report.explanations import METHOD_SLOTS
+from studies.self_play import tables as self_play
 
 ROOT = Path(__file__).resolve().parents[1]
+SELF_PLAY = ROOT / "studies" / "self_play" / "page.md"  # made as a whole
 README_BYTES = 12_000  # two screens
 API = {  # heading -> public names
     "Functions": [f"{getattr(sparring, name).__module__}.{name}" for name in sparring.__all__],
@@ -230,11 +230,7 @@ def reference_pages() -> dict[str, str]:
 
 def pages() -> dict[Path, str]:
     """Return every committed page with generated parts, and its text."""
-    texts = {
-        credit_pages.LAB: credit_pages.lab_page(),
-        credit_pages.RACE: credit_pages.race_page(),
-        self_play_page.PAGE: self_play_page.page(),
-    }
+    texts = {SELF_PLAY: self_play.page(measured.results("self-play"))}
     texts |= {
         ROOT / name: draw() for name, draw in measured.made().items() if name.endswith(".svg")
     }

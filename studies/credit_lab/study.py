@@ -79,7 +79,7 @@ def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
 
 STUDY = Study(
     summary="every estimator of advantages against exact policy gradients, nine games",
-    page="docs/credit-lab.md",
+    page="studies/credit_lab/page.md",
     hours=0.1,
     setting={"games": list(GAMES), "estimators": "all"},
     quick={"games": ["kuhn_poker"], "estimators": "rloo,grpo", "episodes": 640},

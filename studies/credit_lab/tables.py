@@ -1,27 +1,16 @@
-"""The page of the credit lab, docs/credit-lab.md, from its results file."""
+"""The findings and tables of the credit lab, from its results file."""
 
 from __future__ import annotations
 
+import math
+import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 from sparring.report import credit_page
 from sparring.report.credit_page import chart
-from studies.common.result_figures import Maker, Results
-
-
-def page(results: Results) -> str:
-    """Return the page, with links to the charts in the folder ``images`` beside it."""
-    result, document = comparison(results), results.document
-    images = credit_page.image_paths(result, Path("credit-lab.md"))
-    note = capitalised(results)
-    return credit_page.page(result, document["command"], images=images, note=note)
-
-
-def capitalised(results: Results) -> str:
-    """Return where a page's figures come from, as a sentence of its own."""
-    line = results.source().partition("` ")[2]
-    return line[:1].upper() + line[1:]
+from studies.common.result_figures import Maker, Results, markdown
 
 
 def comparison(results: Results) -> dict[str, Any]:
@@ -65,5 +54,134 @@ def charts(results: Results) -> dict[str, str]:
     return {Path(images[report["game"]]).name: chart(report) for report in result["games"]}
 
 
-MADE: dict[str, Maker] = {}
-SHOWN: dict[str, str] = {}
+class LabFigures:
+    """The figures of all estimators in all games of the lab.
+
+    Args:
+        results: the published results.
+    """
+
+    def __init__(self, results: Results) -> None:
+        games = comparison(results)["games"]
+        self.games = [
+            {row["estimator"]: row for row in game["rows"] if "refused" not in row}
+            for game in games
+        ]
+        self.names = [name for name in self.games[0] if all(name in game for game in self.games)]
+
+    def of(self, name: str, figure: str, end: str = "mean") -> list[float]:
+        """Return a figure of an estimator in every game where it has one."""
+        cells = (game[name][figure] for game in self.games)
+        values = (cell[end] if isinstance(cell, dict) else cell for cell in cells)
+        return [value for value in values if value is not None]
+
+    def noise(self, name: str) -> float:
+        """Return the geometric mean over games of the variance at equal progress."""
+        return math.exp(
+            math.fsum(math.log(max(v, 1e-9)) for v in self.of(name, "variance_scaled"))
+            / len(self.games)
+        )
+
+
+def named(names: Iterable[str]) -> str:
+    """Return names as code, separated by commas."""
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def link(name: str) -> str:
+    """Return an estimator as a link from the study's page to its own page."""
+    return f"[`{name}`](../../docs/methods/credit-{re.split('[: ]', name)[0]}.md)"
+
+
+def findings(results: Results) -> str:
+    """Return what the lab found, in ten sentences."""
+    lab = LabFigures(results)
+    noise = {name: lab.noise(name) for name in lab.names if lab.of(name, "variance_scaled")}
+    unbiased = [n for n in lab.names if max(lab.of(n, "bias", "low")) <= 5e-4]
+    aligned = [n for n in lab.names if max(lab.of(n, "bias_scaled", "low")) <= 5e-3]
+    judged = ["vpr", "ppr", "spae", "ssl"]
+    wrong = [n for n in lab.names if min(lab.of(n, "cosine")) < 0.2]
+    loud = sorted(noise, key=noise.__getitem__)[-3:][::-1]
+    seconds = {name: max(lab.of(name, "seconds")) for name in lab.names}
+    slowest = max(seconds, key=seconds.__getitem__)
+
+    def largest(name: str) -> str:
+        return f"{max(lab.of(name, 'bias_scaled')):.2f}"
+
+    def right(name: str) -> str:
+        return f"{min(lab.of(name, 'right_sign')):.2f} to {max(lab.of(name, 'right_sign')):.2f}"
+
+    lines = (
+        f"{len(lab.names)} estimators and presets were measured in {len(lab.games)} games.",
+        f"Without bias in every game, within the error: {named(unbiased)}.",
+        "Right in direction in every game, so that a learning rate corrects the rest: "
+        f"{named(n for n in aligned if n not in unbiased)}.",
+        f"The exact advantage has a variance of {noise['exact_advantage']:.2f}, the plain return "
+        f"(`outcome`) of {noise['outcome']:.2f}: a perfect critic could save a factor of "
+        f"{noise['outcome'] / noise['exact_advantage']:.1f}.",
+        f"A group's mean (`rloo`) brings {noise['rloo']:.2f}, MARS {noise['mars']:.2f}, an exact "
+        f"critic (`gae`) {noise['gae']:.2f}, and rollouts from each state (`vine_ppo`) "
+        f"{noise['vine_ppo']:.2f}.",
+        "Dividing by the group's deviation costs direction: `grpo` is off by up to "
+        f"{largest('grpo')} after the best scale, `grpo:dr_grpo` by {largest('grpo:dr_grpo')}.",
+        "A perfect judge of single turns gives little noise and another direction: "
+        + ", ".join(f"`{n}` {noise[n]:.2f} and off by up to {largest(n)}" for n in judged)
+        + ".",
+        f"The sign of a turn's advantage is right for `rloo` in {right('rloo')} of turns, and for "
+        f"`gae` in {right('gae')}: about a third of turns is praised or blamed wrongly.",
+        f"The loudest are {', '.join(f'`{n}` ({noise[n]:.1f})' for n in loud)}; "
+        f"{named(wrong)} point nearly sideways or backwards in at least one game.",
+        f"No estimator takes more than {seconds[slowest]:.2f} s for 100,000 turns "
+        f"(`{slowest}`), so time is no reason for a choice.",
+    )
+    return "\n".join(f"{number}. {line}" for number, line in enumerate(lines, 1))
+
+
+def ranking(results: Results) -> str:
+    """Return the ten estimators of least noise among those that are right in direction."""
+    lab = LabFigures(results)
+    aligned = [n for n in lab.names if max(lab.of(n, "bias_scaled", "low")) <= 5e-3]
+    rows = [
+        (
+            link(name),
+            f"{lab.noise(name):.3f}",
+            f"{max(lab.of(name, 'bias')):.3f}",
+            f"{min(lab.of(name, 'right_sign')):.2f}",
+        )
+        for name in sorted(aligned, key=lab.noise)[:10]
+    ]
+    head = ("estimator", "variance, scaled (mean of games)", "largest bias", "least right sign")
+    return markdown(head, rows)
+
+
+def games(results: Results) -> str:
+    """Return a folded part for each game: chart, summary and table."""
+    result = comparison(results)
+    images = credit_page.image_paths(result, Path("credit-lab.md"))
+    parts = []
+    for report in result["games"]:
+        measured = [row for row in report["rows"] if "refused" not in row]
+        rows = [(link(row["estimator"]), *credit_page.cells(row)) for row in measured]
+        table = markdown(credit_page.HEADS, rows)
+        refused = [
+            f"- {link(row['estimator'])}: not measured. "
+            + re.sub(r"([*_<|])", r"\\\1", row["refused"])
+            for row in report["rows"]
+            if "refused" in row
+        ]
+        summary = credit_page.summary(report, result["settings"])
+        image = f"![Bias against variance](../../docs/{images[report['game']]})"
+        head = f"<details markdown>\n<summary>{report['game']}</summary>"
+        parts.append(
+            "\n".join([head, "", summary, "", image, "", table, "", *refused, "", "</details>", ""])
+        )
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(parts)).rstrip()
+
+
+MADE: dict[str, Maker] = {
+    "credit-lab findings": findings,
+    "credit-lab ranking": ranking,
+    "credit-lab games": games,
+    "credit-lab source": Results.source,
+}
+SHOWN = {"Findings": findings, "Ranking": ranking, "By game": games}

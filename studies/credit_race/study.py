@@ -104,7 +104,7 @@ def fields(setting: Setting, records: CellRecords) -> dict[str, Any]:
 
 STUDY = Study(
     summary="one recipe trained by every estimator, beside what the lab says of them",
-    page="docs/credit-race.md",
+    page="studies/credit_race/page.md",
     hours=0.5,
     setting={"estimators": "all", "seeds": 3, "changes": list(CHANGES)},
     quick={

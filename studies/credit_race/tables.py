@@ -1,4 +1,4 @@
-"""The page of the race, docs/credit-race.md, from its results file."""
+"""The tables of the race, from its results file."""
 
 from __future__ import annotations
 
@@ -7,22 +7,12 @@ from typing import Any
 
 from sparring.core.records import Interval
 from studies.common import claims as race_claims
-from studies.common.result_figures import Maker, Results, Row, interval, values
-from studies.credit_lab.tables import capitalised, ends
+from studies.common.result_figures import CORRECTED, Maker, Results, Row, interval, values
+from studies.credit_lab.tables import ends
 from studies.credit_race import race_page as credit_race_page
 
 CHARTS = ["credit-race.svg", "credit-race-lab.svg"]
 ENDS = re.compile(r"(\S+) \[(\S+), (\S+)\]")
-
-
-def page(results: Results) -> str:
-    """Return the page, with links to the charts in the folder ``images`` beside it."""
-    document = results.document
-    verdict_rows = kept_claims(results) if "claims" in document else None
-    options: dict[str, Any] = {"verdict_rows": verdict_rows, "note": capitalised(results)}
-    return credit_race_page.page(
-        race(results), document["command"], CHARTS, lab(results), **options
-    )
 
 
 def race(results: Results) -> dict[str, Any]:
@@ -85,5 +75,27 @@ def charts(results: Results) -> dict[str, str]:
     )
 
 
-MADE: dict[str, Maker] = {}
-SHOWN: dict[str, str] = {}
+def table(results: Results) -> str:
+    """Return the table of all estimators beside the lab's figures."""
+    return credit_race_page.race_table(race(results), lab(results))
+
+
+def claims(results: Results) -> str:
+    """Return the table of published claims."""
+    kept = "claims" in results.document
+    rows = kept_claims(results) if kept else race_claims.verdicts(race(results))
+    return f"{credit_race_page.claims_table(rows)}\n\n{CORRECTED}"
+
+
+def lab_correlations(results: Results) -> str:
+    """Return how the lab's figures and the final distance are correlated."""
+    return credit_race_page.lab_correlations(race(results), lab(results))
+
+
+MADE: dict[str, Maker] = {
+    "credit-race": table,
+    "credit-race claims": claims,
+    "credit-race correlations": lab_correlations,
+    "credit-race source": Results.source,
+}
+SHOWN = {"Claims": claims, "All estimators": table}

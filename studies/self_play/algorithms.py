@@ -1,4 +1,4 @@
-"""The algorithms of self-play as recipes; `docs/self-play.md` shows them as one table.
+"""The algorithms of self-play as recipes; `studies/self_play/page.md` shows them as one table.
 
 A budget of reinforcement learning is `STEPS` steps of improvement a round. Algorithms whose
 policies move at once take one step a round, and more rounds.

@@ -52,7 +52,7 @@ def rows(setting: Setting, records: CellRecords) -> list[Row]:
 
 STUDY = Study(
     summary="every algorithm of self-play as one recipe, in four games with tables, 3 seeds",
-    page="docs/self-play.md",
+    page="studies/self_play/page.md",
     hours=0.3,
     setting={
         "algorithms": [*ALGORITHMS, *REFERENCES],

@@ -1,4 +1,4 @@
-"""The page of tabular self-play, docs/self-play.md, from its results file."""
+"""The page of tabular self-play, studies/self_play/page.md, from its results file."""
 
 from __future__ import annotations
 
@@ -140,7 +140,7 @@ def page(results: Results) -> str:
             parts += [f"## {family}", recipes_table(there), figures_table(results, there)]
     there = [name for name in REFERENCES if results.rows(algorithm=name)]
     parts += ["## References, by OpenSpiel", references_table(results, there)]
-    parts += ["## Curves", *(f"![{image}](images/{image})" for image in charts(results))]
+    parts += ["## Curves", *(f"![{image}](../../docs/images/{image})" for image in charts(results))]
     if set(ALGORITHMS) <= {row["algorithm"] for row in results.rows()}:
         parts += ["## The survey's claims", claims_table(results)]
     each = REFERENCES["external-sampling MCCFR"].each

@@ -60,7 +60,7 @@ def test_tables_have_figures_with_intervals_and_what_was_refused(tmp_path):
 
 
 def test_the_games_of_the_page_are_small_enough():
-    """`make credit-lab`: every game of it can be enumerated, three positions of tic-tac-toe among them."""
+    """Every game of the lab can be enumerated, three positions of tic-tac-toe among them."""
     results = Path(__file__).parents[2] / "studies" / "credit_lab" / "results.json"
     named = [game["game"] for game in json.loads(results.read_text(encoding="utf-8"))["games"]]
     assert len(named) == 9 and sum(name.startswith("tic_tac_toe start=") for name in named) == 3

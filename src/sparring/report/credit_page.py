@@ -142,7 +142,7 @@ def write_page(result: dict[str, Any], path: Path, command: str) -> list[Path]:
     except OSError as error:
         raise ConfigError(
             f"--page {path} cannot be written ({error}); name a file in a folder that can be, "
-            "e.g. docs/credit-lab.md."
+            "e.g. credit-lab.md."
         ) from None
     return list(files)
 

@@ -171,7 +171,7 @@ def environments_page() -> str:
         "and a sample episode; `sparring explain NAME` prints the same. *Solver* names the oracle that uses the environment's own solver.",
         "",
         "You can also use any other sequential game of OpenSpiel by its name, with generic wording. In simultaneous games of OpenSpiel the seats act in turn.",
-        "Your own environment consists of two classes: see [your own plug-in](your-own.md#an-environment). Every environment has a picture: [here are some](your-own.md#the-picture-of-an-environment).",
+        "Your own environment consists of two classes: see [your own environment](your-environment.md). Every environment has a picture: [here are some](your-environment.md#the-picture-of-an-environment).",
     ]
     return "\n".join(["# Environments", "", *intro, "", *table(*rows)]) + "\n"
 

@@ -11,9 +11,9 @@ from sparring.environments.tree_arrays import walk
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import average_strategies, policy_values
 from sparring.ops.sequence_form import equilibrium_value
-from tests.environments.worlds import keeping
+from tests.environments.worlds import make_contract_test
 
-test_it_keeps_the_contract = keeping(
+test_it_keeps_the_contract = make_contract_test(
     bluff,
     [
         {},

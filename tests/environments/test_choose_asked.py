@@ -12,7 +12,7 @@ from sparring.environments.choose import choose
 from sparring.measure.exact_figures import base_game
 from sparring.measure.info_states import enumerate_info_states
 from sparring.testing import check_environment
-from tests.environments.worlds import steps
+from tests.environments.worlds import play_replies
 
 RPS, KUHN = {"name": "rock_paper_scissors"}, {"name": "kuhn_poker"}
 FULL = {"name": "kuhn_poker", "options": {"style": "full"}}
@@ -64,7 +64,7 @@ def test_proposers_and_their_candidates():
         and course.legal(1) == ("1",)
     )
     course = new_play(KUHN, count=5)
-    steps(course, {2: "pass"}, {2: "bet"})
+    play_replies(course, {2: "pass"}, {2: "bet"})
     assert course.due() == (0,) and set(course.candidates[0]) == {"pass", "bet"}
     inner = {"name": "werewolf", "options": {**WOLVES["options"], "deduce": True}}
     course = new_play(inner)
@@ -183,7 +183,7 @@ def test_candidates_of_any_text():
     assert course.play.position.events[-1].word == "p2 is a wolf"
     assert "What was chosen: p2 is" in course.observe(proposer).text
     course, speaker, proposer = speaking(count=2, diverse=False, shuffle=False)
-    steps(course, {proposer: "b"}, {proposer: "a"})
+    play_replies(course, {proposer: "b"}, {proposer: "a"})
     assert course.candidates[speaker] == ("b", "a")
     course, speaker, proposer = speaking(count=2, shuffle=False)
     limit = WOLVES["options"].get("limit", 300)

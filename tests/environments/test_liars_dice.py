@@ -4,7 +4,7 @@ import pytest
 
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from tests.environments.worlds import actions
+from tests.environments.worlds import apply_actions
 
 
 def test_words_and_dice():
@@ -29,6 +29,6 @@ def test_a_doubt_is_decided_by_the_dice_with_the_highest_face_wild(dice):
         legal = state.legal_actions()
         bid = legal[root.child("bid").integer(number, len(legal))]
         count, face = map(int, bid.split("-"))
-        actions(state, bid, "liar")
+        apply_actions(state, bid, "liar")
         holds = sum(die in (face, 4) for die in rolled) >= count
         assert list(state.returns) == ([1.0, -1.0] if holds else [-1.0, 1.0])

@@ -8,9 +8,9 @@ from sparring.config.plugins import registry
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from tests.environments.worlds import after, maker, refusing
+from tests.environments.worlds import make_game_factory, make_refusal_test, state_after
 
-game = maker("needle_chain")
+game = make_game_factory("needle_chain")
 
 
 @settings(max_examples=60, deadline=None)
@@ -18,7 +18,7 @@ game = maker("needle_chain")
 def test_only_the_action_at_the_needle_decides(data):
     length, actions = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 3))
     needle, stop = data.draw(st.integers(1, length)), data.draw(st.booleans())
-    state, walk = after(game(length=length, actions=actions, needle=needle, stop=stop)), []
+    state, walk = state_after(game(length=length, actions=actions, needle=needle, stop=stop)), []
     while not state.done:
         assert state.returns == (0.0,)
         assert state.legal_actions() == ("red", "green", "blue")[:actions] + (("stop",) if stop else ())
@@ -51,20 +51,20 @@ def test_uniform_play_is_worth_what_it_is_by_hand(options, value, states):
 
 def test_a_game_for_one_and_its_wording():
     choose = registry.bind("players", "mcts", {"simulations": 400})().choose
-    assert choose(after(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
+    assert choose(state_after(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
     rules = game(stop=True)
-    assert rules.illegal.forfeit_returns(rules, after(rules), 0) == (0.0,)
+    assert rules.illegal.forfeit_returns(rules, state_after(rules), 0) == (0.0,)
     assert (game().max_turns, game(length=2, needle=1).max_turns) == (6, 2)
     rules = game()
-    state, other = (after(rules, *walk).observe(0) for walk in (("red", "green"), ("green", "green")))
+    state, other = (state_after(rules, *walk).observe(0) for walk in (("red", "green"), ("green", "green")))
     assert state.key == "walk: red green" != other.key
     assert state.view == other.view == "step 3"
-    assert state.view != after(rules, "red").observe(0).view
+    assert state.view != state_after(rules, "red").observe(0).view
     rules = game(stop=True)
-    state = after(rules, "red", "green")
+    state = state_after(rules, "red", "green")
     assert state.observe(0).text == "needlechain walker red green"
     assert state.observe(0, 2).text == "."
     assert "stop" not in game(style="full").rules and "'stop'" in game(style="full", stop=True).rules
 
 
-test_options_out_of_range_are_refused = refusing("needle_chain", {"needle": 7})
+test_options_out_of_range_are_refused = make_refusal_test("needle_chain", {"needle": 7})

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError, GameError
 from sparring.environments.catalogue import make_game
-from tests.environments.worlds import after, check_says
+from tests.environments.worlds import check_contains, state_after
 
 LETTERS = "abcdefgh"
 
@@ -19,7 +19,7 @@ def game(sizes="1;3;5;7", **options):
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), misere=st.booleans(), data=st.data())
 def test_play_against_an_independent_judge(sizes, misere, data):
     rules = game(";".join(map(str, sizes)), is_misere=misere)
-    state, piles, turn = after(rules), list(sizes), 0
+    state, piles, turn = state_after(rules), list(sizes), 0
     while any(piles):
         assert state.seat == turn and not state.done and rules.piles(state) == tuple(piles)
         possible = {f"{LETTERS[pile]}{take}" for pile, size in enumerate(piles) for take in range(1, size + 1)}
@@ -37,22 +37,24 @@ def test_play_against_an_independent_judge(sizes, misere, data):
 def test_wording_and_options():
     rules = game("1;3")
     assert set(rules.vocabulary()) == {"misere", ".", "illegal", "first", "second", "1", "3", "a1", "b1", "b2", "b3"}
-    state = after(rules, "b2")
+    state = state_after(rules, "b2")
     assert (state.observe(1).text, state.observe(0, 1).text) == ("misere second 1 3 b2", ".")
-    assert after(rules, "b2", "a1").observe(0, 1).text == "a1"
-    assert after(game("3;1", is_misere=False)).observe(1).text == "nim second 3 1"
+    assert state_after(rules, "b2", "a1").observe(0, 1).text == "a1"
+    assert state_after(game("3;1", is_misere=False)).observe(1).text == "nim second 3 1"
     rules = game("1;3", style="full")
-    text = after(rules, "b2").observe(1).text
-    check_says(
+    text = state_after(rules, "b2").observe(1).text
+    check_contains(
         text,
         "takes the last stone of all loses.",
         "at the start: a has 1, b has 3.",
         "now: a has 1, b has 1.",
         "'first' chose b2.",
     )
-    assert "takes the last stone of all wins." in after(game("1;3", style="full", is_misere=False)).observe(0).text
-    assert after(rules).parse("I take two: action b2.") == "b2"
-    state = after(game("1;3"), "b2")
+    assert (
+        "takes the last stone of all wins." in state_after(game("1;3", style="full", is_misere=False)).observe(0).text
+    )
+    assert state_after(rules).parse("I take two: action b2.") == "b2"
+    state = state_after(game("1;3"), "b2")
     for word in ("a2", "b2"):
         assert state.parse(word) == word
         with pytest.raises(GameError, match="not legal"):

@@ -11,7 +11,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Scenario
 from sparring.environments.pool_split import SplitPlay, are_opposed, divide_items, pool_split
-from tests.environments.worlds import check_says, keeping
+from tests.environments.worlds import check_contains, make_contract_test
 
 # 2 books and 3 hats: to seat 0 worth 2 and 2 each, to seat 1 worth 5 and 0
 SCENARIO = Scenario((2, 3), ((2, 2), (5, 0)))
@@ -21,7 +21,7 @@ def started(scenario=SCENARIO, **options):
     return SplitPlay(pool_split(kinds=2, **options), scenario)
 
 
-test_it_keeps_the_contract = keeping(
+test_it_keeps_the_contract = make_contract_test(
     pool_split,
     [{}, {"style": "full", "over": "nothing", "kinds": 4}, {"kinds": 2, "most": 1, "scenarios": 1}],
     plays=10,
@@ -81,7 +81,7 @@ def test_pools_wording_and_repeated_plays():
     )
     assert course.legal(0) == tuple(f"{books} {hats}" for books, hats in itertools.product(range(3), range(4)))
     full = started(style="full")
-    check_says(
+    check_contains(
         full.observe(1).text,
         "2 books worth 5 each to you, 3 hats worth 0 each to you",
         "shared out in proportion",

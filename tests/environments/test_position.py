@@ -6,7 +6,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel import position
 from sparring.environments.openspiel.position import MANY, Position, pick
-from tests.environments.worlds import after
+from tests.environments.worlds import state_after
 
 
 def playthrough(game, seed):
@@ -59,7 +59,7 @@ def test_plays_share_positions_that_agree_with_openspiel():
             plain.apply_action(event.action)
     assert plain.is_terminal()
     first, second = (
-        after(make_game("tic_tac_toe"), *moves).observe(1) for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1"))
+        state_after(make_game("tic_tac_toe"), *moves).observe(1) for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1"))
     )
     assert first.key != second.key and first.view == second.view
     hanabi = make_game("hanabi").reset(Stream.from_seed(0))

@@ -9,19 +9,19 @@ from sparring import make_environment, play_episodes, turn_table
 from sparring.core.errors import ConfigError
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import TabularScorer, UniformScorer, enumerate_info_states
-from tests.environments.worlds import after, check_says, maker, refusing
+from tests.environments.worlds import check_contains, make_game_factory, make_refusal_test, state_after
 
 C, D = "cooperate", "defect"
-game = maker("repeated_dilemma")
+game = make_game_factory("repeated_dilemma")
 
 
 @pytest.mark.parametrize(("words", "pay"), [((C, C), (3, 3)), ((C, D), (0, 5)), ((D, C), (5, 0)), ((D, D), (1, 1))])
 def test_payoffs_of_a_round(words, pay):
-    assert after(game(rounds=1), *words).returns == pay
-    assert after(game(), *words).returns == pay
-    assert after(game(), *words, D, C).returns == (pay[0] + 5, pay[1])
+    assert state_after(game(rounds=1), *words).returns == pay
+    assert state_after(game(), *words).returns == pay
+    assert state_after(game(), *words, D, C).returns == (pay[0] + 5, pay[1])
     other = game(rounds=1, temptation=2, reward=1.5, punishment=0, sucker=-1)
-    assert after(other, *words).returns == tuple({3: 1.5, 0: -1, 5: 2, 1: 0}[value] for value in pay)
+    assert state_after(other, *words).returns == tuple({3: 1.5, 0: -1, 5: 2, 1: 0}[value] for value in pay)
 
 
 def test_it_is_openspiels_prisoners_dilemma_repeated():
@@ -30,7 +30,7 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
         spiel.apply_action(index)
         rewards.append(spiel.rewards())
     assert rewards == [[0.0, 0.0], [5.0, 0.0], [0.0, 0.0], [1.0, 1.0]]
-    assert after(game(), C, D, C).returns == (0.0, 5.0)
+    assert state_after(game(), C, D, C).returns == (0.0, 5.0)
     utilities = [[5.0, 0.0], [10.0, 1.0]]  # of matrix_pd
     rules = game(rounds=2, reward=5, sucker=0, temptation=10, punishment=1)
     theirs = pyspiel.convert_to_turn_based(
@@ -53,7 +53,7 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
         -3.0,
         15.0,
     )
-    assert rules.illegal.forfeit_returns(rules, after(rules, C, D), 0) == (-3.0, 5.0)
+    assert rules.illegal.forfeit_returns(rules, state_after(rules, C, D), 0) == (-3.0, 5.0)
     # Both seats' turns t have what round t paid them, though seat 1 replies after seat 0.
     rules = make_environment("repeated_dilemma", rounds=3, told=False)
     (episode,) = play_episodes(rules, [f"scripted moves=[{','.join(words)}]" for words in ((D, C, C), (C, D, C))])
@@ -72,11 +72,11 @@ def test_it_is_openspiels_prisoners_dilemma_repeated():
 def test_the_second_seat_does_not_see_the_open_choice(style):
     rules = game(style=style, rounds=3)
     for before in ((), (C, D), (D, D, C, D)):
-        seen = [after(rules, *before, choice) for choice in (C, D)]
+        seen = [state_after(rules, *before, choice) for choice in (C, D)]
         for since in (0, len(before)):
             assert seen[0].observe(1, since) == seen[1].observe(1, since)
         assert seen[0].observe(0).key != seen[1].observe(0).key
-        later = [after(rules, *before, choice, C).observe(1) for choice in (C, D)]
+        later = [state_after(rules, *before, choice, C).observe(1) for choice in (C, D)]
         assert later[0].key != later[1].key and later[0].text != later[1].text and later[0].view != later[1].view
 
 
@@ -103,31 +103,31 @@ def tit_for_tat(query):
 
 def test_views_and_wording():
     rules = game(rounds=3)
-    state, other = after(rules, C, C, D, C), after(rules, D, D, D, C)
+    state, other = state_after(rules, C, C, D, C), state_after(rules, D, D, D, C)
     for seat in (0, 1):
         assert state.observe(seat).view == other.observe(seat).view == "round 3: dc"
         assert state.observe(seat).key != other.observe(seat).key
-    assert after(rules, D, C).observe(1).view == "round 2: dc"
+    assert state_after(rules, D, C).observe(1).view == "round 2: dc"
     rules = game()
-    assert after(rules, C, D).observe(0, 1).text == D
-    assert after(rules, C, D, D).observe(1, 2).text == C
-    assert after(rules, C, D, D).observe(1).text == "dilemma column defect cooperate"
-    text = after(game(style="full"), C, D, D).observe(1, 2).text
-    check_says(
+    assert state_after(rules, C, D).observe(0, 1).text == D
+    assert state_after(rules, C, D, D).observe(1, 2).text == C
+    assert state_after(rules, C, D, D).observe(1).text == "dilemma column defect cooperate"
+    text = state_after(game(style="full"), C, D, D).observe(1, 2).text
+    check_contains(
         text,
         "Round 1: you chose defect and the other player chose cooperate. You get 5 point(s), the other player 0.",
         "This is round 2 of 2. Points so far: 5 for you, 0 for the other player.",
         "Legal actions: cooperate, defect.",
     )
     assert "Round 2" not in text
-    assert "Round 2: you chose defect." in after(game(style="full"), C, D, D).observe(0).text
+    assert "Round 2: you chose defect." in state_after(game(style="full"), C, D, D).observe(0).text
     assert "each gets 2.5 point(s)" in game(style="full", reward=2.5).rules
     assert game(rounds=100, told=False).max_turns == 200
     with pytest.raises(ConfigError, match="rounds=101 must be at least 1 and at most 100"):
         game(rounds=101, told=False)
 
 
-test_options_out_of_range_are_refused = refusing(
+test_options_out_of_range_are_refused = make_refusal_test(
     "repeated_dilemma", {"rounds": 0}, {"rounds": 7}, {"reward": 5}, {"sucker": 1}, {"punishment": 4}
 )
 
@@ -138,14 +138,14 @@ def test_nothing_says_how_many_rounds_there_are_if_that_is_not_told(style):
     short, long = (game(rounds=rounds, told=False, style=style) for rounds in (20, 60))
     assert short.rules == long.rules and short.vocabulary() == long.vocabulary()
     for words in ((), (C, D), (C, D) * 7, (C, D) * 7 + (D,)):
-        few, many = after(short, *words), after(long, *words)
+        few, many = state_after(short, *words), state_after(long, *words)
         for seat, since in itertools.product((0, 1), (0, len(words))):
             assert few.observe(seat, since) == many.observe(seat, since)
             assert few.described(seat) == many.described(seat)
             assert few.draw(seat) == many.draw(seat)
     assert "20" not in short.rules and "many rounds" in short.rules
     known = [game(rounds=rounds, style="full") for rounds in (5, 6)]
-    assert known[0].rules != known[1].rules and "round 1 of 5" in after(known[0]).observe(0).text
+    assert known[0].rules != known[1].rules and "round 1 of 5" in state_after(known[0]).observe(0).text
 
 
 @pytest.mark.parametrize("seat", [0, 1])
@@ -153,14 +153,16 @@ def test_the_view_is_the_last_round_alone_if_rounds_are_not_told(seat):
     """In words of the vocabulary, own choice first, and alike in every round."""
     rules, other = game(rounds=20, told=False), 1 - seat
     last = [(C, D)[seat], (C, D)[other]]
-    assert after(rules).observe(seat).view == f"dilemma {rules.roles[seat]}"
+    assert state_after(rules).observe(seat).view == f"dilemma {rules.roles[seat]}"
     for before in ((), (D, D), (C, C, D, C)):
-        view = after(rules, *before, C, D).observe(seat).view
+        view = state_after(rules, *before, C, D).observe(seat).view
         assert view.split() == ["dilemma", rules.roles[seat], *last] and set(view.split()) <= set(rules.vocabulary())
-        assert after(rules, *before, C, D, C).observe(1).view == after(rules, *before, C, D, D).observe(1).view
+        assert (
+            state_after(rules, *before, C, D, C).observe(1).view == state_after(rules, *before, C, D, D).observe(1).view
+        )
     full = game(rounds=20, told=False, style="full")
-    view = after(full, D, D, C, D).observe(seat).view
+    view = state_after(full, D, D, C, D).observe(seat).view
     assert view.startswith(full.rules) and view.endswith(
         f"In the last round you chose {last[0]} and the other player chose {last[1]}."
     )
-    assert after(full).observe(seat).view.endswith("No round has ended.")
+    assert state_after(full).observe(seat).view.endswith("No round has ended.")

@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.sealed_auction import Auction, sealed_auction
-from tests.environments.worlds import keeping
+from tests.environments.worlds import make_contract_test
 
-test_it_keeps_the_contract = keeping(
+test_it_keeps_the_contract = make_contract_test(
     sealed_auction, [{}, {"style": "full", "seats": 3, "price": "second"}, {"largest": 1, "deals": 1}], plays=10
 )
 

@@ -9,16 +9,16 @@ from sparring.measure.info_states import (
     enumerate_info_states,
     exact_values,
 )
-from tests.environments.worlds import actions, dealt, maker
+from tests.environments.worlds import apply_actions, make_game_factory, state_after_ids
 
 RED, GREEN, BLUE = range(3)
-game = maker("signalling")
+game = make_game_factory("signalling")
 
 
 def played(rules, colour, *words):
     """Return the state after nature's type and these actions."""
-    state = dealt(rules, colour)
-    actions(state, *words)
+    state = state_after_ids(rules, colour)
+    apply_actions(state, *words)
     return state
 
 

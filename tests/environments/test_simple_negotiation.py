@@ -8,15 +8,15 @@ from sparring.config.plugins import registry
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from tests.environments.worlds import actions, check_says, dealt, maker
+from tests.environments.worlds import apply_actions, check_contains, make_game_factory, state_after_ids
 
-game = maker("simple_negotiation")
+game = make_game_factory("simple_negotiation")
 
 
 def played(rules, *words, draws=()):
     """Return the state after these values, as ids, and actions, as words."""
-    state = dealt(rules, *draws)
-    actions(state, *words)
+    state = state_after_ids(rules, *draws)
+    apply_actions(state, *words)
     return state
 
 
@@ -119,7 +119,7 @@ def test_wording():
     assert state.observe(0, 1).text == "accept"
     rules = game(style="full")
     text = played(rules, "offer:9wood-8gold", "accept", "deny", "offer:3wood-2gold").observe(0).text
-    check_says(
+    check_contains(
         text,
         "You hold 1 wood and 18 gold, worth 275 points to you, a gain of +75. The other player holds 19 wood and 2 gold.",
         "This is turn 5 of 10. Open offer: you get 3 wood and give 2 gold.",

@@ -9,18 +9,18 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.environments.tic_tac_toe import CELLS
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from tests.environments.worlds import after, maker
+from tests.environments.worlds import make_game_factory, state_after
 
 BOARD = """The board:
   a b c
 1 X O .
 2 . X .
 3 . . ."""
-game = maker("tic_tac_toe")
+game = make_game_factory("tic_tac_toe")
 
 
 def played(style, *moves, start=""):
-    return after(game(style=style, start=start), *moves)
+    return state_after(game(style=style, start=start), *moves)
 
 
 def test_wording_and_rules():

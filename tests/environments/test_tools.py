@@ -17,7 +17,7 @@ from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
-from tests.environments.worlds import steps
+from tests.environments.worlds import play_replies
 
 TTT = {"name": "tic_tac_toe"}
 FULL = {"name": "tic_tac_toe", "options": {"style": "full"}}
@@ -163,7 +163,7 @@ def test_seats_that_move_at_once_wait_for_one_anothers_calls():
     )
     course.step({0: "search word", 1: "yes"})
     assert course.due() == (0,) and course.observe(0).prompt == "the word is no" and not course.done
-    steps(course, {0: "search word"}, {0: "yes"})
+    play_replies(course, {0: "search word"}, {0: "yes"})
     assert course.done and course.returns == (1.0, 1.0) and course.due() == ()
     with pytest.raises(GameError, match="its plays cannot be copied, so tools cannot copy its own"):
         course.clone()

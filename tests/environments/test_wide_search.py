@@ -15,7 +15,7 @@ from sparring.environments.wide_search import WideSearchPlay, wide_search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
-from tests.environments.worlds import keeping, steps
+from tests.environments.worlds import make_contract_test, play_replies
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
 TRUTH = WORLD.rows()
@@ -25,7 +25,7 @@ def new_play(**options):
     return WideSearchPlay(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
 
 
-test_it_keeps_the_contract = keeping(
+test_it_keeps_the_contract = make_contract_test(
     wide_search,
     [
         {},
@@ -65,7 +65,7 @@ def test_plays_by_hand():
     assert play.open_items() == [0, 1] and play.critical_steps == 1 + 4 and play.total_steps == 1 + 3 + 4
     play.step({0: "call 2"})
     assert play.observe(1).fresh and play.observe(1).prompt == "worker 1 find colour size of ardan left 4"
-    steps(play, {1: "open ardan", 2: "done"}, {1: "note size tiny"}, {1: "done"})
+    play_replies(play, {1: "open ardan", 2: "done"}, {1: "note size tiny"}, {1: "done"})
     assert play.done and play.answer == {
         "ardan": {"colour": "red", "size": "tiny"},
         "cosol": {"colour": "blue", "size": "tall"},
@@ -91,7 +91,7 @@ def test_plays_by_hand():
     play.step({0: "finish"})
     assert play.done and play.due() == () and play.returns[0] == pytest.approx(2 * (2 / 3) * (2 / 9) / (2 / 3 + 2 / 9))
     play = new_play(critical=3)
-    steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
+    play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
     assert play.done and play.critical_steps == 3 and play.figures()["found"] == (0.0, 1.0, 1.0)
     play = new_play(workers=0, turns=9)
     assert play.rules.roles == ("single",) and play.due() == (0,) and play.observe(0).fresh
@@ -152,7 +152,7 @@ def test_what_seats_know_in_other_worlds():
     other = World(WORLD.names, WORLD.columns, (WORLD.values[0], ("pink", "small"), ("gold", "giant")))
     plays = [WideSearchPlay(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other)]
     for play in plays:
-        steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"})
+        play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"})
     assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
     for play, theirs in zip(plays, ("note size huge", "note size tall"), strict=True):
         play.step({1: "note colour red", 2: theirs})

@@ -16,7 +16,7 @@ from sparring.environments.wide_search.scoring import plain
 from sparring.environments.wide_search.world import LEAST, READ, _text, questions, table
 from sparring.play.players.searcher import searcher
 from sparring.testing import check_environment, check_picture
-from tests.environments.worlds import steps
+from tests.environments.worlds import play_replies
 
 REAL = {"style": "full", "search": "words"}
 
@@ -59,7 +59,7 @@ def test_pages_and_questions():
     assert f"(countries {start.asked})" in play.observe(1).prompt and all(
         name in play.observe(1).prompt for name in start.names
     )
-    steps(play, {1: "done"}, {0: "finish"})
+    play_replies(play, {1: "done"}, {0: "finish"})
     assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
     with pytest.raises(ConfigError, match="write items=8"):
         make_game("wide_search", options={"tables": "countries", "items": 1, **REAL})

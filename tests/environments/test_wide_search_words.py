@@ -20,7 +20,7 @@ from sparring.play.players.base import TextAgent
 from sparring.play.players.searcher import searcher
 from sparring.play.rollout import play as played
 from sparring.play.spec import EpisodeSpec
-from tests.environments.worlds import keeping, steps
+from tests.environments.worlds import make_contract_test, play_replies
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
 WORDS = {"search": "words", "items": 3, "workers": 2, "turns": 6, "waves": 2}
@@ -32,7 +32,7 @@ def new_play(**options):
     return WideSearchPlay(wide_search(**options), WORLD)
 
 
-test_it_keeps_the_contract = keeping(
+test_it_keeps_the_contract = make_contract_test(
     wide_search,
     [
         WORDS,
@@ -69,7 +69,7 @@ def test_searches_by_hand():
     assert play.due() == (0,) and play.observe(0).prompt == "back noted 2 left 3"
     assert play.figures()["found"] == (0.0, 1.0, 0.0) and play.critical_steps == 1 + 6
     play = new_play(**FREE)
-    steps(play, {0: "call 1"}, {1: "search xyzzy"})
+    play_replies(play, {0: "call 1"}, {1: "search xyzzy"})
     assert "Nothing was found." in play.observe(1).text and play.read(1, "open 1") is None
     assert "malformed" not in wide_search().figures and "malformed" in wide_search(answer="written").figures
 
@@ -240,7 +240,7 @@ def test_malformed_calls_are_counted_and_cost_what_the_rule_says(rule, over):
 def test_the_table_is_asked_for_at_the_end():
     play = new_play(**WRITTEN)
     assert play.rules.max_turns == wide_search(items=3, workers=2, turns=4, waves=2).max_turns + 1
-    steps(
+    play_replies(
         play,
         {0: "call 2"},
         {1: "open ardan", 2: "open bemir"},
@@ -248,7 +248,7 @@ def test_the_table_is_asked_for_at_the_end():
         {1: "done", 2: "done"},
     )
     assert play.observe(0).prompt == "back noted 2 left 3 ardan colour red bemir size huge"
-    steps(play, {0: "call 1"}, {1: "open cosol"}, {1: "note size tall"}, {1: "done"})
+    play_replies(play, {0: "call 1"}, {1: "open cosol"}, {1: "note size tall"}, {1: "done"})
     assert play.due() == (0,) and play.legal(0) is None and not play.done and play.returns == (0.0,) * 3
     assert play.observe(0).prompt == "back noted 3 left 3 cosol size tall write" and not play.observe(0).fresh
     play.step({0: "ardan red - ; cosol blue tall"})
@@ -263,7 +263,7 @@ def test_the_table_is_asked_for_at_the_end():
     play.step({0: "none"})
     assert play.done and play.answer == {} and play.figures()["malformed"][0] == 0.0 and play.returns[0] == 0.0
     play = new_play(**{**WRITTEN, "critical": 3})
-    steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
+    play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
     assert play.observe(0).prompt == "back noted 2 left 3 ardan colour red bemir size huge write"
     play.step({0: "ardan red tiny"})
     assert play.done and play.critical_steps == 4
@@ -278,7 +278,9 @@ def test_the_table_is_asked_for_at_the_end():
 def test_in_full_style_the_form_is_shown_and_a_malformed_table_scores_nothing_and_is_counted():
     play = new_play(**{**FREE, "answer": "written", "waves": 1})
     assert "that you write at the end" in play.observe(0).prompt
-    steps(play, {0: "call 1"}, {1: "search ardan colour"}, {1: "open 1"}, {1: "note ardan | colour | red"}, {1: "done"})
+    play_replies(
+        play, {0: "call 1"}, {1: "search ardan colour"}, {1: "open 1"}, {1: "note ardan | colour | red"}, {1: "done"}
+    )
     seen = play.observe(0)
     assert "- ardan: colour red\n" in seen.prompt and seen.ask.endswith("| name | colour | size |\n| --- | --- | --- |")
     play.step({0: "ardan is red"})
@@ -346,7 +348,7 @@ def test_answers_numbers_and_limits():
         play.step({1: f"open {name}"})
         for column, value in row.items():
             play.step({1: f"note {column} {value}"})
-    steps(play, {1: "done"}, {0: "finish"})
+    play_replies(play, {1: "done"}, {0: "finish"})
     answers = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
     assert len(answers) > 10 and all(set(read_table(first, WORLD, brief=True)) == set(WORLD.names) for first in answers)
     assert any(score(WORLD.rows(), read_table(first, WORLD, brief=True), 2).success for first in answers)
@@ -420,7 +422,7 @@ def test_options_that_do_not_go_together_are_refused():
 def test_a_note_that_is_read_can_be_followed(value):
     """White space of other kinds between signs: what is read must be an action, else a reply ends the run."""
     play = new_play(**{**FREE, "workers": 0, "turns": 9})
-    steps(play, {0: play.read(0, "search ardan colour")}, {0: "open 1"})
+    play_replies(play, {0: play.read(0, "search ardan colour")}, {0: "open 1"})
     note = play.read(0, f"note ardan | colour | {value}")
     if note is not None:
         assert play.read(0, note, True) == note

@@ -9,7 +9,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.word_problems import Problem, Story, max_answer, story, word_problems
 from tests.cases import every_case
-from tests.environments.worlds import keeping
+from tests.environments.worlds import make_contract_test
 
 EVENTS = (("loses", 2, 1), ("doubles", 0, 0), ("gets", 5, 0))
 
@@ -18,7 +18,7 @@ def hand(opening="bags", numbers=(3, 4), events=EVENTS):
     return Story(who="ada", other="ben", things="apples", opening=opening, numbers=numbers, events=events)
 
 
-test_it_keeps_what_every_environment_must = keeping(
+test_it_keeps_what_every_environment_must = make_contract_test(
     word_problems,
     [
         {},

@@ -8,15 +8,15 @@ from sparring.environments.sudoku import puzzle_of
 from sparring.environments.sudoku.solver import solution
 from tests.environments.sudoku.test_sudoku import BOX, fits
 from tests.environments.worlds import (
-    check_lost_boards,
-    check_values_of_puzzles,
+    check_boards_with_mistakes,
+    check_puzzle_values,
     constraint_oracle,
-    maker,
-    right_play,
+    make_game_factory,
+    sample_correct_states,
 )
 from tests.methods.oracles.positions import played
 
-game = maker("sudoku")
+game = make_game_factory("sudoku")
 
 
 def solvable(size, cells):
@@ -30,7 +30,7 @@ def solvable(size, cells):
 @pytest.mark.parametrize(("size", "blanks", "plays"), [(4, 11, 8), (6, 14, 2), (9, 24, 1)])
 @pytest.mark.parametrize("solver", ["backtracking", "z3"])
 def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(size, blanks, plays, solver):
-    states = right_play(game(size=size, blanks=blanks), plays)
+    states = sample_correct_states(game(size=size, blanks=blanks), plays)
     for state, judgement in zip(states, constraint_oracle(solver=solver).judge(states), strict=True):
         cells = state.spiel.table.cells
         for index, word, value in zip(state.spiel.legal_actions(), judgement.actions, judgement.values, strict=True):
@@ -58,12 +58,12 @@ def test_z3_and_backtracking_agree_on_hard_puzzles_and_on_several_solutions():
 @pytest.mark.parametrize("pay", ["solved", "share"])
 @pytest.mark.parametrize("wrong", ["ends", "continues"])
 def test_values_are_the_returns_of_best_play(wrong, pay):
-    check_values_of_puzzles(played(game(blanks=3, wrong=wrong, pay=pay), number=12))
+    check_puzzle_values(played(game(blanks=3, wrong=wrong, pay=pay), number=12))
 
 
 def test_boards_by_hand():
     environment = game(wrong="continues")
-    check_lost_boards(environment, played(environment, number=10))
+    check_boards_with_mistakes(environment, played(environment, number=10))
     environment = game(
         puzzle="1..4 ..13 ..4. .2.."
     )  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
@@ -91,7 +91,7 @@ def single(size, cells, cell, digit):
 
 @pytest.mark.parametrize(("size", "blanks"), [(6, 24), (9, 52)])
 def test_forced_moves_are_those_of_one_deduction(size, blanks):
-    states, fewer = right_play(game(size=size, blanks=blanks, level="search"), 2), 0
+    states, fewer = sample_correct_states(game(size=size, blanks=blanks, level="search"), 2), 0
     verdicts = zip(
         constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), states, strict=True
     )

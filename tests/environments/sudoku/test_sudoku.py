@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError
 from sparring.environments.sudoku import puzzle_of
-from tests.environments.worlds import check_says, maker, refusing, right_actions, start
+from tests.environments.worlds import check_contains, correct_actions, make_game_factory, make_refusal_test, start
 
 BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 PUZZLE = "1.3. 34.. 21.. .3.1"
 SOLVED = "1234/3412/2143/4321".replace("/", "")
-game = maker("sudoku")
+game = make_game_factory("sudoku")
 
 
 def fits(size, cells, cell, digit):
@@ -98,7 +98,7 @@ def test_what_pays_by_the_number_of_right_digits(data):
         0,
     )
     while not state.done:
-        good = [state.game.words[index] for index in right_actions(state)]
+        good = [state.game.words[index] for index in correct_actions(state)]
         word = data.draw(st.sampled_from(good if data.draw(st.booleans()) else state.legal_actions()))
         right, mistakes = right + (word in good), mistakes + (word not in good)
         state.apply(word)
@@ -136,7 +136,9 @@ def test_a_puzzle_without_exactly_one_solution_is_refused(puzzle, message):
         game(puzzle=puzzle)
 
 
-test_options_out_of_range_are_refused = refusing("sudoku", {"blanks": 0}, {"blanks": 13}, {"size": 6, "blanks": 29})
+test_options_out_of_range_are_refused = make_refusal_test(
+    "sudoku", {"blanks": 0}, {"blanks": 13}, {"size": 6, "blanks": 29}
+)
 
 
 def test_flags_keys_views_and_wording():
@@ -156,7 +158,7 @@ def test_flags_keys_views_and_wording():
     assert state.observe(0, 1).text == "."
     assert state.observe(0).text.endswith(" r4c4=1 r2c3=1")
     text = start(game(size=6, puzzle="", style="full")).observe(0).text
-    check_says(
+    check_contains(
         text,
         "6 rows and 6 columns",
         "box of 2 rows and 3 columns",

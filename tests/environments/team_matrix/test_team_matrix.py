@@ -8,7 +8,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.team_matrix import team_matrix
 from sparring.testing import check_environment
-from tests.environments.worlds import refusing
+from tests.environments.worlds import make_refusal_test
 
 GAMES = ("example", "rock_paper_scissors", "seek_attack_defend")
 
@@ -110,4 +110,4 @@ def test_seats_by_hand():
     )
 
 
-test_options_out_of_range_are_refused = refusing("team_matrix", {"force": 4}, {"force": 0}, by_option=True)
+test_options_out_of_range_are_refused = make_refusal_test("team_matrix", {"force": 4}, {"force": 0}, by_option=True)

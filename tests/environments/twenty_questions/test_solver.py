@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from tests.environments import worlds
-from tests.environments.worlds import check_beliefs, maker, solver_of
+from tests.environments.worlds import check_beliefs, load_solver, make_game_factory
 
-game = maker("twenty_questions")
-belief = solver_of("twenty_questions")
+game = make_game_factory("twenty_questions")
+belief = load_solver("twenty_questions")
 
 
 SMALL = [
@@ -58,7 +58,9 @@ def test_values_by_hand_and_large_games():
     assert posterior == pytest.approx([0.25, 0.75])
     assert belief(state).entropy == pytest.approx(-0.25 * log(0.25) - 0.75 * log(0.75))
     truthful, noisy = game(questions=2), game(questions=2, noise=1e-10)
-    for exact_state, other in zip(worlds.played(truthful, 6, seed=2), worlds.played(noisy, 6, seed=2), strict=False):
+    for exact_state, other in zip(
+        worlds.sample_states(truthful, 6, seed=2), worlds.sample_states(noisy, 6, seed=2), strict=False
+    ):
         if exact_state.legal_actions() == other.legal_actions() and exact_state.observe(0).key == other.observe(0).key:
             assert belief(exact_state).values == pytest.approx(belief(other).values, abs=1e-6)
     state = game(objects=27, attributes=3, values=3, questions=5, tables=1).reset(Stream.from_seed(0))
@@ -89,7 +91,7 @@ def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
         cost=data.draw(st.sampled_from([0.0, 0.02, 0.2])),
         tables=3,
     )
-    for state in worlds.played(environment, 2, seed=data.draw(st.integers(0, 99))):
+    for state in worlds.sample_states(environment, 2, seed=data.draw(st.integers(0, 99))):
         exact, short = belief(state), belief(state, beliefs=1)
         assert exact.certainty == 1.0 and exact.bound == 0.0
         assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))

@@ -9,9 +9,9 @@ from scipy import stats
 
 from sparring.core.errors import GameError
 from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, QuestionsTable, rows_of
-from tests.environments.worlds import check_says, maker, refusing, start
+from tests.environments.worlds import check_contains, make_game_factory, make_refusal_test, start
 
-game = maker("twenty_questions")
+game = make_game_factory("twenty_questions")
 
 
 def test_tables_and_a_game_for_one():
@@ -95,7 +95,7 @@ def test_wording():
     assert table.key(0) == "objects: ball red, bell green; red no; green yes; ball wrong bell"
     assert table.returns() == [-0.5]
     full = start(game(style="full", noise=0.1, cost=0.05), 3)
-    check_says(
+    check_contains(
         full.observe(0).text, "wrong with probability 0.1", "less 0.05 point(s)", "You may ask 4 more question(s)."
     )
     full.apply("red")
@@ -105,6 +105,6 @@ def test_wording():
     assert "All answers are true" in start(game(style="full")).observe(0).text
 
 
-test_options_out_of_range_are_refused = refusing(
+test_options_out_of_range_are_refused = make_refusal_test(
     "twenty_questions", {"objects": 33, "attributes": 5}, {"objects": 28}, {"noise": 0.5}
 )

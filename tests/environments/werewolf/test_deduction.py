@@ -29,7 +29,7 @@ from sparring.play.players.scripted import scripted
 from sparring.play.players.werewolf_bot import werewolf_bot
 from sparring.play.rollout import play as played
 from sparring.play.spec import EpisodeSpec
-from tests.environments.worlds import steps
+from tests.environments.worlds import play_replies
 
 KINDS = ("wolf", "seer", "villager", "villager")
 ROOT = Stream.from_seed(0)
@@ -54,7 +54,7 @@ def test_who_deduces_and_when():
     play.step({0: "silence"})
     assert play.due() == (1,) and play.legal(1) is None
     for seat in (1, 3):
-        steps(play, {seat: "p1 wolf high"}, {seat: "silence"})
+        play_replies(play, {seat: "p1 wolf high"}, {seat: "silence"})
     assert play.due() == (0, 1, 3) and all(play.legal(seat) is None and play.observe(seat).note for seat in play.due())
     play.step({0: "p2 seer high p4 villager high", 1: "p1 wolf high p4 villager high", 3: "p1 seer low p2 wolf low"})
     assert play.due() == (0, 1, 3) and play.legal(3) == ("p1", "p2", "abstain")
@@ -222,7 +222,7 @@ def test_malformed_deductions_and_lines_of_a_language_model():
         if seat:
             play.step({seat: text})
         play.step({seat: "silence"})
-    steps(
+    play_replies(
         play, {0: "p2 seer high p4 villager low", 1: "what?", 3: "p1 wolf low p2 wolf low"}, {0: "p2", 1: "p1", 3: "p1"}
     )
     figures = play.figures()
@@ -253,7 +253,7 @@ def test_draws_and_bots():
     counts = Counter(random_deduction(play.position, 0, ROOT.child(number)) for number in range(900))
     assert {text.split()[1] for text in counts} == {"seer", "villager"} and all("medium" in text for text in counts)
     assert sum(n for text, n in counts.items() if text.startswith("p2 seer")) == pytest.approx(300, abs=60)
-    steps(play, {0: ""}, {0: "silence"}, {1: ""}, {1: "silence"})
+    play_replies(play, {0: ""}, {0: "silence"}, {1: ""}, {1: "silence"})
     counts = Counter(random_deduction(play.position, 3, ROOT.child(number)) for number in range(900))
     assert len(counts) == 4 and all("high" not in text for text in counts)  # p3 was killed, so that it is no wolf
     assert sum(n for text, n in counts.items() if text.startswith("p1 wolf")) == pytest.approx(450, abs=60)

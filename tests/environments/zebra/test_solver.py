@@ -7,23 +7,23 @@ from sparring.core.rng import Stream
 from sparring.environments.zebra.deduction import deduced
 from sparring.environments.zebra.solver import solution
 from tests.environments.worlds import (
-    check_lost_boards,
-    check_values_of_puzzles,
+    check_boards_with_mistakes,
+    check_puzzle_values,
     constraint_oracle,
-    maker,
-    right_play,
+    make_game_factory,
+    sample_correct_states,
 )
 from tests.environments.zebra.test_deduction import brute
 from tests.methods.oracles.positions import played
 
-game = maker("zebra")
+game = make_game_factory("zebra")
 
 
 @pytest.mark.parametrize(("houses", "attributes", "plays"), [(2, 3, 6), (3, 2, 6), (3, 3, 1), (4, 2, 1)])
 @pytest.mark.parametrize("kinds", ["places", "order"])
 @pytest.mark.parametrize("solver", ["backtracking", "z3"])
 def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(houses, attributes, plays, kinds, solver):
-    states = right_play(game(houses=houses, attributes=attributes, kinds=kinds), plays)
+    states = sample_correct_states(game(houses=houses, attributes=attributes, kinds=kinds), plays)
     for state, judgement in zip(states, constraint_oracle(solver=solver).judge(states), strict=True):
         table = state.spiel.table
         for index, word, value in zip(state.spiel.legal_actions(), judgement.actions, judgement.values, strict=True):
@@ -37,7 +37,7 @@ def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(houses, attribute
 
 @pytest.mark.parametrize("level", ["any", "search"])
 def test_z3_and_backtracking_agree_on_large_puzzles(level):
-    states = right_play(game(houses=5, attributes=4, level=level, puzzles=4), 2)
+    states = sample_correct_states(game(houses=5, attributes=4, level=level, puzzles=4), 2)
     assert constraint_oracle().judge(states) == constraint_oracle(solver="z3").judge(states)
 
 
@@ -56,12 +56,12 @@ def test_puzzles_with_no_or_several_solutions_are_refused(solver):
 @pytest.mark.parametrize("pay", ["solved", "share"])
 @pytest.mark.parametrize("wrong", ["ends", "continues"])
 def test_values_are_the_returns_of_best_play(wrong, pay):
-    check_values_of_puzzles(played(game(houses=2, attributes=2, wrong=wrong, pay=pay), number=12))
+    check_puzzle_values(played(game(houses=2, attributes=2, wrong=wrong, pay=pay), number=12))
 
 
 def test_boards_by_hand_and_after_a_wrong_value():
     environment = game(wrong="continues")
-    check_lost_boards(environment, played(environment, number=10))
+    check_boards_with_mistakes(environment, played(environment, number=10))
     # Blue with milk in house 2 or 3, tea in the other: nothing follows at once. In house 2, tea is in 3, green in 1, red with tea.
     environment = game(attributes=2, puzzle="h1=juice; blue with milk; red without tea; green left blue")
     start = environment.reset(Stream.from_seed(0))
@@ -105,7 +105,7 @@ def test_boards_by_hand_and_after_a_wrong_value():
 @pytest.mark.parametrize("level", ["deduced", "search"])
 @pytest.mark.parametrize(("houses", "attributes"), [(3, 3), (5, 3)])
 def test_forced_moves_are_those_of_unit_propagation(houses, attributes, level):
-    states, fewer = right_play(game(houses=houses, attributes=attributes, level=level), 6), 0
+    states, fewer = sample_correct_states(game(houses=houses, attributes=attributes, level=level), 6), 0
     verdicts = zip(
         constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), states, strict=True
     )

@@ -10,11 +10,11 @@ from sparring.environments.zebra.deduction import deduced
 from sparring.environments.zebra.puzzles import OF_KIND, clues_text, puzzle_of
 from sparring.environments.zebra.solver import z3_solutions
 from tests.cases import every_case
-from tests.environments.worlds import check_says, maker, right_actions, start
+from tests.environments.worlds import check_contains, correct_actions, make_game_factory, start
 from tests.environments.zebra.test_deduction import SIZES, brute
 
 PUZZLE = "green next blue; red left green, not h3=tea milk with green"
-game = maker("zebra")
+game = make_game_factory("zebra")
 
 
 @every_case("level", ["any", "deduced"])
@@ -58,7 +58,7 @@ def test_what_pays_by_the_number_of_right_values(data):
     environment = game(houses=houses, attributes=attributes, wrong=wrong, pay=pay)
     state, right, mistakes, cells = start(environment, data.draw(st.integers(0, 99))), 0, 0, houses * attributes
     while not state.done:
-        good = [state.game.words[index] for index in right_actions(state)]
+        good = [state.game.words[index] for index in correct_actions(state)]
         word = data.draw(st.sampled_from((data.draw(st.booleans()) and good) or state.legal_actions()))
         right, mistakes = right + (word in good), mistakes + (word not in good)
         state.apply(word)
@@ -138,7 +138,7 @@ def test_flags_keys_views_and_wording():
     state = start(game(puzzle=puzzle, style="full"))
     state.apply("h1=red")
     text = state.observe(0).text
-    check_says(
+    check_contains(
         text,
         "3 houses in a row",
         "(colour: red, green, blue; drink: tea, milk, juice; pet: cat, dog, fish)",

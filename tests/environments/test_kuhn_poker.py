@@ -1,10 +1,10 @@
-"""Kuhn poker: wording, deals, returns."""
+"""Kuhn poker: prompts, returns and stakes."""
 
 from sparring.environments.catalogue import make_game
 from tests.environments.worlds import apply_actions, state_after_ids
 
 
-def test_wording_and_stakes():
+def test_prompts_returns_and_stakes():
     state = state_after_ids(make_game("kuhn_poker"), 2, 0)
     state.apply("pass")
     state.apply("bet")

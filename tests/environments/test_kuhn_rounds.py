@@ -1,4 +1,4 @@
-"""Kuhn poker of several rounds: payoffs by hand, deals, what each seat knows, outcomes, agreement with the single round."""
+"""Kuhn poker of several rounds: payoffs by hand, hidden cards, outcomes, agreement with the single round."""
 
 import pytest
 
@@ -16,14 +16,14 @@ game = make_game_factory("kuhn_rounds")
     ("actions", "chips"),  # seat 0 holds the higher card and starts
     [((CHECK, CHECK), 1), ((CHECK, BET, CALL), 2), ((CHECK, BET, FOLD), -1), ((BET, CALL), 2), ((BET, FOLD), 1)],
 )
-@every_case(("cards", "higher"), [((K, Q), True), ((Q, J), True), ((K, J), True), ((J, K), False), ((Q, K), False)])
-def test_payoffs_of_every_way_to_play_a_round(actions, chips, cards, higher):
+@every_case(("cards", "is_higher"), [((K, Q), True), ((Q, J), True), ((K, J), True), ((J, K), False), ((Q, K), False)])
+def test_payoffs_of_every_way_to_play_a_round(actions, chips, cards, is_higher):
     state = state_after_ids(game(rounds=1), *cards, *actions)
-    expected = chips if higher or FOLD in actions else -chips
+    expected = chips if is_higher or FOLD in actions else -chips
     assert (state.done, state.returns) == (True, (float(expected), float(-expected)))
 
 
-def test_what_rounds_pay_and_are_worth():
+def test_returns_rewards_and_stakes_by_hand():
     rules = game(rounds=3)
     state = state_after_ids(rules, K, Q, BET, CALL)  # +2 for seat 0
     assert (state.done, state.returns) == (False, (2.0, -2.0))
@@ -35,15 +35,15 @@ def test_what_rounds_pay_and_are_worth():
     assert state.seat == 0
     state = state_after_ids(rules, K, Q, BET, CALL, K, J, BET, FOLD, J, Q, CHECK, CHECK)
     assert (state.done, state.returns) == (True, (0.0, 0.0))
-    line = (K, Q, BET, CALL, J, K, CHECK, CHECK)  # +2, then -1 for seat 0
-    assert state_after_ids(game(rounds=2), *line).returns == (1.0, -1.0)
-    assert state_after_ids(game(rounds=2, outcome="sign"), *line).returns == (1.0, -1.0)
-    assert state_after_ids(game(rounds=2, outcome="last_round"), *line).returns == (-1.0, 1.0)
-    level = (K, Q, CHECK, CHECK, J, K, CHECK, CHECK)
-    assert state_after_ids(game(rounds=2, outcome="sign"), *level).returns == (0.0, 0.0)
-    assert state_after_ids(game(rounds=2, outcome="last_round"), *level).returns == (-1.0, 1.0)
+    history = (K, Q, BET, CALL, J, K, CHECK, CHECK)  # +2, then -1 for seat 0
+    assert state_after_ids(game(rounds=2), *history).returns == (1.0, -1.0)
+    assert state_after_ids(game(rounds=2, outcome="sign"), *history).returns == (1.0, -1.0)
+    assert state_after_ids(game(rounds=2, outcome="last_round"), *history).returns == (-1.0, 1.0)
+    tied_history = (K, Q, CHECK, CHECK, J, K, CHECK, CHECK)
+    assert state_after_ids(game(rounds=2, outcome="sign"), *tied_history).returns == (0.0, 0.0)
+    assert state_after_ids(game(rounds=2, outcome="last_round"), *tied_history).returns == (-1.0, 1.0)
     for outcome in ("sign", "last_round"):
-        assert state_after_ids(game(rounds=2, outcome=outcome), *line[:-1]).returns == (0.0, 0.0)
+        assert state_after_ids(game(rounds=2, outcome=outcome), *history[:-1]).returns == (0.0, 0.0)
     spiel = game(rounds=2).spiel.new_initial_state()
     rewards = []
     for index in (K, Q, BET, CALL, J, K, CHECK, CHECK):
@@ -58,13 +58,13 @@ def test_what_rounds_pay_and_are_worth():
         2.0,
         0.0,
         -1.0,
-    ]  # at the first decision after the round, as OpenSpiel asks
+    ]  # OpenSpiel pays a round at the next decision
     state = state_after_ids(game(rounds=2), K, Q, BET, CALL, J, K, BET)
     assert [state.game.stake(state, seat) for seat in (0, 1)] == [1.0, 2.0]
     assert state_after_ids(game(outcome="sign"), K, Q, BET).game.stake(state, 1) == 1.0
 
 
-def test_what_is_known():
+def test_cards_are_revealed_only_at_a_showdown():
     rules = game(rounds=2)
 
     def keys(seat, *indices):
@@ -77,21 +77,21 @@ def test_what_is_known():
 
 
 @pytest.mark.parametrize("rounds", [1, 2])
-def test_uniform_play_is_as_exploitable_as_in_the_single_round(rounds):
+def test_exploitability_of_uniform_play_adds_up_over_rounds(rounds):
     rules = game(rounds=rounds)
     states = enumerate_info_states(rules)
     assert nash_conv(rules, states, UniformScorer()).nash_conv == pytest.approx(rounds * 11 / 12)
 
 
-def test_wording():
+def test_prompts():
     rules = game(rounds=2)
-    line = (K, Q, CHECK, BET, CALL, J, K)
-    assert state_after_ids(rules, *line[:2]).observe(0).text == "kuhnrounds seat0 deal K"
-    assert state_after_ids(rules, *line[:3]).observe(1).text == "kuhnrounds seat1 deal Q check"
-    assert state_after_ids(rules, *line[:4]).observe(0, 1).text == "bet"
-    assert state_after_ids(rules, *line).observe(1, 2).text == "call shows K deal K"
-    assert state_after_ids(rules, *line).observe(0, 3).text == "shows Q deal J"
-    assert state_after_ids(rules, *line).observe(0).text == "kuhnrounds seat0 deal K check bet call shows Q deal J"
+    history = (K, Q, CHECK, BET, CALL, J, K)
+    assert state_after_ids(rules, *history[:2]).observe(0).text == "kuhnrounds seat0 deal K"
+    assert state_after_ids(rules, *history[:3]).observe(1).text == "kuhnrounds seat1 deal Q check"
+    assert state_after_ids(rules, *history[:4]).observe(0, 1).text == "bet"
+    assert state_after_ids(rules, *history).observe(1, 2).text == "call shows K deal K"
+    assert state_after_ids(rules, *history).observe(0, 3).text == "shows Q deal J"
+    assert state_after_ids(rules, *history).observe(0).text == "kuhnrounds seat0 deal K check bet call shows Q deal J"
     assert state_after_ids(rules, K, Q, BET, FOLD, J, Q).observe(0, 1).text == "fold deal J"
     rules = game(rounds=2, style="full", outcome="sign")
     text = state_after_ids(rules, K, Q, CHECK, BET, CALL, J, K).observe(1).text

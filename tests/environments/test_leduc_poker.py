@@ -4,7 +4,7 @@ from sparring.environments.catalogue import make_game
 from tests.environments.worlds import apply_actions, state_after_ids
 
 
-def test_what_is_told_raised_and_dealt():
+def test_prompts_raises_and_returns():
     state = state_after_ids(make_game("leduc_poker"), 0, 2)
     apply_actions(state, "call", "call")
     assert (state.seat, state.done) == (-1, False)

@@ -1,4 +1,4 @@
-"""Nim: piles by their names, normal and misere play, the wording, OpenSpiel's options."""
+"""Nim: pile names, normal and misere rules, prompts, OpenSpiel's options."""
 
 import pytest
 from hypothesis import given, settings
@@ -17,7 +17,7 @@ def game(sizes="1;3;5;7", **options):
 
 @settings(max_examples=60, deadline=None)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), misere=st.booleans(), data=st.data())
-def test_play_against_an_independent_judge(sizes, misere, data):
+def test_episodes_match_an_independent_simulation(sizes, misere, data):
     rules = game(";".join(map(str, sizes)), is_misere=misere)
     state, piles, turn = state_after(rules), list(sizes), 0
     while any(piles):
@@ -28,13 +28,13 @@ def test_play_against_an_independent_judge(sizes, misere, data):
         piles[LETTERS.index(word[0])] -= int(word[1:])
         state.apply(word)
         turn = 1 - turn
-    last = 1 - turn
+    last_player = 1 - turn
     assert state.done and rules.piles(state) == tuple(piles)
-    assert state.returns[last] == -state.returns[1 - last] == (-1.0 if misere else 1.0)
+    assert state.returns[last_player] == -state.returns[1 - last_player] == (-1.0 if misere else 1.0)
     assert state.plies <= rules.max_turns == sum(sizes)
 
 
-def test_wording_and_options():
+def test_prompts_parsed_replies_and_options():
     rules = game("1;3")
     assert set(rules.vocabulary()) == {"misere", ".", "illegal", "first", "second", "1", "3", "a1", "b1", "b2", "b3"}
     state = state_after(rules, "b2")
@@ -65,6 +65,6 @@ def test_wording_and_options():
 
 
 @pytest.mark.parametrize("sizes", ["", ";", "1;x", "1;;2", "-1;2", "0;1", "21", "1,2", "1;1;1;1;1;1;1;1;1", "²", "1.5"])
-def test_sizes_that_are_none_are_refused(sizes):
+def test_invalid_pile_sizes_are_refused(sizes):
     with pytest.raises(ConfigError, match="pile_sizes"):
         game(sizes)

@@ -1,10 +1,10 @@
-"""Tiny Hanabi: words and payoffs."""
+"""Tiny Hanabi: prompts and payoffs."""
 
 from sparring.environments.catalogue import make_game
 from tests.environments.worlds import state_after_ids
 
 
-def test_what_is_told_and_paid():
+def test_prompts_and_payoffs():
     assert state_after_ids(make_game("tiny_hanabi"), 0, 1).observe(0).text == "tinyhanabi seat0 d0"
     assert state_after_ids(make_game("tiny_hanabi"), 0, 1, 2).observe(1).text == "tinyhanabi seat1 d1 a2"
     rules = make_game("tiny_hanabi", options={"style": "full"}).rules

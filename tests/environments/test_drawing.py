@@ -21,7 +21,7 @@ from sparring.environments.drawing.pieces import (
     table,
     timeline,
 )
-from sparring.environments.drawing.words import LONGEST, cut, visible, width_of, wrap_text
+from sparring.environments.drawing.words import LONGEST, shorten, visible, width_of, wrap_text
 from sparring.testing.pictures import HOSTILE, check_svg
 
 ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from(
@@ -74,7 +74,7 @@ def test_control_characters_and_long_texts():
 
 @given(ANY_TEXT, st.floats(20, 400), st.integers(1, 5))
 def test_texts_are_cut_to_their_width(words, width, most):
-    assert width_of(cut(words, 15, width), 15) <= width + 15
+    assert width_of(shorten(words, 15, width), 15) <= width + 15
     lines = wrap_text(words, 15, width, most)
     assert 1 <= len(lines) <= most
     assert all(width_of(line, 15) <= width + 15 for line in lines)

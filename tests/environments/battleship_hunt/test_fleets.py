@@ -61,7 +61,7 @@ def test_counts_match_enumeration(data):
     assert tally.fleets == len(fleets)
     assert tally.ordered == len(fleets) * prod(factorial(number) for number in Counter(lengths).values())
     assert sorted(water.fleets(tally, hits)) == sorted(fleets)  # no repeats
-    assert {count.sum() for count in tally.of} == {tally.ordered}
+    assert {count.sum() for count in tally.counts} == {tally.ordered}
     if fleets:
         expected = [sum(sum(fleet) >> cell & 1 for fleet in fleets) / len(fleets) for cell in range(cells)]
         assert tally.chances(water) == pytest.approx(expected, abs=1e-12)

@@ -32,12 +32,12 @@ def test_values_and_search_limit_by_hand():
     layouts = [1 << cell for cell in (1, 2, 3)]  # the first cell is known to be safe
     sweeper = Sweeper(layouts, neighbours_in_row(4), share=False, beliefs=100)
     # cell 0 shows 1 if the mine is at 1; else it opens cell 1, whose count tells 2 from 3: all 3 layouts are won
-    assert sweeper.revealing(range(3), 0, 0) == 3
+    assert sweeper.value_of_reveal(range(3), 0, 0) == 3
     # cell 3 loses if the mine is there; else its count tells 1 from 2: 2 of 3 layouts are won
-    assert sweeper.revealing(range(3), 0, 3) == 2
+    assert sweeper.value_of_reveal(range(3), 0, 3) == 2
     share_sweeper = Sweeper(layouts, neighbours_in_row(4), share=True, beliefs=100)
-    assert share_sweeper.revealing(range(3), 0, 0) == 9 and share_sweeper.revealing(range(3), 1, 1) == 1 + 6
-    assert Sweeper([2, 2], neighbours_in_row(3), share=False, beliefs=10).revealing(range(2), 0, 0) == 2
+    assert share_sweeper.value_of_reveal(range(3), 0, 0) == 9 and share_sweeper.value_of_reveal(range(3), 1, 1) == 1 + 6
+    assert Sweeper([2, 2], neighbours_in_row(3), share=False, beliefs=10).value_of_reveal(range(2), 0, 0) == 2
     layouts = list(layouts_of([], range(1, 9), 3))
     around = [
         [
@@ -47,6 +47,6 @@ def test_values_and_search_limit_by_hand():
         ]
         for cell in range(9)
     ]
-    assert Sweeper(layouts, around, share=False, beliefs=10_000).revealing(range(len(layouts)), 0, 0) > 0
+    assert Sweeper(layouts, around, share=False, beliefs=10_000).value_of_reveal(range(len(layouts)), 0, 0) > 0
     with pytest.raises(LongMinesweeperSearchError):
-        Sweeper(layouts, around, share=False, beliefs=3).revealing(range(len(layouts)), 0, 0)
+        Sweeper(layouts, around, share=False, beliefs=3).value_of_reveal(range(len(layouts)), 0, 0)

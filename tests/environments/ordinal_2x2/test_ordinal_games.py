@@ -11,9 +11,9 @@ from sparring.environments.ordinal_2x2.games import (
     FAMILIES,
     NAMED,
     all_games,
-    canonical,
     exchange_seats,
     family,
+    normalise,
     number_of,
     swap_choices,
 )
@@ -55,8 +55,8 @@ def test_counts_families_and_properties_of_games():
         frozenset(map(freeze, reordered_tables(rank_table(pair)))) for pair in itertools.product(PATTERNS, repeat=2)
     }
     assert all_classes == set(classes) and 24 * 24 // 4 == 144
-    assert len({frozenset((game, canonical(exchange_seats(game)))) for game in all_games()}) == 78
-    symmetric = [number for number, game in enumerate(all_games(), start=1) if canonical(exchange_seats(game)) == game]
+    assert len({frozenset((game, normalise(exchange_seats(game)))) for game in all_games()}) == 78
+    symmetric = [number for number, game in enumerate(all_games(), start=1) if normalise(exchange_seats(game)) == game]
     assert symmetric == list(range(1, 145, 13))
     for number, game in enumerate(all_games(), start=1):
         row, column = divmod(number - 1, 12)
@@ -88,12 +88,12 @@ def test_counts_families_and_properties_of_games():
             rows = len({cell[0] for cell in CELLS if cells[cell][0] > cells[1 - cell[0], cell[1]][0]}) == 1
             columns = len({cell[1] for cell in CELLS if cells[cell][1] > cells[cell[0], 1 - cell[1]][1]}) == 1
             assert group == "dilemma" or (group == "both_dominant") == (rows and columns)
-        assert group == family(canonical(exchange_seats(game)))
+        assert group == family(normalise(exchange_seats(game)))
     dilemma = symmetric_game("prisoners_dilemma")
     assert [ordinal.is_equilibrium(dilemma, cell) for cell in CELLS] == [False, False, False, True]
     assert [ordinal.is_joint_maximum(dilemma, cell) for cell in CELLS] == [True, False, False, False]
-    assert [ordinal.is_response(dilemma, 0, cell) for cell in CELLS] == [False, False, True, True]
-    assert [ordinal.is_response(dilemma, 1, cell) for cell in CELLS] == [False, True, False, True]
+    assert [ordinal.is_best_response(dilemma, 0, cell) for cell in CELLS] == [False, False, True, True]
+    assert [ordinal.is_best_response(dilemma, 1, cell) for cell in CELLS] == [False, True, False, True]
     assert ordinal.has_dominant(dilemma, 0) and not ordinal.has_dominant(symmetric_game("chicken"), 0)
 
 

@@ -18,7 +18,7 @@ from sparring.environments.puzzle_duel.puzzles import (
     read_puzzle,
     read_solution,
     solves,
-    tagged,
+    text_in_tags,
     value_of,
 )
 from tests.cases import every_case
@@ -113,9 +113,13 @@ def test_expressions_and_tags_by_hand():
         and not solves(puzzle, "14")
         and not solves(puzzle, "3+3+5")
     )
-    assert tagged("<a>1</a> <a>2</a>", "a") == "2"
-    assert tagged("<a><a>2</a>", "a") == "2"
-    assert tagged("</a><a>", "a") is None and tagged("", "a") is None and tagged("<a>" * 10**6, "a") is None
+    assert text_in_tags("<a>1</a> <a>2</a>", "a") == "2"
+    assert text_in_tags("<a><a>2</a>", "a") == "2"
+    assert (
+        text_in_tags("</a><a>", "a") is None
+        and text_in_tags("", "a") is None
+        and text_in_tags("<a>" * 10**6, "a") is None
+    )
     assert read_solution("<solution>3</solution>", "brief") == "<solution>3</solution>"
     assert read_solution("3*5", "full") == ""
 

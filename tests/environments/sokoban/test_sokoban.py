@@ -14,7 +14,7 @@ from sparring.environments.sokoban.distances import (
     Floor,
     cells_of,
     distances,
-    homes,
+    goal_positions,
     mask_of,
     positions,
 )
@@ -135,7 +135,7 @@ def test_distances_match_a_forward_search_from_every_position(rows, columns, wal
 
 def test_rooms_by_hand():
     floor = Floor(rows=1, columns=3, goals=0b100)
-    assert len(homes(floor, 1, 1)) == 2 and len(homes(floor, 1, 0)) == positions(floor, 1) == 6
+    assert len(goal_positions(floor, 1, 1)) == 2 and len(goal_positions(floor, 1, 0)) == positions(floor, 1) == 6
     state = state_after(game(room=CORRIDOR), "right", "right")
     assert not state.done and state.returns == (0.0,) and state.legal_actions() == ("left", "right")
     state.apply("right")

@@ -142,9 +142,9 @@ def test_a_room_over_the_budget_is_abstained_on_and_counted(monkeypatch):
 def test_both_search_methods_give_the_same_distances(boxes, monkeypatch):
     for number in range(20):
         floor = room_of(5, 5, boxes, 5, 3, 8, 0, number).floor
-        monkeypatch.setattr(module, "FEW", 10**9)
+        monkeypatch.setattr(module, "MAX_LOOP", 10**9)
         first = module.distances(floor, boxes, boxes, 10**6)
-        monkeypatch.setattr(module, "FEW", 0)
+        monkeypatch.setattr(module, "MAX_LOOP", 0)
         second = module.distances(floor, boxes, boxes, 10**6)
         assert first.keys.tolist() == second.keys.tolist() and first.moves.tolist() == second.moves.tolist()
         assert first.keys.dtype == second.keys.dtype and first.moves.dtype == second.moves.dtype

@@ -47,7 +47,7 @@ def test_values_by_hand():
     assert UrnValues(((1, 4), (2, 3), (3, 2)), 8, 0.0).chances((1, 1)) == pytest.approx([4 / 16, 6 / 16, 6 / 16])
     values = UrnValues(((7, 3), (3, 7)), 1, 0.05)
     # 0.7 after the draw, less its cost; then no draw is left
-    assert values.drawing((0, 0)) == pytest.approx(0.65) and values.value((1, 0)) == pytest.approx(0.7)
+    assert values.draw_value((0, 0)) == pytest.approx(0.65) and values.value((1, 0)) == pytest.approx(0.7)
     state = game(cost=0.4).reset(Stream.from_seed(0))
     judgement = judge(state)
     assert judgement.values[0] < 0.5 == judgement.values[1] == judgement.values[

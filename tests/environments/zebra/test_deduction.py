@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sparring.environments.zebra.deduction import (
     KINDS,
     PLACES,
-    deduced,
-    narrowed,
+    deduce_board,
+    possible_houses,
     solutions,
     true_clues,
 )
@@ -137,10 +137,10 @@ def test_narrowing_matches_unit_propagation(puzzle):
     houses, attributes, clues, cells = puzzle
     literal_signs, choices = (
         propagate_units(clauses(houses, attributes, clues, cells)),
-        narrowed(houses, attributes, clues, cells),
+        possible_houses(houses, attributes, clues, cells),
     )
     if literal_signs is None:
-        assert choices is None and deduced(houses, attributes, clues, cells) is None
+        assert choices is None and deduce_board(houses, attributes, clues, cells) is None
         return
     expected = [
         sum(1 << house for house in range(houses) if literal_signs.get((item, house), True))
@@ -152,7 +152,7 @@ def test_narrowing_matches_unit_propagation(puzzle):
     for item, house in enumerate(houses_of):
         if house is not None:
             cells_deduced[house * attributes + item // houses] = item % houses + 1
-    assert deduced(houses, attributes, clues, cells) == tuple(cells_deduced)
+    assert deduce_board(houses, attributes, clues, cells) == tuple(cells_deduced)
 
 
 @every_case("kind", KINDS)
@@ -184,6 +184,6 @@ def test_solutions_and_deductions_by_hand():
         ("not", 2, 0),
     ]  # item 0 is left of 1, so 2 is in house 1 or 3; it is not in 1
     assert solutions(3, 2, clues, limit=9) == [(1, 2, 2, 1, 3, 3), (1, 3, 2, 1, 3, 2)]
-    assert deduced(3, 2, clues) == (1, 0, 2, 1, 3, 0)
+    assert deduce_board(3, 2, clues) == (1, 0, 2, 1, 3, 0)
     assert solutions(3, 2, [*clues, ("is", 5, 0)], limit=9) == [(1, 3, 2, 1, 3, 2)]
-    assert solutions(3, 2, clues, (2, 0, 0, 0, 0, 0)) == [] and deduced(3, 2, clues, (2, 0, 0, 0, 0, 0)) is None
+    assert solutions(3, 2, clues, (2, 0, 0, 0, 0, 0)) == [] and deduce_board(3, 2, clues, (2, 0, 0, 0, 0, 0)) is None

@@ -4,7 +4,7 @@ import pytest
 
 from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
-from sparring.environments.zebra.deduction import deduced
+from sparring.environments.zebra.deduction import deduce_board
 from sparring.environments.zebra.solver import solution
 from tests.environments.worlds import (
     check_boards_with_mistakes,
@@ -100,7 +100,7 @@ def test_forced_moves_by_hand_and_after_a_mistake():
     ):
         assert forced_judgement.best <= judgement.best and forced_judgement.values == judgement.values
         table = state.spiel.table
-        deduced_cells = deduced(4, 4, table.clues, table.cells) or table.cells
+        deduced_cells = deduce_board(4, 4, table.clues, table.cells) or table.cells
         num_misled += any(
             value not in (0, given, solution_value)
             for value, given, solution_value in zip(deduced_cells, table.cells, table.solution, strict=True)
@@ -117,7 +117,7 @@ def test_forced_moves_are_those_of_unit_propagation(houses, attributes, level):
     )
     for judgement, forced_judgement, state in judgements:
         table = state.spiel.table
-        deduced_cells = deduced(houses, attributes, table.clues, table.cells)
+        deduced_cells = deduce_board(houses, attributes, table.clues, table.cells)
         moves = dict(zip(judgement.actions, state.spiel.legal_actions(), strict=True))
         deduced_words = {
             word for word in judgement.best if deduced_cells[moves[word] // houses] == moves[word] % houses + 1

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError
-from sparring.environments.zebra.deduction import deduced
+from sparring.environments.zebra.deduction import deduce_board
 from sparring.environments.zebra.puzzles import OF_KIND, clues_text, puzzle_of
 from sparring.environments.zebra.solver import z3_solutions
 from tests.cases import every_case
@@ -30,16 +30,16 @@ def test_puzzles_have_one_solution_and_no_redundant_clue(houses, attributes, kin
             if level == "any":
                 assert len(enumerate_boards(houses, attributes, other_clues)) > 1
             else:
-                assert 0 in deduced(houses, attributes, other_clues)
+                assert 0 in deduce_board(houses, attributes, other_clues)
 
 
 @pytest.mark.parametrize(("houses", "attributes"), [(3, 2), (3, 3), (5, 4)])
 def test_levels_need_the_deduction_that_they_promise(houses, attributes):
     for index in range(6):
         clues, solution = puzzle_of(houses, attributes, "order", "deduced", 0, index)
-        assert deduced(houses, attributes, clues) == solution
+        assert deduce_board(houses, attributes, clues) == solution
         clues, solution = puzzle_of(houses, attributes, "order", "search", 0, index)
-        assert 0 in deduced(houses, attributes, clues)
+        assert 0 in deduce_board(houses, attributes, clues)
         assert z3_solutions(houses, attributes, clues, 2) == [solution]
 
 

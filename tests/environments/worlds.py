@@ -12,6 +12,7 @@ from sparring.testing import check_environment
 
 
 def make_game_factory(name, **fixed):
+    """Return a function that makes an environment with these fixed options and further ones."""
     return lambda **options: make_game(name, options={**fixed, **options})
 
 
@@ -53,6 +54,7 @@ def constraint_oracle(**options):
 
 
 def start(rules, seed=0):
+    """Return the initial state of an episode with this seed."""
     return rules.reset(Stream.from_seed(seed))
 
 
@@ -82,26 +84,27 @@ def state_after_ids(rules, *indices):
 
 def sample_correct_states(rules, number):
     """Return the states of episodes that fill in the solution of a puzzle in random order."""
-    out, root = [], Stream.from_seed(5)
+    states, root = [], Stream.from_seed(5)
     for episode in range(number):
         state, draws = rules.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
-            out.append(state.clone())
-            right = correct_actions(state)
-            state.apply_index(right[draws.integer(state.plies, len(right))])
-    return out
+            states.append(state.clone())
+            correct = correct_actions(state)
+            state.apply_index(correct[draws.integer(state.plies, len(correct))])
+    return states
 
 
-def correct_actions(state, right=True):
+def correct_actions(state, agrees=True):
     """Return the legal action ids that agree with the solution of a puzzle, or those that contradict it."""
     table = state.spiel.table
     size = table.size if hasattr(table, "size") else table.houses
     return [
-        index for index in state.spiel.legal_actions() if (table.solution[index // size] == index % size + 1) == right
+        index for index in state.spiel.legal_actions() if (table.solution[index // size] == index % size + 1) == agrees
     ]
 
 
 def best_return(spiel):
+    """Return the best return that seat 0 can still get, by exhaustive search."""
     return (
         spiel.returns()[0]
         if spiel.is_terminal()
@@ -134,19 +137,19 @@ def check_boards_with_mistakes(rules, states):
         assert judgement.best == (right or set(judgement.actions))
 
 
-def check_beliefs(rules, solver, plays, more_than, **options):
+def check_beliefs(rules, solver, plays, min_beliefs, **options):
     """Check values and entropy of a solver by brute force, once for each belief."""
     keys = set()
     for state in sample_states(rules, plays):
         if state.observe(0).key in keys or (not state.plies and len(keys) > 8):
             continue
         keys.add(state.observe(0).key)
-        values, hidden = brute_force_judgement(state)
+        values, entropy = brute_force_judgement(state)
         judgement = solver(state, **options)
         assert judgement.values == pytest.approx(values, abs=1e-12)
-        assert judgement.entropy == pytest.approx(hidden, abs=1e-12)
+        assert judgement.entropy == pytest.approx(entropy, abs=1e-12)
         assert (judgement.certainty, judgement.bound, judgement.best) == (1.0, 0.0, None)
-    assert len(keys) > more_than
+    assert len(keys) > min_beliefs
 
 
 def expand_chance(spiel, weight):
@@ -204,11 +207,11 @@ def brute_force_judgement(state):
 
 def sample_states(game, number, seed=0):
     """Return the states of random episodes; the first legal actions, which do not end an episode, are likelier."""
-    out, root = [], Stream.from_seed(seed)
+    states, root = [], Stream.from_seed(seed)
     for episode in range(number):
         state, draws = game.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
-            out.append(state.clone())
+            states.append(state.clone())
             legal = state.legal_actions()
             state.apply(legal[int(draws.uniform(state.plies) ** 2 * len(legal))])
-    return out
+    return states

@@ -40,7 +40,7 @@ def test_free_draws_from_mirrored_urns_end_in_a_majority_vote(draws):
     assert values.value((0, 0)) == pytest.approx(float(probability_correct), abs=1e-12)
 
 
-def test_values_by_hand():
+def test_probabilities_and_values_by_hand():
     values = UrnValues(((7, 3), (3, 7)), 8, 0.0)
     assert values.chances((2, 1)) == pytest.approx([0.7, 0.3])  # 7 * 7 * 3 : 3 * 3 * 7 = 7 : 3
     assert values.chances((0, 0)) == [0.5, 0.5]
@@ -48,18 +48,24 @@ def test_values_by_hand():
     values = UrnValues(((7, 3), (3, 7)), 1, 0.05)
     # 0.7 after the draw, less its cost; then no draw is left
     assert values.draw_value((0, 0)) == pytest.approx(0.65) and values.value((1, 0)) == pytest.approx(0.7)
+
+
+def test_judgements_include_the_cost_of_earlier_draws():
     state = game(cost=0.4).reset(Stream.from_seed(0))
     judgement = judge(state)
-    assert judgement.values[0] < 0.5 == judgement.values[1] == judgement.values[
-        2
-    ] and judgement.entropy == pytest.approx(log(2))
+    assert judgement.values[0] < 0.5 and judgement.values[1:] == [0.5, 0.5]
+    assert judgement.entropy == pytest.approx(log(2))
     state.apply("draw")
-    next_judgement = judge(state)
-    assert sum(next_judgement.values[1:]) == pytest.approx(1.0 - 2 * 0.4)
-    # twice as many balls in the same shares
-    values_of_5_balls, values_of_10_balls = UrnValues(((2, 3), (4, 1)), 6, 0.02), UrnValues(((4, 6), (8, 2)), 6, 0.02)
-    for counts in ((0, 0), (1, 0), (2, 3)):
-        assert values_of_5_balls.value(counts) == pytest.approx(values_of_10_balls.value(counts), abs=1e-12)
+    assert sum(judge(state).values[1:]) == pytest.approx(1.0 - 2 * 0.4)  # both declarations have paid the draw
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (1, 0), (2, 3)])
+def test_values_depend_only_on_the_shares_of_colours(counts):
+    few_balls, many_balls = UrnValues(((2, 3), (4, 1)), 6, 0.02), UrnValues(((4, 6), (8, 2)), 6, 0.02)
+    assert few_balls.value(counts) == pytest.approx(many_balls.value(counts), abs=1e-12)
+
+
+def test_the_largest_game_is_judged_exactly():
     state = game(urns=6, colours=4, balls=20, apart=4, draws=20, sets=1).reset(Stream.from_seed(0))
     judgement = judge(state)
     assert judgement.certainty == 1.0 and judgement.values[0] > max(judgement.values[1:])

@@ -69,12 +69,8 @@ def test_draws_with_replacement_follow_the_shares_of_the_hidden_urn():
     assert len(counts_by_urn) == 2
     for content, counts in counts_by_urn.items():
         num_drawn = sum(counts.values())
-        assert (
-            stats.chisquare(
-                [counts[colour] for colour in range(3)], [num_drawn * num_balls / 8 for num_balls in content]
-            ).pvalue
-            > 0.005
-        )
+        expected = [num_drawn * num_balls / 8 for num_balls in content]
+        assert stats.chisquare([counts[colour] for colour in range(3)], expected).pvalue > 0.005
 
 
 @settings(max_examples=40, deadline=None)
@@ -102,14 +98,9 @@ def test_episodes_match_an_independent_simulation(data):
 def test_prompts_keys_and_parsed_replies():
     words = {"urn", "drawer", ".", "illegal", "draw", "alpha", "beta", "red", "blue", "right", "wrong"}
     assert set(game(sets=1).vocabulary()) == words and set(game().vocabulary()) == {*words, *map(str, range(1, 10))}
-    table = (
-        UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.25, sets=1), ((1, 2), (2, 1)), 1)
-        .after(0)
-        .after(1)
-        .after(0)
-        .after(0)
-        .after(1)
-    )
+    table = UrnTable(UrnOptions(balls=3, apart=1, draws=4, cost=0.25, sets=1), ((1, 2), (2, 1)), 1)
+    for index in (0, 1, 0, 0, 1):  # draw, blue; draw, red; declare alpha
+        table = table.after(index)
     assert table.key(0) == "urns: alpha 1 2, beta 2 1; drawn: blue red alpha wrong beta"
     assert table.returns() == [-0.5]  # a wrong urn, less two draws: 0 - 2 * 0.25
     state = start(game(sets=2), 1)

@@ -58,7 +58,7 @@ def enumerate_boards(houses, attributes, clues, cells=None):
     return {
         candidate
         for candidate in boards
-        if all(given in (0, value) for given, value in zip(cells, candidate, strict=True))
+        if all(filled in (0, value) for filled, value in zip(cells, candidate, strict=True))
     }
 
 

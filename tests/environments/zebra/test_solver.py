@@ -102,8 +102,8 @@ def test_forced_moves_by_hand_and_after_a_mistake():
         table = state.spiel.table
         deduced_cells = deduce_board(4, 4, table.clues, table.cells) or table.cells
         num_misled += any(
-            value not in (0, given, solution_value)
-            for value, given, solution_value in zip(deduced_cells, table.cells, table.solution, strict=True)
+            value not in (0, filled, solution_value)
+            for value, filled, solution_value in zip(deduced_cells, table.cells, table.solution, strict=True)
         )
     assert num_misled > 5  # boards on which deduction yields a wrong value
 

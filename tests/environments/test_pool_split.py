@@ -75,7 +75,7 @@ def test_a_seat_sees_only_its_own_values(style):
     assert episodes[0].draw(0) == episodes[1].draw(0) and episodes[0].described(0) == episodes[1].described(0)
 
 
-def test_prompts_opposed_banks_and_repeated_rounds():
+def test_prompts_and_endings_by_hand():
     episode = new_play()
     assert (
         episode.observe(0).text == "first pool 2 3 worth 2 2 take"
@@ -96,6 +96,9 @@ def test_prompts_opposed_banks_and_repeated_rounds():
         episode.ending(1) == "other took 1 3"
         and full.ending(0) == "The other player named 2 books, 0 hats. You got 0.733333."
     )
+
+
+def test_opposed_values_make_claims_worth_more_than_a_half():
     for scenario in pool_split(kinds=2, most=1, total=6, values="opposed", scenarios=30).starts():
         episode = new_play(scenario, most=1, total=6)
         episode.step(
@@ -105,6 +108,9 @@ def test_prompts_opposed_banks_and_repeated_rounds():
             }
         )
         assert sum(episode.returns) * 6 == sum(map(max, *scenario.values)) > 6
+
+
+def test_repeated_rounds_have_rewards_and_news():
     inner = {"name": "pool_split", "options": {"kinds": 2}}
     rules = make_environment("repeated", environment=inner, rounds=3)
     episodes = play_episodes(rules, ["random", "random"], plays=4)
@@ -119,6 +125,9 @@ def test_prompts_opposed_banks_and_repeated_rounds():
     assert episode.observe(1).text.startswith(
         f"other took {' '.join(map(str, episode.before[0].start.counts))} zero second pool"
     )
+
+
+def test_impossible_values_are_refused():
     with pytest.raises(ConfigError, match="pool_split: no pool of 4 kinds"):
         pool_split(kinds=4, most=1, total=2)
     with pytest.raises(

@@ -41,7 +41,7 @@ def test_environment_contract(options):
     check_environment(registry.bind("environments", "tools", options), plays=5)
 
 
-def test_calls_costs_and_recorded_turns_by_hand():
+def test_a_call_keeps_the_turn_and_stays_private():
     game, episode = new_play()
     first_observation = episode.observe(0)
     episode.step({0: "add 3 4"})
@@ -51,6 +51,9 @@ def test_calls_costs_and_recorded_turns_by_hand():
     episode.step({0: "b2"})
     assert episode.due() == (1,) and "b2" in episode.observe(1).text and "7" not in episode.observe(1).key
     assert game.max_turns == 9 * 4
+
+
+def test_a_seat_without_calls_must_move():
     _, episode = new_play(calls=1)
     episode.step({0: "add 1 1"})
     assert episode.observe(0).prompt == "2 spent"
@@ -61,11 +64,17 @@ def test_calls_costs_and_recorded_turns_by_hand():
     with pytest.raises(GameError, match="seat 0 is not due"):
         episode.step({0: "a2"})
     assert episode.calls_left(1) == 1
+
+
+def test_a_call_costs_only_its_own_copy_of_an_episode():
     _, episode = new_play(cost=0.25)
     copy = episode.clone()
     episode.step({0: "add 1 1"})
     assert (copy.calls_left(0), episode.calls_left(0)) == (3, 2)
     assert (copy.returns, episode.returns) == ((0.0, 0.0), (-0.25, 0.0))
+
+
+def test_a_rollout_records_calls_as_turns():
     game = make_game("tools", options={"calls": 2}, illegal={"penalty": 0.5})
     root = Stream.from_seed(0)
     spec = EpisodeSpec(

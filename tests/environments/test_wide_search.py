@@ -39,7 +39,7 @@ test_environment_contract = make_contract_test(
 )
 
 
-def test_episodes_and_scores_by_hand():
+def test_an_episode_of_two_waves_by_hand():
     play = new_play()
     assert play.due() == (0,) and play.legal(0) == ("call 1", "call 2", "finish")
     assert play.observe(0).prompt == "lead items 3 find colour size workers 2 waves 2"
@@ -82,6 +82,9 @@ def test_episodes_and_scores_by_hand():
         and figures["finished_share"][0] == 3 / 4
         and figures["parallel"][0] == 1.0
     )
+
+
+def test_a_lead_can_finish_early():
     play = new_play(turns=2)
     play.step({0: "call 1"})
     for reply in ("open ardan", "note colour red"):
@@ -90,9 +93,15 @@ def test_episodes_and_scores_by_hand():
     assert play.due() == (0,)
     play.step({0: "finish"})
     assert play.done and play.due() == () and play.returns[0] == pytest.approx(2 * (2 / 3) * (2 / 9) / (2 / 3 + 2 / 9))
+
+
+def test_the_limit_of_critical_steps_ends_an_episode():
     play = new_play(critical=3)
     play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
     assert play.done and play.critical_steps == 3 and play.figures()["found"] == (0.0, 1.0, 1.0)
+
+
+def test_a_single_seat_without_workers():
     play = new_play(workers=0, turns=9)
     assert play.rules.roles == ("single",) and play.due() == (0,) and play.observe(0).fresh
     for name, row in TRUE_ROWS.items():
@@ -100,6 +109,9 @@ def test_episodes_and_scores_by_hand():
         for column, value in row.items():
             play.step({0: f"note {column} {value}"})
     assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 9
+
+
+def test_scores_by_hand():
     # The answer has two of three rows, with one wrong and one missing cell, and one row that does not exist.
     scores = score(
         TRUE_ROWS,

@@ -30,7 +30,7 @@ test_environment_contract = make_contract_test(
 )
 
 
-def test_stories_answers_and_banks_by_hand():
+def test_stories_and_answers_by_hand():
     bags = make_story()
     assert bags.answer == 25  # (3 * 4 - 2) * 2 + 5
     assert bags.text(brief=True) == "ada has 3 bags of 4 apples loses 2 doubles gets 5 how many"
@@ -51,6 +51,9 @@ def test_stories_answers_and_banks_by_hand():
     )
     problem = Problem(word_problems(), make_story())
     assert problem.read(0, " 25 ", exact=True) == "25" and problem.read(0, "is 25", exact=True) is None
+
+
+def test_initial_states_ignore_words_that_the_prompt_leaves_out():
     # Stories that differ only in words that the prompt leaves out have the same initial state.
     game = make_game("word_problems", options={"problems": 1})
     problems = [
@@ -60,6 +63,9 @@ def test_stories_answers_and_banks_by_hand():
     ]
     assert len({game.start_of(play) for play in problems}) == 1 < len({play.start for play in problems})
     assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}
+
+
+def test_sampled_replies_are_valid():
     game = word_problems(steps=2)
     play = game.reset(Stream.from_seed(3))
     replies = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}

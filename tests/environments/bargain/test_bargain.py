@@ -191,7 +191,7 @@ def test_sampled_messages_are_well_formed(style):
     assert acts == {"talk", "offer", "accept", "reject"}
 
 
-def test_scripted_partner_and_scenarios_of_a_bank():
+def test_messages_of_the_scripted_partner_by_hand():
     # it asks for 8 of 10 points with the fewest items: the hat and two balls, 4 + 4
     assert send_messages("yes").house(1, Stream.from_seed(0)) == "offer 0 1 2"
     # at its last message it accepts anything
@@ -200,6 +200,9 @@ def test_scripted_partner_and_scenarios_of_a_bank():
     )  # worth 0 to it
     assert send_messages("offer 1 1 2", "no", "yes", messages=4).house(1, Stream.from_seed(0)) == "accept"  # worth 2
     assert send_messages("offer 1 1 2", messages=4).house(1, Stream.from_seed(0)) == "offer 0 1 2"
+
+
+def test_scenarios_of_a_bank_are_worth_the_total_to_both():
     for options in ({}, {"kinds": 2, "most": 4, "total": 7}, {"kinds": 4, "most": 3, "total": 12}):
         rules = bargain(**options, scenarios=200)
         for counts, values in rules.starts():

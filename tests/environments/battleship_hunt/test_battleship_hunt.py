@@ -34,7 +34,7 @@ def shoot(table, *cells):
     return table
 
 
-def test_answers_payoffs_and_illegal_shots_by_hand():
+def test_answers_and_payoffs_by_hand():
     end_table = shoot(SEA, 0, 5, 2, 15, 1, 11)
     assert end_table.answers == (1, 0, 1, 1, 2, 2)
     assert end_table.view(0) == "xsx./.o../...s/...x"
@@ -54,6 +54,9 @@ def test_answers_payoffs_and_illegal_shots_by_hand():
     assert shoot(share, 0, 1, 2, 11, 3).returns() == [0.8]
     assert shoot(share, 3, 4, 5, 6, 7).returns() == [0.0]
     assert str(game(fleet="2 3").spiel) == str(game(fleet="3  2").spiel)
+
+
+def test_prompts_and_keys_hide_the_fleet_and_illegal_shots_are_refused():
     states = [start(game(), seed) for seed in range(30)]
     assert len({state.observe(0) for state in states}) == 1
     other_sea = replace(SEA, ships=(bits(0, 1, 2), bits(10, 11)))

@@ -31,7 +31,7 @@ test_environment_contract = make_contract_test(
 )
 
 
-def test_episodes_by_hand():
+def test_an_optimal_episode_by_hand():
     play = new_play()
     # first wave: 1 + 2 workers + 3 turns; second wave: 1 + 1 worker + 2 turns
     assert play.limit == 6 + 4 and play.due() == (0,)
@@ -75,6 +75,9 @@ def test_episodes_by_hand():
         "serial_critical_steps": 3 * (1 + 1) + 2 + 3 + 2,
     }
     assert figures["found"] == (0.0, 2.0, 1.0, 0.0)
+
+
+def test_a_worker_too_many_costs_the_last_sub_task():
     # Three are called for two sub-tasks; one step too many leaves the last sub-task a turn short.
     play = new_play()
     play.step({0: "call 3"})
@@ -95,6 +98,9 @@ def test_episodes_by_hand():
         and figures["parallel"][0] == 1.0
         and figures["success"][0] == 0.0
     )
+
+
+def test_wrong_notes_and_guesses():
     play = new_play(slack=10.0)
     play_replies(play, {0: "call 2"}, {1: "note blue", 2: "done"})
     assert play.ready() == [0, 1] and play.observe(0).prompt.startswith("finished 0 left")
@@ -105,6 +111,9 @@ def test_episodes_by_hand():
     play.step({0: "call 1"})
     play.step({1: "note red"})  # guessed
     assert play.ready() == [1] and play.figures()["found"] == (0.0, 1.0, 0.0, 0.0)
+
+
+def test_a_call_can_use_up_all_steps():
     play = new_play(handout=10)
     play.limit = 20
     play.step({0: "call 2"})

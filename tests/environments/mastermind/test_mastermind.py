@@ -54,7 +54,7 @@ def test_answers_match_an_independent_count_and_are_symmetric(data, pegs):
     assert sum(answer) <= pegs and answer != (pegs - 1, 1) and (answer[0] == pegs) == (guess == code)
 
 
-def test_words_codes_banks_and_illegal_guesses():
+def test_words_codes_and_banks():
     assert [word_of(2, 3, index) for index in range(9)] == ["rr", "rg", "rb", "gr", "gg", "gb", "br", "bg", "bb"]
     assert [code_of(4, 6, index) for index in range(6**4)] == list(itertools.product(range(6), repeat=4))
     assert len({word_of(4, 6, index) for index in range(6**4)}) == 6**4
@@ -69,6 +69,9 @@ def test_words_codes_banks_and_illegal_guesses():
     assert sorted(bank_of(3, 3, 5)) == list(range(27))
     assert {start(game(codes=4, bank=5), seed).spiel.table.hidden for seed in range(60)} == set(bank_of(3, 3, 5)[:4])
     assert bank_of(3, 3, 6) != bank_of(3, 3, 5)
+
+
+def test_prompts_hide_the_code_and_illegal_guesses_are_refused():
     states = [start(game(), seed) for seed in range(40)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
     first, second = (MastermindTable(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))

@@ -46,7 +46,7 @@ def test_cascades_by_hand(first, view):
     assert table.player == 0 and table.returns() == [0.0]
 
 
-def test_first_reveals_flags_and_illegal_actions():
+def test_first_reveals_and_flags_by_hand():
     opened = CORNERS.after(11)
     assert opened.mined == {0, 12} and opened.view(0) == ".100/.100/.100/.100"
     with pytest.raises(ConfigError, match="no safe cell"):
@@ -59,11 +59,17 @@ def test_first_reveals_flags_and_illegal_actions():
     assert flagged.view(0) == ".../..1/..F"
     assert flagged.after(0).view(0) == "000/011/01F"
     assert flagged.after(0).returns() == [1.0]
+
+
+def test_prompts_and_keys_hide_the_mines():
     states = [start(game(), seed) for seed in range(30)]
     assert len({state.observe(0) for state in states}) == 1
     table = make_field(2, 3, (1, 3))
     first, second = (replace(table, order=order).after(0) for order in ((1, 3, 0, 2, 4, 5), (1, 4, 0, 2, 3, 5)))
     assert first.key(0) == second.key(0) and first.view(0) == second.view(0) and str(first) != str(second)
+
+
+def test_illegal_reveals_and_flags_are_refused():
     environment = game(flags=True)
     state = start(environment)
     with pytest.raises(GameError, match="not legal"):

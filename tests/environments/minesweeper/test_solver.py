@@ -56,7 +56,7 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
             state.apply(legal[draws.integer(state.plies, len(legal))])
 
 
-def test_impossible_boards_are_refused_and_long_searches_replaced():
+def test_impossible_boards_are_refused():
     impossible = Minefield(
         rows=1,
         columns=4,
@@ -72,6 +72,8 @@ def test_impossible_boards_are_refused_and_long_searches_replaced():
         with pytest.raises(OracleError, match="no layout agrees"):
             mine_probabilities(impossible, prior)
 
+
+def test_long_searches_are_replaced_by_probabilities():
     def judge_start(flags=False, **options):
         environment = make_game(
             "minesweeper", options={"rows": 3, "columns": 4, "mines": 2, "layouts": 90, "flags": flags}
@@ -82,7 +84,7 @@ def test_impossible_boards_are_refused_and_long_searches_replaced():
 
     safest, best = judge_start(), judge_start(worlds=55)
     assert set(safest.values) == {1.0} and safest.bound == 1.0
-    assert max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0  # cells 0, 3, 5, 6, 8 and 11 are best
+    assert max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0  # 52 of the 55 layouts are cleared
     assert [cell for cell, value in enumerate(best.values) if value == max(best.values)] == [0, 3, 5, 6, 8, 11]
     assert best.entropy == safest.entropy == pytest.approx(log(55))
     for judgement in (judge_start(worlds=54), judge_start(worlds=55, beliefs=3)):

@@ -39,7 +39,7 @@ def test_values_of_halving_questions_by_hand(questions, value):
     assert judgement.entropy == pytest.approx(log(8))
 
 
-def test_values_by_hand_and_large_games():
+def test_values_with_a_cost_by_hand():
     state = start_cube(questions=3, cost=0.1)
     assert max(judge(state).values) == pytest.approx(0.7)
     state.apply("red")
@@ -49,6 +49,9 @@ def test_values_by_hand_and_large_games():
     assert sorted(set(values.values()))[:1] == [pytest.approx(-0.2)]  # an impossible guess
     judgement = judge(start_cube(questions=3, cost=0.5))
     assert max(judgement.values[:6]) == pytest.approx(2 / 8 - 0.5) and judgement.values[6] == 1 / 8
+
+
+def test_values_with_noise_by_hand():
     state = game(objects=2, attributes=1, values=2, questions=3, noise=0.25, tables=1).reset(Stream.from_seed(0))
     values = dict(zip(state.legal_actions(), judge(state).values, strict=True))
     probability_correct = 0.75**3 + 3 * 0.75**2 * 0.25  # the majority of three answers
@@ -57,6 +60,9 @@ def test_values_by_hand_and_large_games():
     posterior = sorted(judge(state).values[-2:])
     assert posterior == pytest.approx([0.25, 0.75])
     assert judge(state).entropy == pytest.approx(-0.25 * log(0.25) - 0.75 * log(0.75))
+
+
+def test_tiny_noise_hardly_changes_values():
     truthful, noisy = game(questions=2), game(questions=2, noise=1e-10)
     for exact_state, noisy_state in zip(
         worlds.sample_states(truthful, 6, seed=2), worlds.sample_states(noisy, 6, seed=2), strict=False
@@ -66,6 +72,9 @@ def test_values_by_hand_and_large_games():
             and exact_state.observe(0).key == noisy_state.observe(0).key
         ):
             assert judge(exact_state).values == pytest.approx(judge(noisy_state).values, abs=1e-6)
+
+
+def test_approximate_values_of_equal_and_repeated_questions():
     state = game(objects=27, attributes=3, values=3, questions=5, tables=1).reset(Stream.from_seed(0))
     judgement = judge(state, beliefs=100)
     assert judgement.certainty == 0.5 and judgement.bound > 0.0
@@ -77,6 +86,9 @@ def test_values_by_hand_and_large_games():
     judgement = judge(state, beliefs=100)
     repeated_value = judgement.values[state.legal_actions().index("red")]
     assert repeated_value == min(judgement.values[:9]) < max(judgement.values[:9])
+
+
+def test_the_largest_game_is_judged_throughout():
     state = game(objects=32, attributes=5, values=4, questions=20, noise=0.1, cost=0.01).reset(Stream.from_seed(0))
     while not state.done:
         judgement = judge(state, beliefs=2000)

@@ -14,7 +14,7 @@ from tests.environments.worlds import check_contains, make_game_factory, make_re
 game = make_game_factory("twenty_questions")
 
 
-def test_tables_are_uniform_and_prompts_hide_the_object():
+def test_words_are_unique_and_tables_uniform():
     words = [*NOUNS, *(value for _, values in ATTRIBUTES for value in values)]
     assert len(set(words)) == len(words) == 32 + 20 and len({name for name, _ in ATTRIBUTES}) == 5
     counts = Counter(rows_of(2, 2, 2, 0, number) for number in range(3000))
@@ -22,6 +22,9 @@ def test_tables_are_uniform_and_prompts_hide_the_object():
     assert set(counts) == set(pairs)
     assert stats.chisquare([counts[pair] for pair in pairs]).pvalue > 0.005
     assert sorted(rows_of(27, 3, 3, 0, 5)) == sorted((a, b, c) for a in range(3) for b in range(3) for c in range(3))
+
+
+def test_prompts_hide_the_object_and_questions_are_limited():
     states = [start(game(tables=1), seed) for seed in range(30)]
     assert len({state.observe(0) for state in states}) == 1
     first, second = (

@@ -258,7 +258,7 @@ def test_malformed_deductions_figures_and_full_style_prompts():
     )
 
 
-def test_sampled_deductions_and_scripted_players():
+def test_sampled_deductions_use_what_a_seat_knows():
     play = play_at_day()
     counts = Counter(random_deduction(play.position, 0, ROOT.child(number)) for number in range(900))
     assert {text.split()[1] for text in counts} == {"seer", "villager"} and all("medium" in text for text in counts)
@@ -267,6 +267,9 @@ def test_sampled_deductions_and_scripted_players():
     counts = Counter(random_deduction(play.position, 3, ROOT.child(number)) for number in range(900))
     assert len(counts) == 4 and all("high" not in text for text in counts)  # p3 was killed, so that it is no wolf
     assert sum(count for text, count in counts.items() if text.startswith("p1 wolf")) == pytest.approx(450, abs=60)
+
+
+def test_scripted_players_deduce():
     game = make_game("werewolf", options={"deduce": True, "rounds": 1})
     self_play = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
     assert 0 < self_play.figures["right_roles"].mean < 1 and self_play.figures["right_roles_wolf"].count == 8
@@ -274,6 +277,9 @@ def test_sampled_deductions_and_scripted_players():
     assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
     with pytest.raises(GameError, match="no exact probabilities if any text is a reply"):
         bot.chances(play, 0)
+
+
+def test_deductions_in_json_are_parsed():
     note = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
     assert (
         read_deduction(note, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False)

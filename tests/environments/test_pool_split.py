@@ -98,7 +98,7 @@ def test_prompts_and_endings_by_hand():
     )
 
 
-def test_opposed_values_make_claims_worth_more_than_a_half():
+def test_opposed_values_make_the_best_split_worth_more_than_the_total():
     for scenario in pool_split(kinds=2, most=1, total=6, values="opposed", scenarios=30).starts():
         episode = new_play(scenario, most=1, total=6)
         episode.step(

@@ -44,7 +44,7 @@ def test_environment_contract(environment, style):
         for pair in itertools.product(rules.moves, repeat=2)
     ],
 )
-def test_who_beats_whom(environment, left, right):
+def test_payoffs_of_every_pair_of_moves(environment, left, right):
     play = environment().reset(Stream.from_seed(0))
     assert play.due() == (0, 1) and play.returns == (0.0, 0.0)
     play.step({0: left, 1: right})

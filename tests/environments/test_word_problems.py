@@ -57,9 +57,9 @@ def test_initial_states_ignore_words_that_the_prompt_leaves_out():
     # Stories that differ only in words that the prompt leaves out have the same initial state.
     game = make_game("word_problems", options={"problems": 1})
     problems = [
-        Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),)))
-        for other in ("ben", "cleo")
-        for way in (0, 1)
+        Problem(game, Story("ada", other_person, "apples", "bags", (3, 4), (("gets", 2, wording),)))
+        for other_person in ("ben", "cleo")
+        for wording in (0, 1)
     ]
     assert len({game.start_of(play) for play in problems}) == 1 < len({play.start for play in problems})
     assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}

@@ -90,7 +90,7 @@ def test_without_an_agreement_both_get_nothing(messages):
         ("<propose>99999999999999999999 books</propose>", "write it like"),
     ],
 )
-def test_a_malformed_proposal_is_talk_and_its_seat_is_told_why(message, why):
+def test_a_malformed_proposal_is_talk_and_its_seat_gets_a_notice(message, why):
     episode = send_messages(message, "What?", style="full")
     text = episode.observe(0).text
     assert episode.table.offer_of(0) is None and episode.malformed == (1, 0)
@@ -103,7 +103,7 @@ def test_a_malformed_proposal_is_talk_and_its_seat_is_told_why(message, why):
 @pytest.mark.parametrize(
     "message", ["offer", "offer 1 0", "offer 1 0 2 1", "offer 3 0 0", "offer offer 1", "offer one 0 2 yes"]
 )
-def test_a_malformed_offer_in_brief_words_is_talk_and_its_seat_is_told(message):
+def test_a_malformed_brief_offer_is_talk_and_its_seat_gets_a_notice(message):
     episode = send_messages(message, "no")
     assert episode.table.offer_of(0) is None and episode.malformed == (1, 0)
     assert episode.observe(0).text == "malformed no"

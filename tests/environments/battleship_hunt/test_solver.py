@@ -248,7 +248,7 @@ def test_posteriors_of_the_largest_board_and_by_hand():
     sea = Sea(
         rows=2, columns=4, lengths=(2, 2, 2), shots=8, layouts=1, pay="sunk", ships=(0b00000011, 0b00001100, 0b00110000)
     )
-    sunk = shoot(sea, 0, 1, 3, 2)  # a2 and a3 sank ships, so not one of a2 a3, with a1 b1 and a4 b4
+    sunk = shoot(sea, 0, 1, 3, 2)  # a2 and a3 each sank a ship, so no ship lies at a2 a3
     assert posterior_of(sunk, "uniform", 9).layouts == [
         (0b11, 0b1100, third) for third in (0b00110000, 0b01100000, 0b11000000)
     ]

@@ -94,7 +94,7 @@ def test_expected_guesses_match_the_published_minima(pegs, colours, total, most)
 @pytest.mark.parametrize(
     ("pay", "best_of_codes", "best_of_others"), [("cracked", 2 / 3, 1.0), ("left", 3 / 12, 3 / 12)]
 )
-def test_a_guess_that_cannot_be_the_code_can_be_the_only_best_one(pay, best_of_codes, best_of_others):
+def test_the_best_guess_can_be_a_word_that_cannot_be_the_code(pay, best_of_codes, best_of_others):
     state = after_guesses(game(pegs=2, colours=5, guesses=4, pay=pay), "rb", "rr", "gr")
     assert consistent_words(state) == ["rb", "rw", "rp"]
     values = dict(zip(state.game.words, judge(state).values, strict=True))

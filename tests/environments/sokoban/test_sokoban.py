@@ -89,22 +89,22 @@ def test_moves_follow_the_rules(seed, boxes, walls, blocked):
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "boxes", "walls", "least", "most"),
+    ("rows", "columns", "boxes", "walls", "shortest", "longest"),
     [(4, 4, 1, 2, 3, 8), (4, 5, 2, 3, 5, 12), (5, 5, 1, 8, 6, 6), (4, 4, 3, 0, 4, 9)],
 )
-def test_the_shortest_solution_of_a_room_has_a_length_in_the_range(rows, columns, boxes, walls, least, most):
+def test_the_shortest_solution_of_a_room_has_a_length_in_the_range(rows, columns, boxes, walls, shortest, longest):
     lengths = set()
     for index in range(12):
-        room = room_of(rows, columns, boxes, walls, least, most, 0, index)
+        room = room_of(rows, columns, boxes, walls, shortest, longest, 0, index)
         table = game(
-            rows=rows, columns=columns, boxes=boxes, walls=walls, shortest=least, longest=most
+            rows=rows, columns=columns, boxes=boxes, walls=walls, shortest=shortest, longest=longest
         ).opening.spiel.table
         free, goals, box_cells, agent = position_sets(with_room(table, room))
         assert len(free) == rows * columns - walls and len(goals) == len(box_cells) == boxes
         assert agent in free and agent not in box_cells and box_cells | goals <= free
         lengths.add(least_moves(free, goals, box_cells, agent, boxes))
-    assert None not in lengths and least <= min(lengths) <= max(lengths) <= most
-    assert len(lengths) > 2 or least == most
+    assert None not in lengths and shortest <= min(lengths) <= max(lengths) <= longest
+    assert len(lengths) > 2 or shortest == longest
 
 
 def with_room(table, room):

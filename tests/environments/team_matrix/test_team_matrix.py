@@ -42,7 +42,7 @@ def test_environment_contract(game, style):
         ("one one one", "zero zero zero", -1.5),
     ],
 )
-def test_the_example_pays_what_the_paper_says(mine, theirs, pay):
+def test_payoffs_of_the_example_match_the_paper(mine, theirs, pay):
     assert team_payoff(mine, theirs) == pytest.approx(pay)
 
 
@@ -57,7 +57,7 @@ def test_the_example_pays_what_the_paper_says(mine, theirs, pay):
         ("rock rock rock", "rock rock scissors", -1.0),
     ],
 )
-def test_a_team_that_agrees_shows_rock_or_scissors(mine, theirs, pay):
+def test_payoffs_of_rock_paper_scissors_by_hand(mine, theirs, pay):
     assert team_payoff(mine, theirs, game="rock_paper_scissors") == pay
 
 
@@ -79,7 +79,7 @@ def test_a_team_that_agrees_shows_rock_or_scissors(mine, theirs, pay):
         ("2 2 2 2", "0 0 0 0", {"levels": 2}, 8.0),
     ],
 )
-def test_seekers_earn_unless_they_are_attacked_and_nobody_defends(mine, theirs, options, pay):
+def test_payoffs_of_seek_attack_defend_by_hand(mine, theirs, options, pay):
     assert team_payoff(mine, theirs, game="seek_attack_defend", **options) == pytest.approx(pay)
 
 

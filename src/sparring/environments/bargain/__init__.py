@@ -353,7 +353,7 @@ class BargainPlay(PaintedPlay):
         num_messages = (table.limit - seat + 1) // 2  # of the seat in an episode
         progress = (len(table.messages) // 2) / max(num_messages - 1, 1)
         target = (FIRST_DEMAND + (LAST_DEMAND - FIRST_DEMAND) * progress) * total
-        gain = scenario.worth(seat, scenario.rest(offer)) if offer is not None else 0
+        gain = scenario.worth(seat, scenario.remainder(offer)) if offer is not None else 0
         if gain >= target or (gain > 0 and table.left <= 2):
             return self._act("accept")
         shares = itertools.product(*(range(count + 1) for count in scenario.counts))
@@ -386,7 +386,7 @@ class BargainPlay(PaintedPlay):
         table, offer = self.table, self.table.offer_of(1 - seat)
         lines = []
         if offer is not None:
-            gain = table.scenario.rest(offer)
+            gain = table.scenario.remainder(offer)
             lines.append(
                 f"By the other player's last proposal you would get {items_in_words(gain)}, worth "
                 f"{table.scenario.worth(seat, gain)} points to you."

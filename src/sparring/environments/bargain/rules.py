@@ -30,7 +30,7 @@ class Scenario(NamedTuple):
         """Return the worth of a share to a seat."""
         return sum(units * value for units, value in zip(share, self.values[seat], strict=True))
 
-    def rest(self, share: Counts) -> Counts:
+    def remainder(self, share: Counts) -> Counts:
         """Return the items of the pool that a share leaves to the other seat."""
         return tuple(count - number for count, number in zip(self.counts, share, strict=True))
 
@@ -178,7 +178,7 @@ class BargainTable:
         proposer = len(self.messages) % 2  # the seat that did not send the last message
         share = self.offer_of(proposer)
         assert share is not None
-        other_share = self.scenario.rest(share)
+        other_share = self.scenario.remainder(share)
         return (other_share, share) if proposer else (share, other_share)
 
     def worth(self) -> tuple[int, int]:

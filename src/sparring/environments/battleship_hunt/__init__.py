@@ -23,7 +23,7 @@ from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.environments.options import check_range, entry_of
 
-# the name registered with OpenSpiel, whose own "battleship" is a game for two
+# the name registered with OpenSpiel; OpenSpiel's own "battleship" is a game for two
 NAME = "battleship_hunt"
 ANSWERS = ("miss", "hit", "sunk")
 # layouts come from rejection sampling; at least this share of random placements must be layouts
@@ -173,7 +173,7 @@ class Sea(BattleshipOptions, Table):
         )
 
     def returns(self) -> list[float]:
-        """Return at the end 1 if all ships are sunk, else 0 or the share of their cells hit."""
+        """Return 0 before the end; then 1 for a sunk fleet, else 0 or the share of cells hit."""
         if self.player != TERMINAL:
             return [0.0]
         return [
@@ -213,7 +213,7 @@ class Sea(BattleshipOptions, Table):
         )
 
     def __str__(self) -> str:
-        """Return the shots in order, the board and where the ships lie."""
+        """Return the shots in order, the board and the ships."""
         return f"{self.key(0)} {self.view(0)} ships {' '.join(map(str, self.ships))}"
 
 

@@ -186,16 +186,16 @@ class Waters:
         ship = len(chosen)
         if ship == len(places):
             if not uncovered:
-                yield tuple(masks[other][place] for other, place in enumerate(chosen))
+                yield tuple(masks[other][placement] for other, placement in enumerate(chosen))
             return
         if uncovered.bit_count() > sum(self.lengths[ship:]):
             return
         previous = chosen[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
-        rows = [self.compatible[other][ship][place] for other, place in enumerate(chosen)]
-        for place in places[ship]:
-            if place > previous and all(row[place] for row in rows):
+        rows = [self.compatible[other][ship][placement] for other, placement in enumerate(chosen)]
+        for placement in places[ship]:
+            if placement > previous and all(row[placement] for row in rows):
                 yield from self._fleets(
-                    places, masks, uncovered & ~masks[ship][place], (*chosen, place)
+                    places, masks, uncovered & ~masks[ship][placement], (*chosen, placement)
                 )
 
 

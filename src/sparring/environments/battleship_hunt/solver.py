@@ -228,7 +228,8 @@ def battleship_hunt(
     worlds: Annotated[int, Field(ge=0)] = 64,
     beliefs: Annotated[int, Field(ge=0)] = 1000,
 ) -> Judgement:
-    """Exact value of each shot in battleship_hunt for few layouts, else its exact hit probability.
+    """Exact value of each shot in battleship_hunt if few layouts are left, else its hit
+    probability.
 
     What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, the
     value of a shot is exactly the return of best play after it. Else the value is the probability

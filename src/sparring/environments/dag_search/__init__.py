@@ -22,7 +22,7 @@ from sparring.environments.wide_search.scoring import FIGURES, critical_steps, w
 from sparring.environments.wide_search.world import NAMES, VALUES
 
 Shape = Literal["independent", "chain", "random"]
-RESULTS = VALUES["colour"]  # what the last page of a sub-task can say
+RESULTS = VALUES["colour"]  # possible results of a sub-task, on its last page
 MOST_PAGES = 4
 MOST_TASKS = len(NAMES) // MOST_PAGES
 
@@ -227,7 +227,7 @@ def opening_text(play: Dag) -> str:
 
 
 def wave_text(play: Dag) -> str:
-    """Return the prompt of the lead after a wave: what is finished, left and ready."""
+    """Return the prompt of the lead after a wave: finished and ready sub-tasks, and steps left."""
     finished, steps = len(play.done_by), play.steps_left
     if play.rules.brief:
         return f"finished {finished} left {steps} {_ready(play)}"
@@ -483,7 +483,7 @@ class Dag(PaintedPlay):
         return tuple(sorted(self.calls)) or (LEAD,)
 
     def legal(self, seat: int) -> tuple[str, ...]:
-        """Return the legal replies of a seat, none where it is not due."""
+        """Return the legal replies of a seat, () if it is not due."""
         if seat not in self.due():
             return ()
         if seat == LEAD:
@@ -493,7 +493,7 @@ class Dag(PaintedPlay):
         return (*pages, *notes, DONE)
 
     def observe(self, seat: int) -> Observation:
-        """Return the observation of a seat; each call starts a worker's conversation anew."""
+        """Return the observation of a seat; each call starts a new conversation of a worker."""
         if seat == LEAD:
             text, key = self.history[-1], f"lead | {' | '.join(self.history)}"
             ask = "" if self.rules.brief else "Reply call N, with a number of workers."

@@ -127,7 +127,7 @@ class Canvas:
         )
 
     def printed(self, x: float, y: float, words: str, *, size: float = 14) -> None:
-        """Write one line in a monospaced font with its blanks, as in a printed board."""
+        """Write one line in a monospaced font; blanks are kept, as in a text board."""
         num_letters = int((WIDTH - x - EDGE) / (0.61 * size))
         escaped = as_printed(words)
         shortened = f"{escaped[: num_letters - 1]}…"

@@ -25,7 +25,7 @@ NAME = "mastermind"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue", "white", "pink", "violet")
 
 Answer = tuple[int, int]
-"""Number of exact matches, and of further pegs whose colour the code has elsewhere."""
+"""(exact, misplaced): pegs that match, and further pegs whose colour the code has elsewhere."""
 
 
 @lru_cache(maxsize=32)
@@ -114,7 +114,7 @@ class MastermindTable(MastermindOptions, Table):
         )
 
     def returns(self) -> list[float]:
-        """Return 1 or the share of guesses left (with the last) for a cracked code, else 0."""
+        """Return 1 or the share of guesses left (including the last) for a cracked code, else 0."""
         if not self.cracked:
             return [0.0]
         return [(self.guesses_left + 1) / self.guesses if self.pay == "left" else 1.0]

@@ -21,7 +21,7 @@ ValueWork = tuple[int, int]  # a value, and the work to compute it with an empty
 
 # number of cached sets of codes at which the cache is cleared, which only costs time
 MAX_CACHED = 200_000
-BASE_WORK = 500  # work of one set of codes, besides its size times the number of guesses
+BASE_WORK = 500  # work of one set of codes, added to its size times the number of guesses
 GREEDY = 0.5  # certainty of a judgement by one step of information gain
 
 
@@ -193,7 +193,7 @@ def mastermind(
     prior: Literal["uniform", "bank"] = "uniform",
     work: Annotated[int, Field(ge=1)] = 10_000_000,
 ) -> Judgement:
-    """Exact value of each guess in Mastermind where the search is short enough, else an estimate.
+    """Exact value of each guess in Mastermind if the search is short enough, else an estimate.
 
     What: the value of a guess is the return of best play after it: the probability to crack the
     code with the guesses left, or the expected pay if the game pays by guesses left. A guess that

@@ -76,7 +76,7 @@ def _count(polynomial: int, loose: int, mines: int) -> int:
 def _components(
     classes: dict[tuple[int, ...], list[int]],
 ) -> list[dict[tuple[int, ...], list[int]]]:
-    """Return groups of equivalent cells by connected constraints, in order of first cells."""
+    """Return the components: classes of equivalent cells that constraints connect."""
     merged: list[tuple[set[int], list[tuple[int, ...]]]] = []
     for row in classes:
         connected, groups, components = set(row), [row], []
@@ -239,7 +239,7 @@ class Sweeper:
             if self.mined[number] >> cell & 1:
                 num_lost += 1
                 continue
-            reopened = opened | self._opening(number, cell)
+            reopened = opened | self._cells_opened(number, cell)
             beliefs.setdefault(
                 (reopened, self._counts_as_bits[number] & self._mask_of(reopened & ~opened)), []
             ).append(number)
@@ -281,7 +281,7 @@ class Sweeper:
             best = max(best, self.value_of_reveal(alive, opened, cell))
         return best
 
-    def _opening(self, number: int, cell: int) -> int:
+    def _cells_opened(self, number: int, cell: int) -> int:
         opened = self._opened_by.get((number, cell))
         if opened is None:
             opened, queue = 1 << cell, [cell]
@@ -409,7 +409,7 @@ def _best_play(
     opened = sum(1 << cell for cell in table.opened)
     values: list[float] = []
     for cell in cells:
-        if not values or not opened:  # the first reveal decides where mines can lie
+        if not values or not opened:  # before the first reveal, the layouts depend on the cell
             sweeper = Sweeper(
                 _layouts(table, prior, cells, cell), around, table.pay == "share", beliefs
             )

@@ -260,16 +260,12 @@ class SokobanTable(Table):
         ]
         if self.floor.walls:
             groups.append(("wall", cells_of(self.floor.walls)))
-        out = [
-            word
-            for kind, cells in groups
-            for word in (kind, *(self.cell(place) for place in cells))
-        ]
+        out = [word for kind, cells in groups for word in (kind, *map(self.cell, cells))]
         return [*out, "moves", str(self.options.moves - len(self.moves))]
 
-    def cell(self, place: int) -> str:
+    def cell(self, index: int) -> str:
         """Return the word of a cell: "r1c2" is row 1, column 2."""
-        row, column = divmod(place, self.floor.columns)
+        row, column = divmod(index, self.floor.columns)
         return f"r{row + 1}c{column + 1}"
 
     def initial(self) -> SokobanTable:
@@ -399,7 +395,7 @@ class Sokoban(BankGame):
         return " ".join(state.table.initial().words()) if self.brief else ""
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the position in brief style, after the moves in the opening; else the moves."""
+        """Return the position in brief style (at first also the moves), the moves in full style."""
         moves = [DIRECTIONS[event.action] for event in state.trail if event.player != CHANCE]
         if self.brief:
             return (

@@ -45,9 +45,9 @@ def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
     out = []
     for cell in range(floor.rows * floor.columns):
         row, column = divmod(cell, floor.columns)
-        near = [(row + down, column + right) for down, right in _STEPS]
-        are_inside = [0 <= r < floor.rows and 0 <= c < floor.columns for r, c in near]
-        indices = [r * floor.columns + c for r, c in near]
+        adjacent = [(row + down, column + right) for down, right in _STEPS]
+        are_inside = [0 <= r < floor.rows and 0 <= c < floor.columns for r, c in adjacent]
+        indices = [r * floor.columns + c for r, c in adjacent]
         out.append(
             tuple(
                 index if is_inside and not floor.walls >> index & 1 else -1
@@ -58,7 +58,7 @@ def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
 
 
 def step(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int] | None:
-    """Return (agent, boxes) after a step or a push, None where a wall or box blocks the move."""
+    """Return (agent, boxes) after a step or a push, None if a wall or a box blocks the move."""
     table = neighbours(floor)
     target = table[agent][direction]
     if target < 0:
@@ -102,27 +102,29 @@ def layers(floor: Floor, start: Keys) -> Iterator[Keys]:
 
     This is a breadth-first search along reversed moves: a step, or a step that pulls a box.
     """
-    near = np.array(neighbours(floor), np.int64)
+    neighbour_of = np.array(neighbours(floor), np.int64)
     visited = layer = start
     while len(layer):
         yield layer
         previous = np.unique(
-            np.concatenate([_predecessors(near, layer, direction) for direction in range(4)])
+            np.concatenate(
+                [_predecessors(neighbour_of, layer, direction) for direction in range(4)]
+            )
         )
         index = np.searchsorted(visited, previous)
         layer = previous[visited[np.minimum(index, len(visited) - 1)] != previous]
         visited = np.sort(np.concatenate([visited, layer]), kind="stable")
 
 
-def _predecessors(near: Keys, keys: Keys, direction: int) -> Keys:
+def _predecessors(neighbour_of: Keys, keys: Keys, direction: int) -> Keys:
     """Return the positions from which a move in a direction leads to one of ``keys``."""
     agent, boxes = keys & (1 << _SHIFT) - 1, keys >> _SHIFT
-    behind = near[agent, _OPPOSITE[direction]]
+    behind = neighbour_of[agent, _OPPOSITE[direction]]
     is_free = behind >= 0
     agent, boxes, behind = agent[is_free], boxes[is_free], behind[is_free]
     is_free = (boxes >> behind & 1) == 0
     agent, boxes, behind = agent[is_free], boxes[is_free], behind[is_free]
-    ahead = near[agent, direction]
+    ahead = neighbour_of[agent, direction]
     is_push = (ahead >= 0) & ((boxes >> np.maximum(ahead, 0) & 1) == 1)
     bit = np.int64(1)
     pulled = boxes[is_push] ^ bit << ahead[is_push] ^ bit << agent[is_push]
@@ -137,7 +139,7 @@ class Distances:
     moves: npt.NDArray[np.int16]  # [N]
 
     def of(self, agent: int, boxes: int) -> int | None:
-        """Return the least number of moves, None where the target cannot be reached."""
+        """Return the least number of moves, None if the target cannot be reached."""
         key = key_of(agent, boxes)
         index = int(np.searchsorted(self.keys, key))
         return (
@@ -162,7 +164,7 @@ def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances |
 
 
 def layers_between(floor: Floor, boxes: int, shortest: int, longest: int) -> list[Keys]:
-    """Return the positions of each distance to a solved room, ascending, as far as any exist."""
+    """Return the positions of each distance to a solved room from ``shortest`` to ``longest``."""
     start = goal_positions(floor, boxes, boxes)
     if positions(floor, boxes) > MAX_LOOP:
         return list(islice(layers(floor, start), shortest, longest + 1))
@@ -173,7 +175,7 @@ def layers_between(floor: Floor, boxes: int, shortest: int, longest: int) -> lis
 
 def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:
     """Return the same as ``distances`` by a loop, which is faster for few positions."""
-    near, moves, layer = neighbours(floor), dict.fromkeys(start, 0), start
+    neighbour_of, moves, layer = neighbours(floor), dict.fromkeys(start, 0), start
     depth = 0
     while layer:
         depth += 1
@@ -181,10 +183,10 @@ def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:
         for key in layer:
             agent, boxes = key & (1 << _SHIFT) - 1, key >> _SHIFT
             for direction, back in enumerate(_OPPOSITE):
-                behind = near[agent][back]
+                behind = neighbour_of[agent][back]
                 if behind < 0 or boxes >> behind & 1:
                     continue
-                ahead = near[agent][direction]
+                ahead = neighbour_of[agent][direction]
                 box_masks = [boxes]
                 if ahead >= 0 and boxes >> ahead & 1:
                     box_masks.append(boxes ^ 1 << ahead ^ 1 << agent)

@@ -337,8 +337,8 @@ def _counts_with_colours(counts: list[str] | tuple[str, ...]) -> list[str]:
 def _end_sentence(table: UrnTable, seat: int | None) -> str:
     if table.declared < 0:
         return f"It is urn {NAMES[table.hidden]}." if seat is None else ""
-    right = table.declared == table.hidden
-    word = "which is right" if right else f"which is wrong: it is {NAMES[table.hidden]}"
+    is_right = table.declared == table.hidden
+    word = "which is right" if is_right else f"which is wrong: it is {NAMES[table.hidden]}"
     return f"Declared {NAMES[table.declared]}, {word}."
 
 

@@ -16,7 +16,7 @@ Counts = tuple[int, ...]
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the urns and the number of draws of each colour, as their order is irrelevant."""
+    """Return the urns and the number of draws of each colour; the order of draws is irrelevant."""
     table = state.table
     return f"{table.contents} {table.counts()}"
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 Board = tuple[int, ...]
-Clue = tuple[str, int, int]  # a kind; an item; a house for kinds in PLACES, else another item
+Clue = tuple[str, int, int]  # kind, item, and a house (kinds in PLACES) or another item
 
 PLACES = ("is", "not")  # the item is in the house, or is not
 LINKS = ("with", "without")  # the two are in one house, or are not
@@ -33,26 +33,26 @@ def clue_holds(kind: str, a: int, b: int) -> bool:
     return {"left": b - a == 1, "before": a < b, "next": abs(a - b) == 1}[kind]
 
 
-def _without(a: int, b: int) -> tuple[int, int]:
+def _narrow_without(a: int, b: int) -> tuple[int, int]:
     """Return the possible houses of two items that share no house."""
     if a & (a - 1) == 0:
         b &= ~a
     return (a & ~b if b & (b - 1) == 0 else a), b
 
 
-def _left(a: int, b: int) -> tuple[int, int]:
+def _narrow_left(a: int, b: int) -> tuple[int, int]:
     """Return the possible houses of two items, the first directly left of the second."""
     a &= b >> 1
     return a, b & a << 1
 
 
-def _before(a: int, b: int) -> tuple[int, int]:
+def _narrow_before(a: int, b: int) -> tuple[int, int]:
     """Return the possible houses of two items, the first anywhere left of the second."""
     a &= (1 << max(b.bit_length() - 1, 0)) - 1
     return a, b & ~(((a & -a) << 1) - 1) if a else 0
 
 
-def _next(a: int, b: int) -> tuple[int, int]:
+def _narrow_next(a: int, b: int) -> tuple[int, int]:
     """Return the possible houses of two neighbours."""
     a &= b << 1 | b >> 1
     return a, b & (a << 1 | a >> 1)
@@ -60,10 +60,10 @@ def _next(a: int, b: int) -> tuple[int, int]:
 
 NARROW: dict[str, Narrow] = {
     "with": lambda a, b: (a & b, a & b),
-    "without": _without,
-    "left": _left,
-    "before": _before,
-    "next": _next,
+    "without": _narrow_without,
+    "left": _narrow_left,
+    "before": _narrow_before,
+    "next": _narrow_next,
 }
 
 

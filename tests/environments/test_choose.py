@@ -1,4 +1,4 @@
-"""Candidates in place of actions."""
+"""The environment choose: seats reply with the number of a candidate action."""
 
 from collections import Counter
 
@@ -17,18 +17,18 @@ from sparring.play.players.scripted import scripted
 from sparring.testing import check_environment
 from tests.cases import every_case
 
-RPS, FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
-FIVE, THREE = {"name": "rps_spock_lizard"}, ("rock", "paper", "scissors")
+RPS, RPS_FULL = {"name": "rock_paper_scissors"}, {"name": "rock_paper_scissors", "options": {"style": "full"}}
+RPS_FIVE, RPS_ACTIONS = {"name": "rps_spock_lizard"}, ("rock", "paper", "scissors")
 ROOT = Stream.from_seed(0)
-WAYS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (True, False)]
+DRAW_OPTIONS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (True, False)]
 
 
 @every_case(
     "inner",
     [
         RPS,
-        FULL,
-        FIVE,
+        RPS_FULL,
+        RPS_FIVE,
         {"name": "kuhn_poker"},
         {"name": "talk"},
         {"name": "sealed_auction"},
@@ -37,7 +37,7 @@ WAYS = [(diverse, shuffle) for diverse in (True, False) for shuffle in (True, Fa
     ids=str,
 )
 @every_case("options", [{}, {"count": 2, "diverse": False}, {"shuffle": False}, {"choosers": ["last"]}], ids=str)
-def test_it_keeps_the_contract_around_any_environment(inner, options):
+def test_environment_contract_around_any_environment(inner, options):
     if "choosers" in options:
         options = {"choosers": [make_game(inner["name"], options=inner.get("options", {})).roles[-1]]}
     check_environment(choose, environment=inner, plays=3, **options)
@@ -46,31 +46,32 @@ def test_it_keeps_the_contract_around_any_environment(inner, options):
     )
 
 
-@pytest.mark.parametrize(("diverse", "shuffle"), WAYS)
-def test_candidates_are_drawn_as_often_as_the_offers_say(diverse, shuffle):
+@pytest.mark.parametrize(("diverse", "shuffle"), DRAW_OPTIONS)
+def test_candidates_are_drawn_with_their_stated_probabilities(diverse, shuffle):
     proposer = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=diverse, shuffle=shuffle)
-    offers = {candidates: share for share, candidates in proposer.offers((*THREE, "spock"))}
+    offers = {candidates: share for share, candidates in proposer.offers((*RPS_ACTIONS, "spock"))}
     assert sum(offers.values()) == pytest.approx(1)
     counts = Counter()
     for number in range(20_000):
         stream = ROOT.child(number)
-        counts[proposer.in_order(THREE, proposer.draw((*THREE, "spock"), stream), stream)] += 1
+        counts[proposer.in_order(RPS_ACTIONS, proposer.draw((*RPS_ACTIONS, "spock"), stream), stream)] += 1
     assert set(counts) == set(offers) and all(len({*candidates}) == len(candidates) for candidates in offers)
     assert {candidates: count / 20_000 for candidates, count in counts.items()} == pytest.approx(offers, abs=0.012)
 
 
-def test_candidates_of_the_weights():
-    offers = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, shuffle=False).offers(THREE)
+def test_probabilities_of_candidates_by_hand():
+    offers = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, shuffle=False).offers(RPS_ACTIONS)
     assert {candidates: share for share, candidates in offers} == pytest.approx({
         ("rock", "paper"): 0.6 * 3 / 4 + 0.3 * 6 / 7, ("rock", "scissors"): 0.6 * 1 / 4 + 0.1 * 6 / 9, ("paper", "scissors"): 0.3 * 1 / 7 + 0.1 * 3 / 9
     })  # fmt: skip
-    alike = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).offers(THREE)
-    assert {candidates: share for share, candidates in alike}[("rock",)] == pytest.approx(0.36)
+    # drawn with replacement, both candidates are rock with probability 0.6 * 0.6
+    with_repeats = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).offers(RPS_ACTIONS)
+    assert {candidates: share for share, candidates in with_repeats}[("rock",)] == pytest.approx(0.36)
     proposer = Proposer(count=3, weights={"rock": 6, "paper": 3, "scissors": 1})
-    first = Counter(proposer.draw(THREE, ROOT.child(number))[0] for number in range(10_000))
-    assert first["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first["scissors"] / 10_000 == pytest.approx(
-        0.1, abs=0.01
-    )
+    first_candidates = Counter(proposer.draw(RPS_ACTIONS, ROOT.child(number))[0] for number in range(10_000))
+    assert first_candidates["rock"] / 10_000 == pytest.approx(0.6, abs=0.015) and first_candidates[
+        "scissors"
+    ] / 10_000 == pytest.approx(0.1, abs=0.01)
     proposer = Proposer(count=3, weights={"rock": 1.0, "paper": 0.0})
     assert proposer.draw(("rock", "paper"), ROOT) == ("rock",)
     assert sorted(proposer.draw(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
@@ -81,97 +82,111 @@ def test_candidates_of_the_weights():
         Proposer(count=3).offers(words)
 
 
-def test_numbers_that_a_seat_replies():
-    seen = set()
+def test_prompts_and_replies_of_a_chooser():
+    candidate_sets = set()
     for seed in range(40):
         for number in numbers(3):
-            course = choose(environment=FIVE).reset(Stream.from_seed(seed))
-            candidates = dict(course.candidates)
-            observation = course.observe(0)
+            episode = choose(environment=RPS_FIVE).reset(Stream.from_seed(seed))
+            candidates = dict(episode.candidates)
+            observation = episode.observe(0)
             assert observation.text == "left choose " + " ".join(
                 f"{n} {a}" for n, a in zip("123", candidates[0], strict=True)
             )
             assert (
                 all(word in observation.key for word in candidates[0])
-                and actions_meant(course, 0, course.legal(0)) == candidates[0]
+                and actions_meant(episode, 0, episode.legal(0)) == candidates[0]
             )
-            course.step({0: number, 1: "2"})
-            assert course.play.moves == (candidates[0][int(number) - 1], candidates[1][1])
-            seen.add(candidates[0])
-    assert len(seen) > 15
+            episode.step({0: number, 1: "2"})
+            assert episode.play.moves == (candidates[0][int(number) - 1], candidates[1][1])
+            candidate_sets.add(candidates[0])
+    assert len(candidate_sets) > 15
     assert any(
-        course.candidates[0] != course.candidates[1]
-        for course in (choose(environment=FIVE).reset(Stream.from_seed(n)) for n in range(5))
+        episode.candidates[0] != episode.candidates[1]
+        for episode in (choose(environment=RPS_FIVE).reset(Stream.from_seed(n)) for n in range(5))
     )
-    course = choose(environment=FULL, shuffle=False).reset(ROOT)
-    seen = course.observe(1)
-    assert seen.prompt.endswith("Your choices:\n1. rock\n2. paper\n3. scissors") and "beats scissors" in seen.prompt
-    assert seen.ask == "Reply with exactly one of these numbers: 1, 2, 3."
-    assert course.read(0, "I take **2**, since paper wins 1 point") == "2" and course.read(0, "paper") is None
-    assert course.read(0, "I take 2", exact=True) is None and course.read(0, "2", exact=True) == "2"
-    course = choose(environment=RPS, proposals={"rock": 1, "paper": 1}).reset(ROOT)
-    assert course.legal(0) == ("1", "2") and course.read(0, "3") == "3" and course.read(0, "4") is None
+    episode = choose(environment=RPS_FULL, shuffle=False).reset(ROOT)
+    observation = episode.observe(1)
+    assert (
+        observation.prompt.endswith("Your choices:\n1. rock\n2. paper\n3. scissors")
+        and "beats scissors" in observation.prompt
+    )
+    assert observation.ask == "Reply with exactly one of these numbers: 1, 2, 3."
+    assert episode.read(0, "I take **2**, since paper wins 1 point") == "2" and episode.read(0, "paper") is None
+    assert episode.read(0, "I take 2", exact=True) is None and episode.read(0, "2", exact=True) == "2"
+    episode = choose(environment=RPS, proposals={"rock": 1, "paper": 1}).reset(ROOT)
+    assert episode.legal(0) == ("1", "2") and episode.read(0, "3") == "3" and episode.read(0, "4") is None
 
 
-def test_what_a_chooser_knows():
+def test_a_chooser_sees_only_its_own_candidates():
     keys = set()
     for seed in range(60):
-        course = choose(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(seed))
-        before = course.candidates[0]
-        course.step({0: numbers(2)[before.index("pass")]})
-        course.step({1: numbers(2)[course.candidates[1].index("bet")]})
-        keys.add((course.observe(0).key, course.play.observe(0).key, before, course.candidates[0]))
-    assert len({key for key, *_ in keys}) == len(keys) == 12  # three cards, two orders, twice
-    course = choose(environment=FIVE, count=2).reset(Stream.from_seed(2))
-    other = course.clone()
-    other.candidates = {**course.candidates, 1: ("lizard", "spock")}
-    assert course.draw(0) == other.draw(0) and course.described(0) == other.described(0)
-    assert course.draw(None) != other.draw(None) and "Candidates of right" in other.described(None)
-    course.step({0: "1", 1: "2"})
-    assert "(chosen)" in course.described(0) and "right chose among" not in course.described(0) and not other.done
+        episode = choose(environment={"name": "kuhn_poker"}).reset(Stream.from_seed(seed))
+        first_candidates = episode.candidates[0]
+        episode.step({0: numbers(2)[first_candidates.index("pass")]})
+        episode.step({1: numbers(2)[episode.candidates[1].index("bet")]})
+        keys.add((episode.observe(0).key, episode.play.observe(0).key, first_candidates, episode.candidates[0]))
+    assert (
+        len({key for key, *_ in keys}) == len(keys) == 12
+    )  # 3 cards x 2 orders of candidates at its first turn x 2 at its second
+    episode = choose(environment=RPS_FIVE, count=2).reset(Stream.from_seed(2))
+    other_episode = episode.clone()
+    other_episode.candidates = {**episode.candidates, 1: ("lizard", "spock")}
+    assert episode.draw(0) == other_episode.draw(0) and episode.described(0) == other_episode.described(0)
+    assert episode.draw(None) != other_episode.draw(None) and "Candidates of right" in other_episode.described(None)
+    episode.step({0: "1", 1: "2"})
+    assert (
+        "(chosen)" in episode.described(0)
+        and "right chose among" not in episode.described(0)
+        and not other_episode.done
+    )
     inner = {"name": "choose", "options": {"environment": {"name": "kuhn_poker"}}}
     check_environment(trial, environment=inner, attempts=2, reveal=True, plays=6)
 
 
-def test_who_does_not_choose_and_what_players_choose():
-    game, plain = (
+def test_seats_without_candidates_and_scripted_players():
+    game, inner_game = (
         make_game("choose", options={"environment": {"name": "kuhn_poker"}, "choosers": ["second"]}),
         make_game("kuhn_poker"),
     )
     for seed in range(20):
-        course, beneath = game.reset(Stream.from_seed(seed)), plain.reset(Stream.from_seed(seed).child(0))
-        assert course.observe(0) == beneath.observe(0) and course.legal(0) == beneath.legal(0) == ("pass", "bet")
-        assert course.read(0, "bet", exact=True) == "bet" and not course.candidates
-        course.step({0: "bet"})
-        beneath.step({0: "bet"})
-        assert (
-            course.legal(1) == ("1", "2")
-            and course.observe(1).prompt
-            == f"{beneath.observe(1).prompt} 1 {course.candidates[1][0]} 2 {course.candidates[1][1]}"
+        episode, inner_play = game.reset(Stream.from_seed(seed)), inner_game.reset(Stream.from_seed(seed).child(0))
+        assert episode.observe(0) == inner_play.observe(0) and episode.legal(0) == inner_play.legal(0) == (
+            "pass",
+            "bet",
         )
-        course.step({1: "1"})
-        assert course.chosen.keys() == {1} and "first chose among" not in course.described(None)
+        assert episode.read(0, "bet", exact=True) == "bet" and not episode.candidates
+        episode.step({0: "bet"})
+        inner_play.step({0: "bet"})
+        assert (
+            episode.legal(1) == ("1", "2")
+            and episode.observe(1).prompt
+            == f"{inner_play.observe(1).prompt} 1 {episode.candidates[1][0]} 2 {episode.candidates[1][1]}"
+        )
+        episode.step({1: "1"})
+        assert episode.chosen.keys() == {1} and "first chose among" not in episode.described(None)
     rules = choose(environment=RPS)
     for seed in range(12):
-        course = rules.reset(Stream.from_seed(seed))
-        shares = biased(weights={"rock": 8, "paper": 1, "scissors": 1}).chances(course, 0)
-        assert shares[numbers(3)[course.candidates[0].index("rock")]] == pytest.approx(0.8)
-        chances = scripted(preference=("scissors",)).chances(course, 1)
-        assert course.candidates[1][int(next(iter(chances))) - 1] == "scissors"
-        around = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(Stream.from_seed(seed))
-        assert actions_meant(around, 0, around.legal(0)) == around.play.candidates[0]
+        episode = rules.reset(Stream.from_seed(seed))
+        shares = biased(weights={"rock": 8, "paper": 1, "scissors": 1}).chances(episode, 0)
+        assert shares[numbers(3)[episode.candidates[0].index("rock")]] == pytest.approx(0.8)
+        chances = scripted(preference=("scissors",)).chances(episode, 1)
+        assert episode.candidates[1][int(next(iter(chances))) - 1] == "scissors"
+        repeated_episode = repeated(environment={"name": "choose", "options": {"environment": RPS}}).reset(
+            Stream.from_seed(seed)
+        )
+        assert actions_meant(repeated_episode, 0, repeated_episode.legal(0)) == repeated_episode.play.candidates[0]
 
 
 @pytest.mark.parametrize(
     ("choosers", "message"),
     [(["third"], "no role of kuhn_poker named 'third'|third"), (["first", "first"], "names a role twice")],
 )
-def test_who_chooses_is_a_role_named_once(choosers, message):
+def test_choosers_must_be_distinct_roles(choosers, message):
     with pytest.raises(ConfigError, match=message):
         choose(environment={"name": "kuhn_poker"}, choosers=choosers)
 
 
-def test_weights_that_are_refused_and_words_that_are_not_checked():
+def test_zero_weights_are_refused_and_free_text_is_not_checked():
     with pytest.raises(ConfigError, match="gives no action a weight above 0; write proposals"):
         choose(proposals={"rock": 0.0})
     choose(environment={"name": "werewolf", "options": {"style": "full"}}, proposals={"anything": 1.0})
@@ -184,7 +199,7 @@ def test_weights_that_are_refused_and_words_that_are_not_checked():
         ({"name": "werewolf"}, {"accuse p9": 1.0}, "p9", "p"),
     ],
 )
-def test_a_word_that_the_environment_has_not_is_not_proposed(inner, proposals, word, nearest):
+def test_proposals_outside_the_vocabulary_are_refused(inner, proposals, word, nearest):
     with pytest.raises(
         UnknownNameError,
         match=f"Unknown word of choose.proposals for {inner['name']} '{word}'. Did you mean '{nearest}",

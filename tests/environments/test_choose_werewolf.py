@@ -1,4 +1,4 @@
-"""Werewolf among candidates: teams, what is counted, what is private, and who sits there."""
+"""Werewolf inside choose: teams, figures, private information and scripted players."""
 
 import itertools
 
@@ -21,36 +21,38 @@ ROOT = Stream.from_seed(0)
 SMALL = {"players": 3, "say": ["result"], "rounds": 1, "tie": "none", "abstain": False}
 
 
-def around(options=SMALL, **changes):
+def choose_in_werewolf(options=SMALL, **changes):
     return choose(environment={"name": "werewolf", "options": options}, **changes)
 
 
 @pytest.mark.parametrize("settings", [{}, {"proposer": "seat"}], ids=str)
-def test_a_team_wins_as_in_werewolf_alone(settings):
-    rules = around({}, **settings)
+def test_results_match_werewolf_without_choose(settings):
+    rules = choose_in_werewolf({}, **settings)
     teams, seats = rules.inner.teams, rules.inner.num_seats
     assert teams_of(rules) == teams * (rules.num_seats // seats) and rules.figures == rules.inner.figures
     for seed in range(4):
-        course, draws = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
-        alone = course.play.clone()
+        episode, draws = rules.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
+        inner_play = episode.play.clone()
         for number in itertools.count():
-            if course.done:
+            if episode.done:
                 break
-            replies = {seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()}
+            replies = {seat: random().choose(episode, seat, draws.child(number).child(seat)) for seat in episode.due()}
             actions = {
-                seat: dict(zip(course.legal(seat), actions_meant(course, seat, course.legal(seat)), strict=True))[reply]
+                seat: dict(zip(episode.legal(seat), actions_meant(episode, seat, episode.legal(seat)), strict=True))[
+                    reply
+                ]
                 for seat, reply in replies.items()
             }
-            course.step(replies)
+            episode.step(replies)
             if max(actions) < seats:
-                alone.step(actions)
-        times = rules.num_seats // seats
-        assert alone.done and course.returns == alone.returns * times
-        assert course.figures() == {name: values * times for name, values in alone.figures().items()}
-        assert [course.ending(seat) for seat in range(seats)] == [alone.ending(seat) for seat in range(seats)]
+                inner_play.step(actions)
+        num_copies = rules.num_seats // seats
+        assert inner_play.done and episode.returns == inner_play.returns * num_copies
+        assert episode.figures() == {name: values * num_copies for name, values in inner_play.figures().items()}
+        assert [episode.ending(seat) for seat in range(seats)] == [inner_play.ending(seat) for seat in range(seats)]
 
 
-def test_what_is_counted_and_seen_and_the_next_best():
+def test_figures_notes_private_candidates_and_scripted_players():
     game = make_game("choose", options={"environment": {"name": "werewolf", "options": {**SMALL, "deduce": True}}})
     spec = EpisodeSpec(
         game=game,
@@ -76,47 +78,51 @@ def test_what_is_counted_and_seen_and_the_next_best():
         "malformed",
     }
     assert figures["won"] == tuple(float(value > 0) for value in episode.returns)
-    noted = [turn for turn in episode.turns if turn.note]
-    assert len(noted) == 6 and all(turn.legal_actions == () and turn.event == "ok" for turn in noted)
+    note_turns = [turn for turn in episode.turns if turn.note]
+    assert len(note_turns) == 6 and all(turn.legal_actions == () and turn.event == "ok" for turn in note_turns)
     assert all(turn.reply in ("1", "2", "3") and "1 " in turn.prompt for turn in episode.turns if not turn.note)
     for seed in range(6):
-        course, draws = (
-            around({"players": 6, "order": "simultaneous"}).reset(Stream.from_seed(seed)),
+        episode, draws = (
+            choose_in_werewolf({"players": 6, "order": "simultaneous"}).reset(Stream.from_seed(seed)),
             Stream.from_seed(seed).child("play"),
         )
         for number in itertools.count():
-            if course.done:
+            if episode.done:
                 break
             for seat in range(6):
-                other = course.clone()
-                other.candidates = {
-                    other_seat: listed if other_seat == seat else listed[::-1]
-                    for other_seat, listed in course.candidates.items()
+                other_episode = episode.clone()
+                other_episode.candidates = {
+                    other_seat: candidates if other_seat == seat else candidates[::-1]
+                    for other_seat, candidates in episode.candidates.items()
                 }
-                other.chosen = {
+                other_episode.chosen = {
                     other_seat: figures if other_seat == seat else (("p9",), "p9")
-                    for other_seat, figures in course.chosen.items()
+                    for other_seat, figures in episode.chosen.items()
                 }
-                assert other.observe(seat) == course.observe(seat) and other.described(seat) == course.described(seat)
-                assert number != 2 or other.draw(seat) == course.draw(seat)
-            course.step({seat: random().choose(course, seat, draws.child(number).child(seat)) for seat in course.due()})
-    course = around({}, count=2).reset(ROOT)
-    course.candidates = {0: ("p2", "p1"), 1: ("claim seer", "silence")}
-    agent = biased(weights={"claim seer": 4.0, "p1": 2.0})
-    assert agent.chances(course, 0) == pytest.approx({"1": 1 / 3, "2": 2 / 3}) and agent.chances(
-        course, 1
+                assert other_episode.observe(seat) == episode.observe(seat) and other_episode.described(
+                    seat
+                ) == episode.described(seat)
+                assert number != 2 or other_episode.draw(seat) == episode.draw(seat)
+            episode.step(
+                {seat: random().choose(episode, seat, draws.child(number).child(seat)) for seat in episode.due()}
+            )
+    episode = choose_in_werewolf({}, count=2).reset(ROOT)
+    episode.candidates = {0: ("p2", "p1"), 1: ("claim seer", "silence")}
+    player = biased(weights={"claim seer": 4.0, "p1": 2.0})
+    assert player.chances(episode, 0) == pytest.approx({"1": 1 / 3, "2": 2 / 3}) and player.chances(
+        episode, 1
     ) == pytest.approx({"1": 0.8, "2": 0.2})
-    course = around({}, count=2).reset(ROOT)
-    course.play = course.play.rules.begin((0, 1, 2, 3), ROOT)
-    course.candidates = {0: ("p2", "p3"), 1: ("p1", "p3")}
-    course.step({0: "2", 1: "1"})
-    course.candidates = {0: ("claim seer", "accuse p2")}
-    assert werewolf_bot().chances(course, 0) == {"2": 1.0}
-    assert werewolf_bot(style="silent").chances(course, 0) == {"1": 0.5, "2": 0.5}  # neither is silence
-    course.play.step({0: "silence"})
-    course.candidates = {1: ("seer p1 good", "accuse p1")}
-    assert werewolf_bot().chances(course, 1) == {"2": 1.0}  # of a wolf that it has seen
+    episode = choose_in_werewolf({}, count=2).reset(ROOT)
+    episode.play = episode.play.rules.begin((0, 1, 2, 3), ROOT)
+    episode.candidates = {0: ("p2", "p3"), 1: ("p1", "p3")}
+    episode.step({0: "2", 1: "1"})
+    episode.candidates = {0: ("claim seer", "accuse p2")}
+    assert werewolf_bot().chances(episode, 0) == {"2": 1.0}
+    assert werewolf_bot(style="silent").chances(episode, 0) == {"1": 0.5, "2": 0.5}  # no candidate is silence
+    episode.play.step({0: "silence"})
+    episode.candidates = {1: ("seer p1 good", "accuse p1")}
+    assert werewolf_bot().chances(episode, 1) == {"2": 1.0}  # it has seen that p1 is a wolf
     for seat in (1, 3):
-        course.play.step({seat: "silence"})
-    course.candidates = {1: ("p4", "abstain")}
-    assert werewolf_bot().chances(course, 1) == {"1": 1.0}
+        episode.play.step({seat: "silence"})
+    episode.candidates = {1: ("p4", "abstain")}
+    assert werewolf_bot().chances(episode, 1) == {"1": 1.0}

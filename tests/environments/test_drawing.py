@@ -1,4 +1,4 @@
-"""The canvas and its pieces: whatever text is drawn, it is text, and it stays where it belongs."""
+"""The canvas and its parts: any text is escaped, shortened to its space, and readable."""
 
 import re
 import xml.etree.ElementTree as ElementTree
@@ -21,10 +21,10 @@ from sparring.environments.drawing.pieces import (
     table,
     timeline,
 )
-from sparring.environments.drawing.words import LONGEST, cut, visible, width_of, wrap_text
+from sparring.environments.drawing.words import LONGEST, shorten, visible, width_of, wrap_text
 from sparring.testing.pictures import HOSTILE, check_svg
 
-ANY = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from(
+ANY_TEXT = st.text(st.characters(codec=None, exclude_categories=()), max_size=60) | st.sampled_from(
     [HOSTILE, "\ud800", "\x00", ""]
 )
 
@@ -45,8 +45,8 @@ def picture_of(words, theme="light"):
     return canvas.svg(words or "nothing")
 
 
-@given(ANY)
-def test_any_text_is_drawn_as_text(words):
+@given(ANY_TEXT)
+def test_any_text_is_escaped(words):
     svg = picture_of(words)
     text = "".join(ElementTree.fromstring(svg).itertext())
     assert not re.search("[\x00-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]", text)
@@ -54,7 +54,7 @@ def test_any_text_is_drawn_as_text(words):
         check_svg(svg)
 
 
-def test_texts_that_are_strange_or_long():
+def test_control_characters_and_long_texts():
     assert (
         visible("a\u202eb\x1b[31m\x00\u2066\u200b\ud800\nc\td")
         == "a[U+202E]b[U+001B][31m[U+0000][U+2066][U+200B][U+D800] c d"
@@ -72,21 +72,21 @@ def test_texts_that_are_strange_or_long():
     assert "190 before" in svg and "word199" in svg and "word0<" not in svg
 
 
-@given(ANY, st.floats(20, 400), st.integers(1, 5))
-def test_texts_are_cut_to_their_room(words, width, most):
-    assert width_of(cut(words, 15, width), 15) <= width + 15
+@given(ANY_TEXT, st.floats(20, 400), st.integers(1, 5))
+def test_texts_are_cut_to_their_width(words, width, most):
+    assert width_of(shorten(words, 15, width), 15) <= width + 15
     lines = wrap_text(words, 15, width, most)
     assert 1 <= len(lines) <= most
     assert all(width_of(line, 15) <= width + 15 for line in lines)
 
 
 @given(st.text("ab <&", max_size=40))
-def test_nothing_is_lost_that_has_room(words):
+def test_wrapping_loses_no_text_if_there_is_space(words):
     assert " ".join(wrap_text(words, 15, 1e9, 9)) == " ".join(words.split())
     assert "".join("".join(wrap_text(words, 15, 60, 99)).split()) == "".join(words.split())
 
 
-def test_themes_and_pictures_in_pictures():
+def test_themes_and_nested_pictures():
     light, dark = picture_of("words", "light"), picture_of("words", "dark")
     assert re.sub("#[0-9a-f]{6}", "", light) == re.sub("#[0-9a-f]{6}", "", dark) and light != dark
     assert THEMES["light"].keys() == THEMES["dark"].keys()
@@ -110,21 +110,23 @@ def test_themes_and_pictures_in_pictures():
 
 
 def luminance(colour):
-    parts = (int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5))
-    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    channels = (int(colour[index : index + 2], 16) / 255 for index in (1, 3, 5))
+    red, green, blue = (
+        channel / 12.92 if channel <= 0.04045 else ((channel + 0.055) / 1.055) ** 2.4 for channel in channels
+    )
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue
 
 
-def contrast(colour, ground):
-    low, high = sorted((luminance(colour), luminance(ground)))
+def contrast(colour, background):
+    low, high = sorted((luminance(colour), luminance(background)))
     return (high + 0.05) / (low + 0.05)
 
 
 @pytest.mark.parametrize("theme", THEMES)
-def test_texts_can_be_read_on_what_they_stand_on(theme):
+def test_text_has_enough_contrast_with_its_background(theme):
     colours = THEMES[theme]
     for text in ("ink", "dim"):
-        for ground in ("paper", "panel"):
-            assert contrast(colours[text], colours[ground]) >= 4.5
+        for background in ("paper", "panel"):
+            assert contrast(colours[text], colours[background]) >= 4.5
     for hue in HUES:  # signs of at least 18 units, bold: 3 is enough
         assert contrast(colours[on(hue)], colours[hue]) >= 3.3

@@ -1,4 +1,4 @@
-"""What solvers ask of an environment: games over OpenSpiel offer it, and others may."""
+"""The interface that solvers need: OpenSpiel games offer it, and other environments may."""
 
 from dataclasses import dataclass
 
@@ -21,47 +21,65 @@ from sparring.play.players.cfr import fits
 KUHN, TIC = make_game("kuhn_poker"), make_game("tic_tac_toe")
 
 
-def test_games_states_tables_and_solvers():
+def test_rules_keys_and_kinds_of_information():
     assert KUHN.rules_key == "kuhn_poker(players=2)" != make_game("kuhn_poker", options={"players": 3}).rules_key
     assert KUHN.rules_name == make_game("kuhn_poker", options={"players": 3}).rules_name == "kuhn_poker"
     assert (KUHN.perfect_information, TIC.perfect_information) == (False, True)
     assert KUHN.has_info_states and not make_game("hanabi").has_info_states
+
+
+def test_nodes_follow_a_state_and_never_change():
     state = KUHN.reset(Stream.from_seed(0))
     node = KUHN.first_node()
     assert node.is_chance_node() and len(node.chance_outcomes()) == 3
     for event in state.trail:
         node = node.child(event.action)
     assert str(state.node) == str(node) and node.information_state_string(0) == state.observe(0).key
-    before = state.node
+    earlier_node = state.node
     state.apply("bet")
-    assert str(state.node) == str(before.child(1)) != str(before)  # the node itself did not move
+    assert str(state.node) == str(earlier_node.child(1)) != str(earlier_node)  # the node itself did not move
+
+
+def test_only_games_with_a_table_offer_it():
     game = make_game("needle_chain")
     state = game.reset(Stream.from_seed(0))
     assert state.table is game.first_table
     with pytest.raises(AttributeError):
         _ = TIC.reset(Stream.from_seed(0)).table
+
+
+def test_registered_games_are_loaded_by_name_and_options():
     make_game("needle_chain")  # registers its rules
     assert str(load("nim", {"pile_sizes": "1;2"})) == str(load("nim(pile_sizes=1;2)"))
     assert {"kuhn_poker", "needle_chain"} <= set(registered_names())
+
+
+def test_values_of_average_policies_and_best_responses():
     table = average_policy(KUHN, "cfr_plus", 200)
     values = [best_response_value(KUHN, seat, table) for seat in (0, 1)]
     assert sum(values) == pytest.approx(0, abs=2e-3) and values[0] == pytest.approx(-1 / 18, abs=2e-3)
-    never = policy_table({key: [(0, 1.0), (1, 0.0)] for _, key in walk(KUHN).number})
-    assert best_response_value(KUHN, 0, never) == pytest.approx(1.0)  # a bet takes every pot
+    never_bets = policy_table({key: [(0, 1.0), (1, 0.0)] for _, key in walk(KUHN).number})
+    assert best_response_value(KUHN, 0, never_bets) == pytest.approx(1.0)  # a bet takes every pot
+
+
+def test_tree_search_finds_the_winning_move():
     state = make_game("tic_tac_toe", options={"start": "a1 a2 b1 b2"}).reset(Stream.from_seed(0))
     root = tree_search(state, simulations=200, rollouts=1, uct_c=2.0, solve=True, seeds=(1, 2))
     best = root.best_child()
     assert state.game.words[best.action] == "c1" and best.outcome == [1.0, -1.0]
+
+
+def test_a_tree_outside_openspiel_can_be_walked():
     assert (fits(Coin(), 7), fits(Coin(), 6)) == (True, False)
-    walked = walk(Coin())
-    assert list(walked.number) == [(0, "guess")] and walked.legal == ((0, 1),)
-    values_of_guess = policy_values(walked.tree, walked.seats, [np.array([0.5, 0.5])])
-    assert values_of_guess.returns.tolist() == [0.5] and values_of_guess.action[0].tolist() == [0.25, 0.75]
+    arrays = walk(Coin())
+    assert list(arrays.number) == [(0, "guess")] and arrays.legal == ((0, 1),)
+    guess_values = policy_values(arrays.tree, arrays.seats, [np.array([0.5, 0.5])])
+    assert guess_values.returns.tolist() == [0.5] and guess_values.action[0].tolist() == [0.25, 0.75]
 
 
 @dataclass(frozen=True)
 class Toss:
-    """A coin falls unseen, then one seat guesses it: not a game of OpenSpiel's."""
+    """A hidden coin toss that one seat guesses; OpenSpiel has no such game."""
 
     faces: tuple[int, ...] = ()
 

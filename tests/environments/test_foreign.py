@@ -1,4 +1,4 @@
-"""An environment of one's own that is no game of OpenSpiel's rules: it trains, is measured by its mean return, or is told what it lacks."""
+"""A user's environment outside OpenSpiel trains and is evaluated by mean return; unsupported uses fail with a clear error."""
 
 import importlib
 import json
@@ -13,7 +13,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import GameError, SparringError
 from sparring.environments import catalogue
 
-SOURCE = '''"""Who says the higher number, told at the same time."""
+SOURCE = '''"""Two seats name a number at once; the higher one wins."""
 
 from sparring.core.records import Observation
 
@@ -27,10 +27,10 @@ class Numbers:
         return ("numbers", *WORDS)
 
     def reset(self, stream):
-        return Course()
+        return NumbersPlay()
 
 
-class Course:
+class NumbersPlay:
     done, returns = False, (0.0, 0.0)
 
     def due(self):
@@ -49,7 +49,7 @@ class Course:
 
 
 def numbers(*, style: str = "brief"):
-    """A game of one's own."""
+    """A user's game."""
     return Numbers()
 '''
 
@@ -63,24 +63,24 @@ QUICK = [
 ]
 
 
-def call(*arguments, text=None):
+def run_cli(*arguments, text=None):
     return CliRunner().invoke(cli.app, [str(argument) for argument in arguments], input=text)
 
 
 @pytest.fixture(scope="module")
-def slot(tmp_path_factory):
-    """Return a folder that belongs to the slot of games for a while."""
+def plugin_folder(tmp_path_factory):
+    """Return a folder whose modules count as environments during these tests."""
     folder = tmp_path_factory.mktemp("outside")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sparring.environments, "__path__", [*sparring.environments.__path__, str(folder)])
         patch.setattr(
             sys, "dont_write_bytecode", True
-        )  # sources of one size written within a second would be taken for the same
+        )  # else two sources of equal size within one second share one .pyc
         yield folder
-    forget()
+    clear_plugin_caches()
 
 
-def forget():
+def clear_plugin_caches():
     sys.modules.pop("sparring.environments.numbers", None)
     importlib.invalidate_caches()
     registry.clear_caches()
@@ -88,39 +88,39 @@ def forget():
 
 
 @pytest.fixture
-def put(slot):
-    """Return a function that puts another source in the place of the environment."""
+def install_source(plugin_folder):
+    """Return a function that replaces the source of the environment."""
 
     def write(source):
-        (slot / "numbers.py").write_text(source)
-        forget()
+        (plugin_folder / "numbers.py").write_text(source)
+        clear_plugin_caches()
 
     yield write
     write(SOURCE)
 
 
 @pytest.fixture(scope="module")
-def trained(slot, tmp_path_factory):
-    (slot / "numbers.py").write_text(SOURCE)
-    forget()
+def run_folder(plugin_folder, tmp_path_factory):
+    (plugin_folder / "numbers.py").write_text(SOURCE)
+    clear_plugin_caches()
     run = tmp_path_factory.mktemp("trained") / "run"
-    outcome = call(
+    outcome = run_cli(
         "train", "kuhn-tiny", *QUICK, "evaluation.opponents=[{name: random, games_per_seat: 4}]", "--run", run
     )
     assert outcome.exit_code == 0, (outcome.output, outcome.exception)
     return run
 
 
-def test_it_trains_and_its_mean_return_is_measured(trained):
-    last = [json.loads(line) for line in (trained / "metrics.jsonl").read_text().splitlines()][-1]
+def test_it_trains_and_its_mean_return_is_evaluated(run_folder):
+    last = [json.loads(line) for line in (run_folder / "metrics.jsonl").read_text().splitlines()][-1]
     assert "match/numbers/random/left/return" in last and "nash_conv/numbers" not in last
-    outcome = call("evaluate", trained, "--games", 6, "--json")
+    outcome = run_cli("evaluate", run_folder, "--games", 6, "--json")
     assert outcome.exit_code == 0, (outcome.output, outcome.exception)
     result = json.loads(outcome.stdout)
     assert {row["role"] for row in result["matches"]} == {"left", "right"}
     assert any("numbers: no exact figures" in note for note in result["notes"])
     assert any("numbers: no regret" in note for note in result["notes"])
-    outcome = call("evaluate", trained, "--games", 4, "--league", "--json")
+    outcome = run_cli("evaluate", run_folder, "--games", 4, "--league", "--json")
     assert outcome.exit_code == 0, (outcome.output, outcome.exception)
 
 
@@ -158,11 +158,11 @@ def test_it_trains_and_its_mean_return_is_measured(trained):
     ],
     ids=" ".join,
 )
-def test_what_cannot_be_done_with_it_is_one_line_that_names_it(arguments, trained, tmp_path):
+def test_unsupported_uses_fail_with_one_line_that_names_it(arguments, run_folder, tmp_path):
     suite = tmp_path / "suite.yaml"
     suite.write_text("rows: [{name: a, game: numbers, role: trained, kind: exact}]")
-    places = {"{run}": str(trained), "{suite}": str(suite), "{new}": str(tmp_path / "new")}
-    outcome = call(*(places.get(argument, argument) for argument in arguments), text="one\n" * 20)
+    values = {"{run}": str(run_folder), "{suite}": str(suite), "{new}": str(tmp_path / "new")}
+    outcome = run_cli(*(values.get(argument, argument) for argument in arguments), text="one\n" * 20)
     if outcome.exception is None:
         return
     assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
@@ -171,7 +171,7 @@ def test_what_cannot_be_done_with_it_is_one_line_that_names_it(arguments, traine
 
 
 @pytest.mark.parametrize(
-    ("line", "lacking"),
+    ("line", "missing"),
     [
         ("    def reset(self, stream):", "reset"),
         (
@@ -180,22 +180,22 @@ def test_what_cannot_be_done_with_it_is_one_line_that_names_it(arguments, traine
         ),
     ],
 )
-def test_an_environment_without_what_play_needs_is_refused_by_name(line, lacking, put, tmp_path):
-    put(SOURCE.replace(line, "    spare = 1" if "def" not in line else "    def spare(self, stream):"))
-    outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
+def test_an_environment_without_a_required_attribute_is_refused(line, missing, install_source, tmp_path):
+    install_source(SOURCE.replace(line, "    spare = 1" if "def" not in line else "    def spare(self, stream):"))
+    outcome = run_cli("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     assert isinstance(outcome.exception, GameError), repr(outcome.exception)
-    assert f"'numbers' (Numbers in sparring.environments.numbers) lacks {lacking}" in str(outcome.exception)
+    assert f"'numbers' (Numbers in sparring.environments.numbers) lacks {missing}" in str(outcome.exception)
 
 
 @pytest.mark.parametrize("name", ["observe", "legal", "step", "due", "done", "returns"])
-def test_a_course_without_what_play_needs_is_refused_by_name(name, put, tmp_path):
-    whole = "    done, returns = False, (0.0, 0.0)\n"
-    without = whole.replace(name, f"spare_{name}") if name in whole else whole
-    text = SOURCE.replace(whole, without).replace(
-        "self.done, self.returns =", "done, returns =" if name in whole else "self.done, self.returns ="
+def test_a_play_without_a_required_attribute_is_refused(name, install_source, tmp_path):
+    attributes_line = "    done, returns = False, (0.0, 0.0)\n"
+    changed_line = attributes_line.replace(name, f"spare_{name}") if name in attributes_line else attributes_line
+    text = SOURCE.replace(attributes_line, changed_line).replace(
+        "self.done, self.returns =", "done, returns =" if name in attributes_line else "self.done, self.returns ="
     )
-    put(text.replace(f"    def {name}(self", f"    def spare_{name}(self"))
-    outcome = call("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
+    install_source(text.replace(f"    def {name}(self", f"    def spare_{name}(self"))
+    outcome = run_cli("train", "kuhn-tiny", *QUICK, "--run", tmp_path / "run")
     assert isinstance(outcome.exception, SparringError), repr(outcome.exception)
     message = str(outcome.exception)
     assert repr(name) in message and "numbers" in message and "\n" not in message

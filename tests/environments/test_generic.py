@@ -1,4 +1,4 @@
-"""Any OpenSpiel game by name: wording, refusals, simultaneous moves in turn."""
+"""Any OpenSpiel game by name: action words, refused games, simultaneous moves."""
 
 import pyspiel
 import pytest
@@ -10,17 +10,17 @@ from sparring.environments.openspiel.generic import one_word
 from tests.cases import every_case
 
 
-def test_words_bids_and_games_that_cannot_be_played_here():
+def test_words_hidden_simultaneous_moves_and_refused_games():
     game = make_game("breakthrough")
     assert game._spell(["zebra", "é"]) == [*"zebra", "?"]
     assert (one_word("Play card 1", 3), one_word(" ", 3)) == ("Play-card-1", "3")
     game = make_game("matrix_rps")
-    seen = set()
+    views = set()
     for action in ("Rock", "Paper", "Scissors"):
         state = game.reset(Stream.from_seed(0))
         state.apply(action)
-        seen.add((state.seat, state.observe(1).text, state.observe(1).key))
-    assert len(seen) == 1 and next(iter(seen))[0] == 1
+        views.add((state.seat, state.observe(1).text, state.observe(1).key))
+    assert len(views) == 1 and next(iter(views))[0] == 1
     text = make_game("matrix_pd", options={"style": "full"}).reset(Stream.from_seed(0)).observe(0).text
     assert "seat0 Cooperate, seat1 Defect: 0, 10" in text
     game = make_game("goofspiel", options={"num_cards": 4, "imp_info": True, "points_order": "descending"})
@@ -36,12 +36,12 @@ def test_words_bids_and_games_that_cannot_be_played_here():
         make_game("crossword")
     with pytest.raises(ConfigError, match="nfg_game"):
         make_game("nfg_game")
-    sampled = [
-        kind.short_name
-        for kind in pyspiel.registered_games()
-        if kind.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC
+    sampled_stochastic_games = [
+        game_type.short_name
+        for game_type in pyspiel.registered_games()
+        if game_type.chance_mode == pyspiel.GameType.ChanceMode.SAMPLED_STOCHASTIC
     ]
-    for name in sampled:
+    for name in sampled_stochastic_games:
         with pytest.raises(GameError, match="chance"):
             make_game(name)
 
@@ -93,6 +93,6 @@ def test_unknown_names_get_a_suggestion(name, options, message):
 @pytest.mark.parametrize(
     ("name", "options"), [("goofspiel", {"num_cards": "many"}), ("kuhn_poker", {"players": 4}), ("hanabi", {"size": 1})]
 )
-def test_wrong_values_are_refused(name, options):
+def test_invalid_values_are_refused(name, options):
     with pytest.raises(ConfigError, match=name):
         make_game(name, options=options)

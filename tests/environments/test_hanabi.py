@@ -1,4 +1,4 @@
-"""Hanabi: the table rebuilt from events agrees with OpenSpiel's at every position."""
+"""Hanabi: the table that is rebuilt from events matches OpenSpiel's observation."""
 
 import re
 
@@ -11,8 +11,8 @@ from sparring.environments.hanabi import replay
 VARIANTS = [(size, players) for size in ("mini", "simple") for players in (2, 3, 4)]
 
 
-def spoken(game, index, spiel):
-    """Return OpenSpiel's name of an action in our words."""
+def action_word(game, index, spiel):
+    """Return our word of an action, translated from OpenSpiel's name."""
     name = spiel.action_to_string(spiel.current_player(), index)
     if match := re.fullmatch(r"\((Play|Discard) (\d)\)", name):
         return f"{match[1].lower()}{int(match[2]) + 1}"
@@ -20,8 +20,8 @@ def spoken(game, index, spiel):
     return f"tell-{match[2]}" if game.num_seats == 2 else f"tell+{match[1]}-{match[2]}"
 
 
-def told_by_openspiel(spiel, seat):
-    """Return (lives, information, stacks, hands from the seat on, deck, discards) from OpenSpiel's observation."""
+def parse_openspiel_observation(spiel, seat):
+    """Return (lives, information, stacks, hands starting with the seat, deck, discards) of OpenSpiel."""
     text = spiel.observation_string(seat)
     lives, information = (int(re.search(rf"{word} tokens: (\d+)", text)[1]) for word in ("Life", "Info"))
     stacks = re.search(r"Fireworks: (.*?) *\n", text)[1]
@@ -39,20 +39,20 @@ def told_by_openspiel(spiel, seat):
 
 
 @pytest.mark.parametrize(("size", "players"), VARIANTS)
-def test_the_table_agrees_with_openspiel_at_every_position(size, players):
+def test_table_matches_openspiel_at_every_position(size, players):
     game = make_game("hanabi", options={"size": size, "players": players})
     for seed in range(30):
         state, draws = game.reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("play")
         while not state.done:
             table, seat = replay(game.sizes, state.trail), state.seat
-            lives, information, stacks, hands, deck, discards = told_by_openspiel(state.spiel, seat)
+            lives, information, stacks, hands, deck, discards = parse_openspiel_observation(state.spiel, seat)
             assert (table.lives, table.information, table.deck) == (lives, information, deck)
             assert " ".join(f"{colour}{height}" for colour, height in table.stacks.items()) == stacks
             others = [table.hands[(seat + offset) % players] for offset in range(1, players)]
             assert hands[1:] == others
             assert sorted(table.discards) == sorted(discards)
             legal = state.legal_actions()
-            assert [spoken(game, index, state.spiel) for index in state.spiel.legal_actions()] == list(legal)
+            assert [action_word(game, index, state.spiel) for index in state.spiel.legal_actions()] == list(legal)
             state.apply(legal[draws.integer(state.plies, len(legal))])
         table = replay(game.sizes, state.trail)
         score = sum(table.stacks.values()) if table.lives else 0
@@ -61,22 +61,22 @@ def test_the_table_agrees_with_openspiel_at_every_position(size, players):
 
 @pytest.mark.parametrize("style", ["brief", "full"])
 @pytest.mark.parametrize("players", [2, 3])
-def test_no_seat_is_told_its_own_cards(players, style):
-    """Swapping the seat's hidden hand for another one that looks the same to it changes no word."""
+def test_prompts_hide_the_seat_s_own_cards(players, style):
+    """The prompt depends on the other hands only, not on the seat's own hidden hand."""
     game = make_game("hanabi", options={"players": players, "style": style})
-    seen = {}
+    text_and_hands = {}
     for seed in range(300):
         state = game.reset(Stream.from_seed(seed))
         hidden = tuple(event.action for event in state.trail[: game.sizes.hand])
         others = tuple(event.action for event in state.trail[game.sizes.hand :])
         text = state.observe(0).text
-        known = seen.setdefault(others, (text, {hidden}))
-        assert known[0] == text
-        known[1].add(hidden)
-    assert any(len(hands) > 1 for _, hands in seen.values())
+        entry = text_and_hands.setdefault(others, (text, {hidden}))
+        assert entry[0] == text
+        entry[1].add(hidden)
+    assert any(len(hands) > 1 for _, hands in text_and_hands.values())
 
 
-def test_words_of_a_hint_and_a_play():
+def test_prompts_after_a_hint_and_a_played_card():
     game = make_game("hanabi")
     spiel = game.spiel.new_initial_state()
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""Environments of one's own as trees: openings are chance, seats that are due at once move unseen."""
+"""Game trees of environments outside OpenSpiel: openings are chance, simultaneous choices are hidden."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from sparring.measure.info_states import TabularScorer, enumerate_info_states
 
 
 class Guess(Environment):
-    """One seat is told which coin came, another is not; both guess at once, both get right guesses."""
+    """One seat sees the coin, the other does not; both guess at once and share the number of right guesses."""
 
     name, roles, num_seats, max_turns, cooperative = "guess", ("told", "blind"), 2, 2, True
 
@@ -33,8 +33,8 @@ class GuessPlay:
         return ("heads", "tails")
 
     def observe(self, seat):
-        known = self.coin if seat == 0 else "?"
-        return Observation(prompt=known, key=f"{seat} {known}")
+        shown_coin = self.coin if seat == 0 else "?"
+        return Observation(prompt=shown_coin, key=f"{seat} {shown_coin}")
 
     def step(self, replies):
         self.__init__(self.coin, (replies[0], replies[1]))
@@ -43,7 +43,7 @@ class GuessPlay:
         return GuessPlay(self.coin, self.guesses)
 
 
-def test_trees_of_openings_and_of_openspiel():
+def test_exact_figures_of_a_tree_of_openings():
     states = enumerate_info_states(Guess())
     assert [query.key for query in states.queries] == ["0 heads", "1 ?", "0 tails"]
     assert len(states.tree.parent) == 1 + 2 * (1 + 2 + 4) and len(states.tree.terminal) == 8
@@ -53,13 +53,13 @@ def test_trees_of_openings_and_of_openspiel():
     assert report.best_joint_value == pytest.approx(1.75) and report.teams is None
     game = make_game("kuhn_poker")
     assert tree_of(game) is game and rules_key(game) == game.rules_key
-    game, other = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
-    assert rules_key(game) != rules_key(other) == HistoryTree(other).rules_key
+    game, other_game = (make_game("team_matrix", options={"members": members}) for members in (2, 3))
+    assert rules_key(game) != rules_key(other_game) == HistoryTree(other_game).rules_key
     with pytest.raises(GameError, match="cannot evaluate"):
-        nash_conv(other, enumerate_info_states(game), TabularScorer({}))
+        nash_conv(other_game, enumerate_info_states(game), TabularScorer({}))
 
 
-def test_what_has_no_openings_has_no_tree_and_what_takes_any_text_no_figures(monkeypatch):
+def test_no_tree_without_openings_and_no_exact_figures_for_free_text(monkeypatch):
     assert tree_of(make_game("sealed_auction")) is None
     with pytest.raises(GameError, match="no method openings"):
         enumerate_info_states(make_game("sealed_auction"))

@@ -1,4 +1,4 @@
-"""What an illegal reply costs."""
+"""The costs of illegal replies."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 
 
-def forfeited(name, offender, payoff, moves=(), **options):
+def forfeit_returns(name, offender, payoff, moves=(), **options):
     game = make_game(name, options=options, illegal={"payoff": payoff})
     state = game.reset(Stream.from_seed(0))
     for move in moves:
@@ -15,16 +15,16 @@ def forfeited(name, offender, payoff, moves=(), **options):
     return game.illegal.forfeit_returns(game, state, offender)
 
 
-def test_what_a_forfeit_pays():
-    assert forfeited("tic_tac_toe", 0, "zero_sum") == (-1.0, 1.0)
-    assert forfeited("kuhn_poker", 1, "zero_sum") == (2.0, -2.0)
-    assert forfeited("kuhn_poker", 1, "zero_sum", players=3) == (1.0, -2.0, 1.0)
-    assert forfeited("tiny_hanabi", 0, "zero_sum") == (0.0, 0.0)
-    assert forfeited("matrix_pd", 0, "zero_sum") == (0.0, 0.0)
-    assert forfeited("kuhn_poker", 2, "offender_only", players=3) == (0.0, 0.0, -2.0)
-    assert forfeited("kuhn_poker", 2, "spiral", players=3) == (0.5, 0.5, -1.5)
-    assert forfeited("tic_tac_toe", 1, "mars") == (0.0, -11.0)
-    assert forfeited("kuhn_poker", 0, "mars", moves=("bet",)) == (-12.0, 0.0)
+def test_forfeit_returns_by_hand():
+    assert forfeit_returns("tic_tac_toe", 0, "zero_sum") == (-1.0, 1.0)
+    assert forfeit_returns("kuhn_poker", 1, "zero_sum") == (2.0, -2.0)
+    assert forfeit_returns("kuhn_poker", 1, "zero_sum", players=3) == (1.0, -2.0, 1.0)
+    assert forfeit_returns("tiny_hanabi", 0, "zero_sum") == (0.0, 0.0)
+    assert forfeit_returns("matrix_pd", 0, "zero_sum") == (0.0, 0.0)
+    assert forfeit_returns("kuhn_poker", 2, "offender_only", players=3) == (0.0, 0.0, -2.0)
+    assert forfeit_returns("kuhn_poker", 2, "spiral", players=3) == (0.5, 0.5, -1.5)
+    assert forfeit_returns("tic_tac_toe", 1, "mars") == (0.0, -11.0)
+    assert forfeit_returns("kuhn_poker", 0, "mars", moves=("bet",)) == (-12.0, 0.0)
 
 
 @pytest.mark.parametrize("options", [{"rule": "forfit"}, {"payoff": "zero-sum"}, {"penalti": 1.0}])
@@ -36,6 +36,6 @@ def test_unknown_names_get_a_suggestion(options):
 @pytest.mark.parametrize(
     "options", [{"penalty": -1.0}, {"penalty": "x"}, {"retries": 1.5}, {"penalty": float("nan")}, {"retries": True}]
 )
-def test_wrong_numbers_are_refused(options):
+def test_invalid_numbers_are_refused(options):
     with pytest.raises(ConfigError, match=r"write illegal\."):
         make_game("tic_tac_toe", illegal=options)

@@ -1,27 +1,27 @@
 """Leduc poker: the public card, the raises, the stakes."""
 
 from sparring.environments.catalogue import make_game
-from tests.environments.worlds import actions, dealt
+from tests.environments.worlds import apply_actions, state_after_ids
 
 
-def test_what_is_told_raised_and_dealt():
-    state = dealt(make_game("leduc_poker"), 0, 2)
-    actions(state, "call", "call")
+def test_prompts_raises_and_returns():
+    state = state_after_ids(make_game("leduc_poker"), 0, 2)
+    apply_actions(state, "call", "call")
     assert (state.seat, state.done) == (-1, False)
     state.apply_index(2)
     assert state.observe(0, 1).text == "call K"
     state.apply("raise")
     assert state.observe(1).text == "leduc second K call call K raise"
-    state = dealt(make_game("leduc_poker"), 0, 2)
-    actions(state, "raise", "raise")
+    state = state_after_ids(make_game("leduc_poker"), 0, 2)
+    apply_actions(state, "raise", "raise")
     assert "raise" not in state.legal_actions()
     assert [state.game.stake(state, seat) for seat in (0, 1)] == [3.0, 5.0]
     state.apply("call")
     state.apply_index(1)
     state.apply("raise")
     assert state.game.stake(state, 0) == 9.0
-    state = dealt(make_game("leduc_poker"), 0, 2)
-    actions(state, "call", "call")
+    state = state_after_ids(make_game("leduc_poker"), 0, 2)
+    apply_actions(state, "call", "call")
     state.apply_index(0)
-    actions(state, "raise", "call")
+    apply_actions(state, "raise", "call")
     assert list(state.returns) == [5.0, -5.0]

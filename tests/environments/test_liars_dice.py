@@ -1,13 +1,13 @@
-"""Liar's dice: order of bids, who wins a doubt."""
+"""Liar's dice: words of bids, and the winner of a doubted bid."""
 
 import pytest
 
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from tests.environments.worlds import actions
+from tests.environments.worlds import apply_actions
 
 
-def test_words_and_dice():
+def test_words_match_openspiel_and_dice_are_sorted():
     game = make_game("liars_dice", options={"dice": 2, "sides": 4})
     state = game.reset(Stream.from_seed(0))
     for index, word in enumerate(game.words[:-1]):
@@ -20,15 +20,15 @@ def test_words_and_dice():
 
 
 @pytest.mark.parametrize("dice", [1, 2])
-def test_a_doubt_is_decided_by_the_dice_with_the_highest_face_wild(dice):
+def test_a_doubted_bid_counts_the_highest_face_as_wild(dice):
     game, root = make_game("liars_dice", options={"dice": dice, "sides": 4}), Stream.from_seed(2)
     for number in range(200):
         state = game.reset(root.child(number))
-        rolled = [int(die) for seat in (0, 1) for die in state.observe(seat).text.split()[2:]]
-        assert len(rolled) == 2 * dice
+        all_dice = [int(die) for seat in (0, 1) for die in state.observe(seat).text.split()[2:]]
+        assert len(all_dice) == 2 * dice
         legal = state.legal_actions()
         bid = legal[root.child("bid").integer(number, len(legal))]
         count, face = map(int, bid.split("-"))
-        actions(state, bid, "liar")
-        holds = sum(die in (face, 4) for die in rolled) >= count
-        assert list(state.returns) == ([1.0, -1.0] if holds else [-1.0, 1.0])
+        apply_actions(state, bid, "liar")
+        bid_holds = sum(die in (face, 4) for die in all_dice) >= count
+        assert list(state.returns) == ([1.0, -1.0] if bid_holds else [-1.0, 1.0])

@@ -1,4 +1,4 @@
-"""Every call into an environment has a limit in time; what it gives wrongly is named; what it raises is an error of one line."""
+"""Calls into an environment have a time limit; wrong values and exceptions become one-line errors."""
 
 import itertools
 import time
@@ -32,7 +32,7 @@ WORDS = ("left", "right")
 
 
 class FaultyEnvironment(Bank):
-    """An environment with a bank, of which one part may be at fault."""
+    """An environment with a bank; each of its methods can be replaced by a faulty one."""
 
     roles, min_utility, max_utility, brief, max_turns, counted, starts_, bank = (
         ("one",),
@@ -49,60 +49,60 @@ class FaultyEnvironment(Bank):
     def __init__(self, **parts):
         self.parts, self.illegal = parts, IllegalRule()
 
-    def _or(self, part, otherwise):
-        return self.parts[part]() if part in self.parts else otherwise
+    def _result_of(self, part, default):
+        return self.parts[part]() if part in self.parts else default
 
     def start(self, number):
-        return self._or("start", number)
+        return self._result_of("start", number)
 
     def start_of(self, play):
-        return self._or("start_of", play.start)
+        return self._result_of("start_of", play.start)
 
     def other_bank(self):
-        return self._or("other_bank", {})
+        return self._result_of("other_bank", {})
 
     def vocabulary(self):
-        return self._or("vocabulary", WORDS)
+        return self._result_of("vocabulary", WORDS)
 
     def stake(self, play, seat):
-        return self._or("stake", 1.0)
+        return self._result_of("stake", 1.0)
 
     def reset(self, stream):
-        return self._or("reset", Course(self))
+        return self._result_of("reset", FaultyPlay(self))
 
 
-class Course:
+class FaultyPlay:
     start = 0
 
     def __init__(self, rules):
         self.rules, self.taken = rules, 0
 
     done = property(lambda self: self.taken == 2)
-    # asked for before each moment too: at fault at the end alone
-    returns = property(lambda self: self.rules._or("last returns", (1.0,)) if self.done else (0.0,))
+    # only the final returns can be faulty, as returns are read at every step
+    returns = property(lambda self: self.rules._result_of("last returns", (1.0,)) if self.done else (0.0,))
 
     def due(self):
-        return self.rules._or("due", () if self.done else (0,))
+        return self.rules._result_of("due", () if self.done else (0,))
 
     def observe(self, seat):
-        return self.rules._or("observe", Observation(prompt="say", key="k"))
+        return self.rules._result_of("observe", Observation(prompt="say", key="k"))
 
     def legal(self, seat):
-        return self.rules._or("legal", WORDS)
+        return self.rules._result_of("legal", WORDS)
 
     def clone(self):
-        return self.rules._or("clone", self)
+        return self.rules._result_of("clone", self)
 
     def sample(self, seat, stream):
-        return self.rules._or("sample", "left")
+        return self.rules._result_of("sample", "left")
 
     def step(self, replies):
         self.taken += 1
-        self.rules._or("step", None)
+        self.rules._result_of("step", None)
 
 
 def hang():
-    for _ in range(1500):  # not for ever: without a limit a test is to fail
+    for _ in range(1500):  # about 15 seconds: without a time limit the test fails
         time.sleep(0.01)
 
 
@@ -130,7 +130,7 @@ def spec(game, **fields):
     )
 
 
-def mended(game):
+def valid_episode(game):
     return play([spec(faulty())], {"a": random()})[0]
 
 
@@ -145,76 +145,78 @@ class PromptEngine:
             decode = staticmethod(lambda ids, **_: "".join(ids))
 
 
-SELDOM = {  # (who asks, the part at fault): the question
+QUESTIONS = {  # name of a call: (faulty method, the call)
     "the vocabulary": ("vocabulary", words_of),
-    "the start of a deal": ("reset", lambda game: _start(game, Stream(1))),
-    "what tells starts apart": (
+    "the initial state of a deal": ("reset", lambda game: _start(game, Stream(1))),
+    "the identity of an initial state": (
         "start_of",
         lambda game: Starts(label="unseen", game=game, is_seen=False).deal(Stream(1), 0),
     ),
     "the other bank": ("other_bank", another_bank),
-    "a play again": ("reset", lambda game: replay(game, mended(game))),
-    "its moments": ("due", lambda game: replay(game, mended(game))),
-    "its lists": ("legal", lambda game: replay(game, mended(game))),
-    "its copies": ("clone", lambda game: replay(game, mended(game))),
-    "its steps": ("step", lambda game: replay(game, mended(game))),
+    "reset in a replay": ("reset", lambda game: replay(game, valid_episode(game))),
+    "due in a replay": ("due", lambda game: replay(game, valid_episode(game))),
+    "legal in a replay": ("legal", lambda game: replay(game, valid_episode(game))),
+    "clone in a replay": ("clone", lambda game: replay(game, valid_episode(game))),
+    "step in a replay": ("step", lambda game: replay(game, valid_episode(game))),
     "the first prompt": ("observe", lambda game: first_prompt(PromptEngine, game, [0])),
-    "what a forfeit pays": ("reset", outcome_gap),
-    "the public check": ("step", lambda game: check_environment(lambda: game)),
-    "the public check of starts": ("reset", lambda game: check_environment(lambda: game)),
+    "returns of a forfeit": ("reset", outcome_gap),
+    "step in check_environment": ("step", lambda game: check_environment(lambda: game)),
+    "reset in check_environment": ("reset", lambda game: check_environment(lambda: game)),
 }
 
 
-@pytest.mark.parametrize("question", SELDOM)
-def test_what_hangs_is_interrupted_and_what_raises_is_named(question, monkeypatch):
-    part, ask = SELDOM[question]
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_hanging_calls_are_interrupted_and_exceptions_are_named(question, monkeypatch):
+    part, call = QUESTIONS[question]
     monkeypatch.setattr(guard, "LIMIT", 0.4)
     monkeypatch.setattr(CallWatch.__init__, "__defaults__", (0.4,))
     with (
         CallWatch(0.4),
-        pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as caught,
+        pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as error,
     ):
-        ask(faulty(**{part: hang}))
-    assert "environment" in str(caught.value)
+        call(faulty(**{part: hang}))
+    assert "environment" in str(error.value)
     with pytest.raises(
         PluginError, match=r"environment .* failed in test_limits.py, line \d+: ZeroDivisionError: broken"
     ):
-        ask(faulty(**{part: fail}))
+        call(faulty(**{part: fail}))
     assert guard._calls == []
-    ask(faulty()) if part != "other_bank" else None
+    call(faulty()) if part != "other_bank" else None
 
 
-@pytest.mark.parametrize("what", ["time.sleep(60)", "1 // 0"])
-def test_an_environment_that_does_not_get_made(what, monkeypatch, tmp_path):
-    name = f"limits_{len(what)}"
+@pytest.mark.parametrize("statement", ["time.sleep(60)", "1 // 0"])
+def test_a_failing_constructor_is_interrupted_or_named(statement, monkeypatch, tmp_path):
+    name = f"limits_{len(statement)}"
     (tmp_path / f"{name}.py").write_text(
-        f'"""None."""\n\nimport time\n\nSLOT = "environments"\n\n\ndef {name}():\n    """None."""\n    {what}\n'
+        f'"""None."""\n\nimport time\n\nSLOT = "environments"\n\n\ndef {name}():\n    """None."""\n    {statement}\n'
     )
     monkeypatch.syspath_prepend(str(tmp_path))
     with (
         CallWatch(0.4),
-        pytest.raises(HungError if "sleep" in what else PluginError, match=f"environment '{name}.{name}'"),
+        pytest.raises(HungError if "sleep" in statement else PluginError, match=f"environment '{name}.{name}'"),
     ):
         make_game(f"{name}.{name}")
 
 
-def test_a_game_of_openspiel_that_does_not_get_made(monkeypatch):
+def test_a_failing_openspiel_game_is_named(monkeypatch):
     monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: fail())
     with pytest.raises(PluginError, match="environment 'pig'"):
         make_game("pig")
 
 
-def test_a_walk_of_all_histories_has_the_limit_for_each_of_them(monkeypatch):
+def test_the_time_limit_of_a_tree_walk_holds_per_history(monkeypatch):
     game = make_game("kuhn_poker")
-    first, calls = game.state_of, itertools.count()
+    original_state_of, calls = game.state_of, itertools.count()
     monkeypatch.setattr(
-        type(game), "state_of", lambda self, node: (time.sleep(0.03) if next(calls) < 60 else hang(), first(node))[1]
+        type(game),
+        "state_of",
+        lambda self, node: (time.sleep(0.03) if next(calls) < 60 else hang(), original_state_of(node))[1],
     )
-    began = time.monotonic()
-    # 24 decisions of 0.03 seconds each: longer than the limit together, and none of them alone
+    start_time = time.monotonic()
+    # 24 decisions of 0.03 seconds: together longer than the limit, each one shorter
     with CallWatch(0.4):
         assert len(enumerate_info_states(game, limit=100).queries) == 12
-        assert time.monotonic() - began > 0.7
+        assert time.monotonic() - start_time > 0.7
         with pytest.raises(HungError, match="environment 'kuhn_poker'"):
             [enumerate_info_states(game, limit=100) for _ in range(3)]
 
@@ -226,7 +228,7 @@ def test_an_estimate_of_histories_is_watched(monkeypatch):
         estimate_histories(game)
 
 
-def test_the_returns_at_the_end_have_the_limit_too():
+def test_final_returns_have_the_time_limit():
     games = [faulty(**{"last returns": hang}), faulty()]
     with CallWatch(0.4):
         episodes, counts = rollout(
@@ -236,22 +238,22 @@ def test_the_returns_at_the_end_have_the_limit_too():
 
 
 @pytest.mark.parametrize("answer", [None, 5, "left", (1, 2), ("left", None), {"left"}])
-def test_words_that_are_none_are_named(answer):
+def test_invalid_vocabularies_are_refused(answer):
     with pytest.raises(GameError, match=r"faulty: vocabulary\(\) gave"):
         words_of(faulty(vocabulary=lambda: answer))
     assert words_of(faulty()) == WORDS
 
 
 @pytest.mark.parametrize("answer", [None, 5, ["left"], b"left"])
-def test_a_reply_at_random_that_is_no_text_is_named(answer):
+def test_sampled_replies_that_are_not_text_are_refused(answer):
     game = faulty(legal=lambda: None, sample=lambda: answer)
-    with pytest.raises(GameError, match=r"Course in .*test_limits: sample\(0\) gave"):
+    with pytest.raises(GameError, match=r"FaultyPlay in .*test_limits: sample\(0\) gave"):
         play([spec(game)], {"a": random()}, retries=0)
     assert random_reply(faulty().reset(Stream(0)), 0, None, Stream(0)) == "left"
 
 
 @pytest.mark.parametrize("part", ["legal", "sample"])
-def test_what_a_bot_asks_has_the_limit_and_what_it_raises_costs_the_group_alone(part, caplog):
+def test_faulty_methods_called_by_a_player_drop_only_their_group(part, caplog):
     parts = {"legal": lambda: None}
     calls = itertools.count()
     for fault in (hang, fail):
@@ -270,7 +272,7 @@ def test_what_a_bot_asks_has_the_limit_and_what_it_raises_costs_the_group_alone(
         assert "Game faulty of episode 0 failed" in caplog.text
 
 
-def test_what_an_environment_or_a_bot_lacks_is_named():
+def test_errors_of_players_and_missing_methods_are_named():
     class BrokenPlayer(TextAgent):
         def choose(self, state, seat, stream):
             state.legal(seat)
@@ -291,48 +293,48 @@ def test_what_an_environment_or_a_bot_lacks_is_named():
 
 
 @pytest.mark.parametrize("answer", [[1], {}])
-def test_starts_that_cannot_be_told_apart_are_an_error(answer):
+def test_unhashable_initial_states_are_an_error(answer):
     with pytest.raises(PluginError, match=r"environment 'faulty' .* unhashable"):
         _start(faulty(start_of=lambda: answer), Stream(1))
     assert _start(faulty(start_of=lambda: (1,)), Stream(1)) == (1,)
 
 
-def test_a_part_that_is_asked_often_begins_its_time_anew():
+def test_each_call_restarts_the_time_limit():
     with CallWatch(0.4), environment_call(faulty()) as call:
         for number in range(6):
             call.now = number
             time.sleep(0.15)
 
 
-def test_an_inner_watch_keeps_its_last_resort(monkeypatch):
-    """The outer watch must not put the inner one's alarm off: it alone ends a call that holds Python's lock."""
-    armed = []
-    monkeypatch.setattr(guard.faulthandler, "dump_traceback_later", lambda *_, **__: armed.append(True))
-    monkeypatch.setattr(guard.faulthandler, "cancel_dump_traceback_later", lambda: armed.append(False))
+def test_an_outer_watch_does_not_cancel_the_inner_alarm(monkeypatch):
+    """Only the alarm of the inner watch can end a call that holds Python's global lock."""
+    alarm_calls = []
+    monkeypatch.setattr(guard.faulthandler, "dump_traceback_later", lambda *_, **__: alarm_calls.append(True))
+    monkeypatch.setattr(guard.faulthandler, "cancel_dump_traceback_later", lambda: alarm_calls.append(False))
     monkeypatch.setattr(guard, "TICK", 0.1)
     with CallWatch(30), CallWatch(30), PluginCall("game 'x'"):
         time.sleep(0.9)
-        assert armed[-1] and sum(armed) >= 2 and len(armed) <= 20
+        assert alarm_calls[-1] and sum(alarm_calls) >= 2 and len(alarm_calls) <= 20
 
 
-def test_every_verb_is_watched(monkeypatch):
-    seen = []
-    monkeypatch.setattr("typer.core.TyperGroup.invoke", lambda self, ctx: seen.append(list(guard._watches)))
+def test_every_cli_command_is_watched(monkeypatch):
+    watches = []
+    monkeypatch.setattr("typer.core.TyperGroup.invoke", lambda self, ctx: watches.append(list(guard._watches)))
     Verbs(name="sparring").invoke(None)
-    assert len(seen) == 1 and len(seen[0]) == 1 and guard._watches == []
+    assert len(watches) == 1 and len(watches[0]) == 1 and guard._watches == []
 
 
 def test_the_public_functions_are_watched(monkeypatch):
     monkeypatch.setattr(CallWatch.__init__, "__defaults__", (0.4,))
     monkeypatch.setattr(catalogue, "openspiel_game", lambda *_: hang())
-    for ask in (lambda: sparring.make_environment("pig"), lambda: sparring.play_episodes("pig", ["random"] * 2)):
+    for call in (lambda: sparring.make_environment("pig"), lambda: sparring.play_episodes("pig", ["random"] * 2)):
         with pytest.raises(HungError, match="environment 'pig'"):
-            ask()
+            call()
     with pytest.raises(HungError):
         check_environment(lambda: faulty(step=hang))
 
 
-def test_a_wrong_answer_of_the_public_check_stays_an_assertion():
+def test_check_environment_raises_an_assertion_for_wrong_returns():
     with pytest.raises(AssertionError, match="returns"):
         check_environment(lambda: faulty(**{"last returns": lambda: (float("nan"),)}))
     with pytest.raises(RolloutError):

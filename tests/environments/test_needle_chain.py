@@ -1,4 +1,4 @@
-"""Needle chain: what pays, what it is worth by hand, that one seat alone is played and evaluated."""
+"""Needle chain: payoffs, values by hand, prompts, and evaluation of a game with one seat."""
 
 import pytest
 from hypothesis import given, settings
@@ -8,25 +8,25 @@ from sparring.config.plugins import registry
 from sparring.core.rng import Stream
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from tests.environments.worlds import after, maker, refusing
+from tests.environments.worlds import make_game_factory, make_refusal_test, state_after
 
-game = maker("needle_chain")
+game = make_game_factory("needle_chain")
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.data())
-def test_only_the_action_at_the_needle_decides(data):
+def test_the_return_depends_only_on_the_action_at_the_needle(data):
     length, actions = data.draw(st.integers(1, 12)), data.draw(st.integers(2, 3))
     needle, stop = data.draw(st.integers(1, length)), data.draw(st.booleans())
-    state, walk = after(game(length=length, actions=actions, needle=needle, stop=stop)), []
+    state, words = state_after(game(length=length, actions=actions, needle=needle, stop=stop)), []
     while not state.done:
         assert state.returns == (0.0,)
         assert state.legal_actions() == ("red", "green", "blue")[:actions] + (("stop",) if stop else ())
-        walk.append(data.draw(st.sampled_from(state.legal_actions())))
-        state.apply(walk[-1])
-    assert len(walk) == length or walk[-1] == "stop"
-    assert "stop" not in walk[:-1]
-    assert state.returns == (1.0 if walk[needle - 1 : needle] == ["green"] else 0.0,)
+        words.append(data.draw(st.sampled_from(state.legal_actions())))
+        state.apply(words[-1])
+    assert len(words) == length or words[-1] == "stop"
+    assert "stop" not in words[:-1]
+    assert state.returns == (1.0 if words[needle - 1 : needle] == ["green"] else 0.0,)
 
 
 @pytest.mark.parametrize(
@@ -34,12 +34,16 @@ def test_only_the_action_at_the_needle_decides(data):
     [
         ({}, 1 / 2, 63),
         ({"actions": 3, "length": 4}, 1 / 3, 1 + 3 + 9 + 27),
-        ({"stop": True}, (2 / 3) ** 2 / 3, 63),  # two steps without a stop, then green among red, green, stop
+        (
+            {"stop": True},
+            (2 / 3) ** 2 / 3,
+            63,
+        ),  # no stop in two steps: (2/3)^2; then green out of red, green, stop: 1/3
         ({"stop": True, "actions": 3, "needle": 1, "length": 2}, 1 / 4, 4),
         ({"length": 1, "needle": 1}, 1 / 2, 1),
     ],
 )
-def test_uniform_play_is_worth_what_it_is_by_hand(options, value, states):
+def test_values_of_uniform_play_by_hand(options, value, states):
     rules = game(**options)
     info_states = enumerate_info_states(rules)
     report = nash_conv(rules, info_states, UniformScorer())
@@ -49,22 +53,22 @@ def test_uniform_play_is_worth_what_it_is_by_hand(options, value, states):
     assert report.best_joint_value == 1.0
 
 
-def test_a_game_for_one_and_its_wording():
+def test_search_keys_views_and_prompts():
     choose = registry.bind("players", "mcts", {"simulations": 400})().choose
-    assert choose(after(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
+    assert choose(state_after(game(length=3, needle=2), "red"), 0, Stream.from_seed(1)) == "green"
     rules = game(stop=True)
-    assert rules.illegal.forfeit_returns(rules, after(rules), 0) == (0.0,)
+    assert rules.illegal.forfeit_returns(rules, state_after(rules), 0) == (0.0,)
     assert (game().max_turns, game(length=2, needle=1).max_turns) == (6, 2)
     rules = game()
-    state, other = (after(rules, *walk).observe(0) for walk in (("red", "green"), ("green", "green")))
-    assert state.key == "walk: red green" != other.key
-    assert state.view == other.view == "step 3"
-    assert state.view != after(rules, "red").observe(0).view
+    state, other_observation = (state_after(rules, *walk).observe(0) for walk in (("red", "green"), ("green", "green")))
+    assert state.key == "walk: red green" != other_observation.key
+    assert state.view == other_observation.view == "step 3"
+    assert state.view != state_after(rules, "red").observe(0).view
     rules = game(stop=True)
-    state = after(rules, "red", "green")
+    state = state_after(rules, "red", "green")
     assert state.observe(0).text == "needlechain walker red green"
     assert state.observe(0, 2).text == "."
     assert "stop" not in game(style="full").rules and "'stop'" in game(style="full", stop=True).rules
 
 
-test_options_out_of_range_are_refused = refusing("needle_chain", {"needle": 7})
+test_options_out_of_range_are_refused = make_refusal_test("needle_chain", {"needle": 7})

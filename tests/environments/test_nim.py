@@ -1,4 +1,4 @@
-"""Nim: piles by their names, normal and misere play, the wording, OpenSpiel's options."""
+"""Nim: pile names, normal and misere rules, prompts, OpenSpiel's options."""
 
 import pytest
 from hypothesis import given, settings
@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError, GameError
 from sparring.environments.catalogue import make_game
-from tests.environments.worlds import after, check_says
+from tests.environments.worlds import check_contains, state_after
 
 LETTERS = "abcdefgh"
 
@@ -17,9 +17,9 @@ def game(sizes="1;3;5;7", **options):
 
 @settings(max_examples=60, deadline=None)
 @given(sizes=st.lists(st.integers(1, 9), min_size=1, max_size=5), misere=st.booleans(), data=st.data())
-def test_play_against_an_independent_judge(sizes, misere, data):
+def test_episodes_match_an_independent_simulation(sizes, misere, data):
     rules = game(";".join(map(str, sizes)), is_misere=misere)
-    state, piles, turn = after(rules), list(sizes), 0
+    state, piles, turn = state_after(rules), list(sizes), 0
     while any(piles):
         assert state.seat == turn and not state.done and rules.piles(state) == tuple(piles)
         possible = {f"{LETTERS[pile]}{take}" for pile, size in enumerate(piles) for take in range(1, size + 1)}
@@ -28,31 +28,33 @@ def test_play_against_an_independent_judge(sizes, misere, data):
         piles[LETTERS.index(word[0])] -= int(word[1:])
         state.apply(word)
         turn = 1 - turn
-    last = 1 - turn
+    last_player = 1 - turn
     assert state.done and rules.piles(state) == tuple(piles)
-    assert state.returns[last] == -state.returns[1 - last] == (-1.0 if misere else 1.0)
+    assert state.returns[last_player] == -state.returns[1 - last_player] == (-1.0 if misere else 1.0)
     assert state.plies <= rules.max_turns == sum(sizes)
 
 
-def test_wording_and_options():
+def test_prompts_parsed_replies_and_options():
     rules = game("1;3")
     assert set(rules.vocabulary()) == {"misere", ".", "illegal", "first", "second", "1", "3", "a1", "b1", "b2", "b3"}
-    state = after(rules, "b2")
+    state = state_after(rules, "b2")
     assert (state.observe(1).text, state.observe(0, 1).text) == ("misere second 1 3 b2", ".")
-    assert after(rules, "b2", "a1").observe(0, 1).text == "a1"
-    assert after(game("3;1", is_misere=False)).observe(1).text == "nim second 3 1"
+    assert state_after(rules, "b2", "a1").observe(0, 1).text == "a1"
+    assert state_after(game("3;1", is_misere=False)).observe(1).text == "nim second 3 1"
     rules = game("1;3", style="full")
-    text = after(rules, "b2").observe(1).text
-    check_says(
+    text = state_after(rules, "b2").observe(1).text
+    check_contains(
         text,
         "takes the last stone of all loses.",
         "at the start: a has 1, b has 3.",
         "now: a has 1, b has 1.",
         "'first' chose b2.",
     )
-    assert "takes the last stone of all wins." in after(game("1;3", style="full", is_misere=False)).observe(0).text
-    assert after(rules).parse("I take two: action b2.") == "b2"
-    state = after(game("1;3"), "b2")
+    assert (
+        "takes the last stone of all wins." in state_after(game("1;3", style="full", is_misere=False)).observe(0).text
+    )
+    assert state_after(rules).parse("I take two: action b2.") == "b2"
+    state = state_after(game("1;3"), "b2")
     for word in ("a2", "b2"):
         assert state.parse(word) == word
         with pytest.raises(GameError, match="not legal"):
@@ -63,6 +65,6 @@ def test_wording_and_options():
 
 
 @pytest.mark.parametrize("sizes", ["", ";", "1;x", "1;;2", "-1;2", "0;1", "21", "1,2", "1;1;1;1;1;1;1;1;1", "²", "1.5"])
-def test_sizes_that_are_none_are_refused(sizes):
+def test_invalid_pile_sizes_are_refused(sizes):
     with pytest.raises(ConfigError, match="pile_sizes"):
         game(sizes)

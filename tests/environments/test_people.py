@@ -1,4 +1,4 @@
-"""Games as people see them: rules, pictures and show-downs of every game, and no look at what is hidden."""
+"""Games as shown to human players: rules, boards, final reveals, and no hidden information."""
 
 import re
 
@@ -37,7 +37,7 @@ def test_every_game_has_rules_in_sentences(name):
     assert len(rules) < 1200
 
 
-def test_what_people_read():
+def test_rules_events_and_wrapped_lines():
     rules = rules_of(for_people(make_game("breakthrough")))
     assert "'Breakthrough'" in rules and "nothing is hidden" in rules and "zero-sum" in rules
     game = make_game("tic_tac_toe")
@@ -51,7 +51,7 @@ def test_what_people_read():
 
 
 @every_case("name", NAMES)
-def test_a_whole_play_can_be_seen_from_every_seat(name):
+def test_every_position_can_be_shown_to_its_seat(name):
     game = make_game(name)
     wording = for_people(game)
     assert wording.style == "full" and wording.name == game.name
@@ -61,10 +61,9 @@ def test_a_whole_play_can_be_seen_from_every_seat(name):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_nobody_sees_what_is_hidden(name):
-    """Wherever a seat cannot tell two positions apart, it is shown the same."""
+def test_positions_in_one_information_state_look_the_same(name):
     game = make_game(name, options=SMALL.get(name, {}))
-    wording, seen, stack = for_people(game), {}, [game.spiel.new_initial_state()]
+    wording, texts, stack = for_people(game), {}, [game.spiel.new_initial_state()]
     while stack:
         spiel = stack.pop()
         if spiel.is_terminal():
@@ -73,7 +72,7 @@ def test_nobody_sees_what_is_hidden(name):
             state = game.state_of(spiel)
             key = (state.seat, game.key(state, state.seat))
             text = seen_by(wording, state, state.seat)
-            assert seen.setdefault(key, text) == text
+            assert texts.setdefault(key, text) == text
         stack += [spiel.child(index) for index in spiel.legal_actions()]
 
 
@@ -96,10 +95,10 @@ def test_nobody_sees_what_is_hidden(name):
         ("tic_tac_toe", r"^$"),
     ],
 )
-def test_the_show_down_tells_what_was_hidden(name, words):
+def test_the_final_reveal_shows_hidden_information(name, words):
     game = for_people(make_game(name))
-    *_, last = positions(game, 0)
-    assert re.search(words, game.revealed(last)), game.revealed(last)
+    *_, final_state = positions(game, 0)
+    assert re.search(words, game.revealed(final_state)), game.revealed(final_state)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +115,7 @@ def test_the_show_down_tells_what_was_hidden(name, words):
         ("breakthrough", "8bbbbbbbb"),
     ],
 )
-def test_boards_have_coordinates_and_pots_their_chips(name, picture):
+def test_boards_show_coordinates_and_pots_show_chips(name, picture):
     game = make_game(name)
     state = game.reset(Stream.from_seed(0))
     assert picture in seen_by(for_people(game), state, state.seat)

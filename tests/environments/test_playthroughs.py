@@ -1,4 +1,4 @@
-"""Whole games, word by word, as kept in tests/golden. Write them anew with SPARRING_WRITE_GOLDEN=1 and read the difference."""
+"""Recorded episodes in tests/golden, compared word by word. To rewrite them, set SPARRING_WRITE_GOLDEN=1."""
 
 import os
 from pathlib import Path
@@ -8,7 +8,7 @@ from sparring.environments.catalogue import make_game, searchable_names
 from tests.cases import every_case
 
 GOLDEN = Path(__file__).parents[1] / "golden"
-EXTRA = {
+OPTION_VARIANTS = {
     "kuhn_poker": {"players": 3},
     "leduc_poker": {"players": 3},
     "hanabi": {"players": 3},
@@ -25,8 +25,8 @@ EXTRA = {
 }
 
 
-def playthrough(name, options):
-    """Return a game of random play as text: what each seat is told, what it plays, the returns, the vocabulary."""
+def record_random_episode(name, options):
+    """Return a random episode as text: the prompts and actions of each seat, then the returns."""
     game = make_game(name, options=options)
     state, draws = game.reset(Stream.from_seed(4)), Stream.from_seed(4).child("play")
     counts = [0] * game.num_seats
@@ -47,14 +47,18 @@ def playthrough(name, options):
 
 
 @every_case("name", searchable_names())
-def test_playthrough(name):
-    variants = [{"style": "brief"}, {"style": "full"}, *([{**EXTRA[name], "style": "brief"}] if name in EXTRA else [])]
-    text = "\n".join(playthrough(name, options) for options in variants)
+def test_random_episodes_match_the_golden_file(name):
+    variants = [
+        {"style": "brief"},
+        {"style": "full"},
+        *([{**OPTION_VARIANTS[name], "style": "brief"}] if name in OPTION_VARIANTS else []),
+    ]
+    text = "\n".join(record_random_episode(name, options) for options in variants)
     path = GOLDEN / f"game_{name}.txt"
     if os.environ.get("SPARRING_WRITE_GOLDEN"):
         path.write_text(text)
     assert path.read_text() == text
 
 
-def test_no_playthrough_is_left_over():
+def test_every_golden_file_belongs_to_a_game():
     assert {path.stem.removeprefix("game_") for path in GOLDEN.glob("game_*.txt")} == set(searchable_names())

@@ -1,4 +1,4 @@
-"""Positions shared among plays."""
+"""The cache of positions that episodes of one game share."""
 
 import pyspiel
 
@@ -6,16 +6,16 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel import position
 from sparring.environments.openspiel.position import MANY, Position, pick
-from tests.environments.worlds import after
+from tests.environments.worlds import state_after
 
 
-def playthrough(game, seed):
-    """Return everything that is told and paid in a random play."""
+def record_random_episode(game, seed):
+    """Return all observations, legal actions and returns of a random episode."""
     stream = Stream.from_seed(seed)
     state, record = game.reset(stream.child("deal")), []
     while not state.done:
         observations = [state.observe(state.seat, since) for since in (0, state.plies)]
-        assert [((seen.prompt, seen.ask), seen.key) for seen in observations] == [
+        assert [((observation.prompt, observation.ask), observation.key) for observation in observations] == [
             (game.tell_seat(state, state.seat, since), game.key(state, state.seat)) for since in (0, state.plies)
         ]
         record.append((state.seat, observations, state.legal_actions(), state.returns))
@@ -23,18 +23,18 @@ def playthrough(game, seed):
     return [*record, state.returns, state.trail]
 
 
-def test_what_is_kept_changes_nothing(monkeypatch):
+def test_episodes_are_the_same_with_and_without_the_cache(monkeypatch):
     for name in ("kuhn_poker", "leduc_poker", "tic_tac_toe", "hanabi", "tiny_hanabi", "first_sealed_auction"):
-        shared = make_game(name)
+        cached_game = make_game(name)
         with monkeypatch.context() as patch:
-            plays = [playthrough(shared, seed) for seed in (0, 1, 0)]
+            records = [record_random_episode(cached_game, seed) for seed in (0, 1, 0)]
             patch.setattr(position, "KEPT", 0)
-            fresh = make_game(name)
-            assert plays == [playthrough(fresh, seed) for seed in (0, 1, 0)]
-            assert fresh.positions_kept == 0 < shared.positions_kept
+            uncached_game = make_game(name)
+            assert records == [record_random_episode(uncached_game, seed) for seed in (0, 1, 0)]
+            assert uncached_game.positions_kept == 0 < cached_game.positions_kept
 
 
-def test_plays_share_positions_that_agree_with_openspiel():
+def test_episodes_share_positions_that_match_openspiel():
     game = make_game("tic_tac_toe")
     first, second = game.reset(Stream.from_seed(0)), game.reset(Stream.from_seed(1))
     first.apply(first.legal_actions()[0])
@@ -45,48 +45,48 @@ def test_plays_share_positions_that_agree_with_openspiel():
     copy.apply(copy.legal_actions()[0])
     assert (first.plies, copy.plies, first.spiel.history()) == (1, 2, [0])
     game = make_game("leduc_poker")
-    state, plain = (
+    state, openspiel_state = (
         game.reset(Stream.from_seed(3)),
         pyspiel.load_game("leduc_poker", {"suit_isomorphism": True}).new_initial_state(),
     )
     for event in state.trail:
-        plain.apply_action(event.action)
+        openspiel_state.apply_action(event.action)
     while not state.done:
-        assert str(state.spiel) == str(plain) and list(state.returns) == plain.returns()
-        before = len(state.trail)
+        assert str(state.spiel) == str(openspiel_state) and list(state.returns) == openspiel_state.returns()
+        num_events = len(state.trail)
         state.apply(state.legal_actions()[-1])
-        for event in state.trail[before:]:
-            plain.apply_action(event.action)
-    assert plain.is_terminal()
+        for event in state.trail[num_events:]:
+            openspiel_state.apply_action(event.action)
+    assert openspiel_state.is_terminal()
     first, second = (
-        after(make_game("tic_tac_toe"), *moves).observe(1) for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1"))
+        state_after(make_game("tic_tac_toe"), *moves).observe(1) for moves in (("a1", "b2", "c3"), ("c3", "b2", "a1"))
     )
     assert first.key != second.key and first.view == second.view
     hanabi = make_game("hanabi").reset(Stream.from_seed(0))
     assert hanabi.observe(hanabi.seat).view
 
 
-def num_kept(position):
-    return sum(1 + num_kept(child) for child in position._children.values())
+def count_cached(position):
+    return sum(1 + count_cached(child) for child in position._children.values())
 
 
-def test_no_more_positions_are_kept_than_allowed_and_those_are_of_the_latest_plays(monkeypatch):
+def test_the_cache_is_bounded_and_keeps_positions_of_recent_episodes(monkeypatch):
     monkeypatch.setattr(position, "KEPT", 20)
     game = make_game("tic_tac_toe")
     for seed in range(20):
-        playthrough(game, seed)
-        assert num_kept(game.opening) <= game.positions_kept <= 20
-    known = 0
+        record_random_episode(game, seed)
+        assert count_cached(game.opening) <= game.positions_kept <= 20
+    num_reused = 0
     for seed in range(20, 40):
-        before = game.positions_kept
-        playthrough(game, seed)
-        num_kept_now = game.positions_kept
-        playthrough(game, seed)
-        known += num_kept_now > before and game.positions_kept == num_kept_now
-    assert known >= 5
+        num_before = game.positions_kept
+        record_random_episode(game, seed)
+        num_after = game.positions_kept
+        record_random_episode(game, seed)
+        num_reused += num_after > num_before and game.positions_kept == num_after
+    assert num_reused >= 5
 
 
-def test_many_chance_outcomes_are_drawn_as_few_are():
+def test_both_ways_to_sample_chance_outcomes_agree():
     class Dice:
         def __init__(self, weights):
             self.faces = [(10 * face, weight / sum(weights)) for face, weight in enumerate(weights)]

@@ -1,4 +1,4 @@
-"""Finding the action in a reply."""
+"""The parser that finds the action in a reply."""
 
 import pytest
 
@@ -28,7 +28,7 @@ CELLS = ReplyParser(["a1", "b2", "c3"])
         (COLUMNS, "-3", None),
         (COLUMNS, "3%", None),
         (CELLS, "b22", None),
-        # a marked answer is read by its mark alone
+        # with a marked answer, only the marked text counts
         (CELLS, "I thought of a1. Final answer: d4", None),
         (POKER, "I could bet or fold. Final answer: all-in", None),
         (POKER, r"I bet: \boxed{check}", None),
@@ -50,11 +50,11 @@ CELLS = ReplyParser(["a1", "b2", "c3"])
         (ReplyParser(["go", "left"]), "Answer: go with left", "go"),
     ],
 )
-def test_find(parser, reply, action):
+def test_parser_finds_the_action(parser, reply, action):
     assert parser.find(reply) == action
 
 
-def test_words_alike_and_no_words():
+def test_words_that_differ_in_case_and_no_words():
     parser = ReplyParser(["a", "A"])
     assert (parser.find("A"), parser.find("I say a"), parser.find("A a A")) == ("A", "a", "A")
     assert ReplyParser([]).find("anything") is None
@@ -69,7 +69,7 @@ def test_words_alike_and_no_words():
         ("tic_tac_toe", "I thought of a1. Final answer: b2", "illegal"),
     ],
 )
-def test_a_marked_answer_that_is_no_legal_action_is_none_in_play(environment, reply, event):
+def test_marked_answers_that_are_not_legal_actions_are_rejected(environment, reply, event):
     play = make_environment(environment, style="full").reset(Stream.from_seed(0))
     if environment == "tic_tac_toe":
         play.step({0: "b2"})

@@ -1,4 +1,4 @@
-"""Replies of any shape are read in time that grows with their length alone: a model cannot stall a run by what it says."""
+"""Reading a reply takes time linear in its length, so that no reply of a model can stall a run."""
 
 import random
 import re
@@ -10,10 +10,10 @@ from sparring.environments.reply import ReplyParser
 from sparring.models.render.answers import answer_format
 from sparring.ops.matching import calls_of
 
-LENGTH = 60_000  # a pattern that goes back over them takes tens of seconds
+LENGTH = 60_000  # a pattern with quadratic backtracking takes tens of seconds
 WORDS = [f"wood{give}-gold{ask}" for give in range(1, 11) for ask in range(1, 11)] + ["accept", "deny", "r1c2=3"]
 UNITS = ["[", "**", " ", "answer:[", "</think><answer>", "</think> ", "\\boxed{", "wood1"]
-MARKED = ["answer is ", "boxed {", "my move is (", "to a ", "a("]  # of the parser of replies alone
+REPLY_UNITS = ["answer is ", "boxed {", "my move is (", "to a ", "a("]  # only for the reply parser
 HEADS = ["", "answer", "<answer>"]
 READERS = {
     "reply": ReplyParser(WORDS).find,
@@ -27,16 +27,16 @@ READERS = {
 
 
 @pytest.mark.parametrize("reader", READERS)
-def test_no_reply_takes_long_to_read(reader):
+def test_no_reply_takes_long_to_parse(reader):
     for head in [*HEADS, *["answer: a"] * (reader == "reply")]:
-        for unit in UNITS + MARKED * (reader == "reply"):
+        for unit in UNITS + REPLY_UNITS * (reader == "reply"):
             text = head + unit * (LENGTH // len(unit)) + "x"
-            began = time.process_time()
+            start_time = time.process_time()
             READERS[reader](text)
-            assert time.process_time() - began < 3, (head, unit)
+            assert time.process_time() - start_time < 3, (head, unit)
 
 
-def test_thoughts_and_action_are_parted_as_by_the_pattern_of_the_whole():
+def test_tagged_answers_match_one_regular_expression():
     pattern = re.compile(r"<think>(.*?)</think>\s*<answer>(.*?)</answer>", re.DOTALL)
     parts = ["<think>", "</think>", "<answer>", "</answer>", " ", "\n", "a", "</think><answer>"]
     generator, read, num_matches = random.Random(0), answer_format("tagged", thinking=True).read, 0

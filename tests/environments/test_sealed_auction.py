@@ -1,4 +1,4 @@
-"""A sealed auction: private values, bids at once."""
+"""A sealed auction: private values and simultaneous bids."""
 
 import pytest
 from hypothesis import given
@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.sealed_auction import Auction, sealed_auction
-from tests.environments.worlds import keeping
+from tests.environments.worlds import make_contract_test
 
-test_it_keeps_the_contract = keeping(
+test_environment_contract = make_contract_test(
     sealed_auction, [{}, {"style": "full", "seats": 3, "price": "second"}, {"largest": 1, "deals": 1}], plays=10
 )
 
@@ -23,37 +23,42 @@ test_it_keeps_the_contract = keeping(
         ("first", (0, 0), (0, 10), (0.0, -10.0)),
     ],
 )
-def test_the_winner_pays_its_bid_or_the_second(price, values, bids, returns):
+def test_payoffs_by_hand(price, values, bids, returns):
     play = Auction(sealed_auction(seats=len(values), price=price), values, Stream.from_seed(0))
     assert play.due() == tuple(range(len(values)))
     play.step({seat: str(bid) for seat, bid in enumerate(bids)})
     assert play.returns == returns and play.done
 
 
-def test_lots_and_values():
-    rules, won = sealed_auction(), [0, 0]
+def test_ties_are_random_and_values_are_private():
+    rules, num_wins = sealed_auction(), [0, 0]
     for seed in range(400):
         play = Auction(rules, (5, 5), Stream.from_seed(seed))
         play.step({0: "3", 1: "3"})
-        won[play.winner] += 1
+        num_wins[play.winner] += 1
         assert sorted(play.returns) == [0.0, 2.0] and play.returns == play.clone().returns
-    assert 150 < won[0] < 250
-    seen = [Auction(sealed_auction(style="full"), (7, other), Stream.from_seed(0)).observe(0) for other in (1, 9)]
-    assert seen[0] == seen[1] and "worth 7 to you" in seen[0].text
+    assert 150 < num_wins[0] < 250
+    observations = [
+        Auction(sealed_auction(style="full"), (7, other_value), Stream.from_seed(0)).observe(0)
+        for other_value in (1, 9)
+    ]
+    assert observations[0] == observations[1] and "worth 7 to you" in observations[0].text
 
 
-@given(values=st.lists(st.integers(0, 10), min_size=2, max_size=2), other=st.integers(0, 10), bid=st.integers(0, 10))
-def test_with_a_second_price_no_bid_is_better_than_one_s_own_value(values, other, bid):
+@given(
+    values=st.lists(st.integers(0, 10), min_size=2, max_size=2), other_bid=st.integers(0, 10), bid=st.integers(0, 10)
+)
+def test_bidding_the_own_value_is_optimal_with_a_second_price(values, other_bid, bid):
     rules = sealed_auction(price="second")
 
     def payoff(own_bid):
-        play = Auction(rules, tuple(values), Stream.from_seed(0), (own_bid, other))
+        play = Auction(rules, tuple(values), Stream.from_seed(0), (own_bid, other_bid))
         return (
-            values[0] - other
-            if own_bid > other
+            values[0] - other_bid
+            if own_bid > other_bid
             else 0.0
-            if own_bid < other
-            else max(play.returns[0], values[0] - other, 0.0)
+            if own_bid < other_bid
+            else max(play.returns[0], values[0] - other_bid, 0.0)
         )
 
-    assert max(payoff(values[0]), 0.0) >= payoff(bid) or bid == other
+    assert max(payoff(values[0]), 0.0) >= payoff(bid) or bid == other_bid

@@ -1,4 +1,4 @@
-"""Signalling: payoffs, who knows what, the best team and uniform play by hand, equilibria that say nothing."""
+"""Signalling: payoffs, hidden types, the best team and uniform play by hand, uninformative equilibria."""
 
 import pytest
 
@@ -9,16 +9,16 @@ from sparring.measure.info_states import (
     enumerate_info_states,
     exact_values,
 )
-from tests.environments.worlds import actions, dealt, maker
+from tests.environments.worlds import apply_actions, make_game_factory, state_after_ids
 
 RED, GREEN, BLUE = range(3)
-game = maker("signalling")
+game = make_game_factory("signalling")
 
 
-def played(rules, colour, *words):
-    """Return the state after nature's type and these actions."""
-    state = dealt(rules, colour)
-    actions(state, *words)
+def state_after_words(rules, colour, *words):
+    """Return the state after the colour that nature draws and these actions."""
+    state = state_after_ids(rules, colour)
+    apply_actions(state, *words)
     return state
 
 
@@ -33,8 +33,8 @@ def played(rules, colour, *words):
 )
 def test_payoffs_are_shared_and_asking_costs(colour, words, value):
     rules = game(rounds=2, cost=0.25)
-    assert not any(played(rules, colour, *words[:-1]).returns)
-    state = played(rules, colour, *words)
+    assert not any(state_after_words(rules, colour, *words[:-1]).returns)
+    state = state_after_words(rules, colour, *words)
     assert (state.done, state.returns) == (True, (value, value))
 
 
@@ -44,19 +44,19 @@ def test_payoffs_are_shared_and_asking_costs(colour, words, value):
         (RED, ("ping", "red"), 1.2),
         (RED, ("ping", "green"), 0.2),
         (RED, ("pong", "red"), 1.0),
-        (BLUE, ("pang", "ask", "ping", "blue"), 1.1),  # the first signal alone is paid for
+        (BLUE, ("pang", "ask", "ping", "blue"), 1.1),  # only the first signal earns the bonus
         (BLUE, ("ping", "ask", "pang", "blue"), 0.9),
     ],
 )
-def test_a_colours_own_signal_has_its_bonus(colour, words, value):
+def test_the_signal_of_a_colour_earns_the_bonus(colour, words, value):
     rules = game(types=3, signals=3, bonus=0.2)
-    assert played(rules, colour, *words).returns == pytest.approx((value, value))
+    assert state_after_words(rules, colour, *words).returns == pytest.approx((value, value))
     assert game(bonus=0.0).rules_key == game().rules_key != game(bonus=0.2).rules_key
     assert "ping' for red" in game(bonus=0.2, style="full").rules and "no meaning" in game(style="full").rules
 
 
-def test_codes_that_are_best():
-    # 1 + bonus; uniform play has 1/3 of both.
+def test_best_and_uninformative_codes_by_hand():
+    # The best team gets 1 + bonus; uniform play gets 1/3 of that.
     rules = game(types=3, signals=3, rounds=0, bonus=0.3)
     states = enumerate_info_states(rules)
     report = nash_conv(rules, states, UniformScorer())
@@ -69,39 +69,41 @@ def test_codes_that_are_best():
             return "ping" if "red" in query.key else "pong"
         return "red" if query.key.endswith("ping") else "green"
 
-    report = nash_conv(rules, states, scorer(states, code))
+    report = nash_conv(rules, states, make_scorer(states, code))
     assert (report.values, report.nash_conv, report.optimality_gap) == ((1.0, 1.0), 0.0, 0.0)
-    babble = nash_conv(rules, states, scorer(states, lambda query: "ping" if query.seat == 0 else "red"))
-    assert (babble.values, babble.nash_conv, babble.optimality_gap) == ((0.5, 0.5), 0.0, 0.5)
+    uninformative = nash_conv(rules, states, make_scorer(states, lambda query: "ping" if query.seat == 0 else "red"))
+    assert (uninformative.values, uninformative.nash_conv, uninformative.optimality_gap) == ((0.5, 0.5), 0.0, 0.5)
 
 
-def test_asking_views_flags_and_wording():
+def test_legal_actions_hidden_types_views_and_prompts():
     ask = ("ping", "ask")
-    assert played(game(rounds=2), RED, "ping").legal_actions() == ("red", "green", "ask")
-    assert played(game(rounds=2), RED, *ask, "ping").legal_actions() == ("red", "green", "ask")
-    assert played(game(rounds=2), RED, *ask, *ask, "ping").legal_actions() == ("red", "green")
-    assert played(game(rounds=0), RED, "ping").legal_actions() == ("red", "green")
-    assert played(game(types=3, signals=3), BLUE).legal_actions() == ("ping", "pong", "pang")
+    assert state_after_words(game(rounds=2), RED, "ping").legal_actions() == ("red", "green", "ask")
+    assert state_after_words(game(rounds=2), RED, *ask, "ping").legal_actions() == ("red", "green", "ask")
+    assert state_after_words(game(rounds=2), RED, *ask, *ask, "ping").legal_actions() == ("red", "green")
+    assert state_after_words(game(rounds=0), RED, "ping").legal_actions() == ("red", "green")
+    assert state_after_words(game(types=3, signals=3), BLUE).legal_actions() == ("ping", "pong", "pang")
     for style in ("brief", "full"):
         rules = game(style=style)
         for words in (("ping",), ("ping", "ask"), ("ping", "ask", "pong")):
-            seen = [[played(rules, colour, *words).observe(seat) for colour in (RED, GREEN)] for seat in (0, 1)]
-            assert seen[1][0] == seen[1][1]
+            observations = [
+                [state_after_words(rules, colour, *words).observe(seat) for colour in (RED, GREEN)] for seat in (0, 1)
+            ]
+            assert observations[1][0] == observations[1][1]
             assert (
-                seen[0][0].text != seen[0][1].text
-                and seen[0][0].view != seen[0][1].view
-                and seen[0][0].key != seen[0][1].key
+                observations[0][0].text != observations[0][1].text
+                and observations[0][0].view != observations[0][1].view
+                and observations[0][0].key != observations[0][1].key
             )
     rules = game(rounds=2)
-    state, other = (played(rules, RED, first, "ask", "pong") for first in ("ping", "pong"))
-    assert state.observe(1).view == other.observe(1).view == "pong asked 1"
-    assert state.observe(1).key != other.observe(1).key
-    assert played(rules, GREEN, "ping", "ask").observe(0).view == "green asked 1"
+    state, other_state = (state_after_words(rules, RED, first, "ask", "pong") for first in ("ping", "pong"))
+    assert state.observe(1).view == other_state.observe(1).view == "pong asked 1"
+    assert state.observe(1).key != other_state.observe(1).key
+    assert state_after_words(rules, GREEN, "ping", "ask").observe(0).view == "green asked 1"
     rules = game(types=3, rounds=2)
     assert (rules.min_utility, rules.max_utility, rules.max_turns) == (-0.2, 1.0, 6)
-    assert rules.illegal.forfeit_returns(rules, played(rules, RED), 1) == (-0.2, -0.2)
+    assert rules.illegal.forfeit_returns(rules, state_after_words(rules, RED), 1) == (-0.2, -0.2)
     rules = game()
-    state = played(rules, GREEN, "ping", "ask", "pong")
+    state = state_after_words(rules, GREEN, "ping", "ask", "pong")
     assert state.observe(1).text == "signalling receiver ping ask pong"
     assert state.observe(1, 2).text == "pong"
     assert "ask" not in game(style="full", rounds=0).rules
@@ -111,12 +113,12 @@ def test_asking_views_flags_and_wording():
     ("options", "value"),
     [
         ({"rounds": 0}, 1 / 2),
-        ({}, 2 / 3 * 1 / 2 + 1 / 3 * (1 / 2 - 0.1)),  # a guess with probability 2/3, else one signal more and a guess
+        ({}, 2 / 3 * 1 / 2 + 1 / 3 * (1 / 2 - 0.1)),  # a guess with probability 2/3; else one more signal, then a guess
         ({"types": 3}, 3 / 4 * 1 / 3 + 1 / 4 * (1 / 3 - 0.1)),
         ({"rounds": 2, "cost": 0.5}, 2 / 3 * 1 / 2 + 1 / 3 * (2 / 3 * (1 / 2 - 0.5) + 1 / 3 * (1 / 2 - 1))),
     ],
 )
-def test_uniform_play_is_worth_what_it_is_by_hand(options, value):
+def test_values_of_uniform_play_by_hand(options, value):
     states = enumerate_info_states(game(**options))
     policy, _ = query_policy(UniformScorer(), states)
     assert exact_values(states, policy).returns.tolist() == pytest.approx([value, value])
@@ -127,15 +129,18 @@ def test_uniform_play_is_worth_what_it_is_by_hand(options, value):
     [
         ({}, 1.0),
         ({"types": 3, "signals": 2, "rounds": 0}, 2 / 3),
-        ({"types": 3, "signals": 2}, 1 - 2 / 3 * 0.1),  # one type has its own signal; after the other one, ask
+        (
+            {"types": 3, "signals": 2},
+            1 - 2 / 3 * 0.1,
+        ),  # one type has its own signal; the others share one, so the receiver asks
     ],
 )
-def test_the_best_team_earns_what_it_does_by_hand(options, best):
+def test_values_of_the_best_team_by_hand(options, best):
     rules = game(**options)
     report = nash_conv(rules, enumerate_info_states(rules), UniformScorer())
     assert report.best_joint_value == pytest.approx(best)
     assert report.optimality_gap == pytest.approx(best - report.values[0])
 
 
-def scorer(info_states, choose):
+def make_scorer(info_states, choose):
     return TabularScorer({(query.seat, query.key): {choose(query): 1.0} for query in info_states.queries})

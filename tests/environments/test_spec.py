@@ -1,4 +1,4 @@
-"""Environments as values: written as JSON, read, and made again the same."""
+"""Environment specs: written as JSON, checked, and turned into an equal environment."""
 
 import json
 
@@ -20,7 +20,7 @@ def test_another_version_of_the_rules_is_refused(monkeypatch):
         from_spec(spec)
 
 
-def test_specs_of_other_environments():
+def test_specs_of_environments_with_and_without_a_maker():
     game = make_game("kuhn_poker")
     game.made_by = None
     assert spec_of(game) is None
@@ -45,19 +45,19 @@ def test_specs_of_other_environments():
         st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(), st.lists, max_leaves=5
     )
 )
-def test_what_json_holds_stays_as_it_is(value):
+def test_json_values_are_unchanged(value):
     assert plain({"a": value}) == json.loads(json.dumps({"a": value}))
 
 
-@pytest.mark.parametrize(("version", "known"), [(3, 3), ("1.0.2", 1), (None, 1), (2.7, 1), (True, 1), (len, 1)])
-def test_the_version_is_a_whole_number(version, known):
+@pytest.mark.parametrize(("version", "recorded"), [(3, 3), ("1.0.2", 1), (None, 1), (2.7, 1), (True, 1), (len, 1)])
+def test_versions_that_are_not_integers_become_1(version, recorded):
     game = make_game("kuhn_poker")
     game.version = version
-    assert spec_of(game).version == known
+    assert spec_of(game).version == recorded
 
 
 @pytest.mark.parametrize(
-    "wrong",
+    "invalid",
     [
         {"name": 5},
         {"name": ["a"]},
@@ -69,7 +69,7 @@ def test_the_version_is_a_whole_number(version, known):
         {"version": True},
     ],
 )
-def test_a_spec_from_elsewhere_is_checked(wrong):
-    with pytest.raises(ConfigError) as caught:
-        sparring.make_environment(EnvironmentSpec(**{"name": "kuhn_poker", **wrong}))
-    assert next(iter(wrong)) in str(caught.value)
+def test_invalid_fields_of_a_spec_are_refused(invalid):
+    with pytest.raises(ConfigError) as error:
+        sparring.make_environment(EnvironmentSpec(**{"name": "kuhn_poker", **invalid}))
+    assert next(iter(invalid)) in str(error.value)

@@ -1,4 +1,4 @@
-"""Tic-tac-toe: wording, board, returns, and games that begin in the middle."""
+"""Tic-tac-toe: prompts, board, returns, and games from a given position."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,45 +9,45 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.environments.tic_tac_toe import CELLS
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
-from tests.environments.worlds import after, maker
+from tests.environments.worlds import make_game_factory, state_after
 
 BOARD = """The board:
   a b c
 1 X O .
 2 . X .
 3 . . ."""
-game = maker("tic_tac_toe")
+game = make_game_factory("tic_tac_toe")
 
 
-def played(style, *moves, start=""):
-    return after(game(style=style, start=start), *moves)
+def state_after_moves(style, *moves, start=""):
+    return state_after(game(style=style, start=start), *moves)
 
 
-def test_wording_and_rules():
-    text = played("full", "a1", "b1", "b2").observe(1, 2).text
+def test_prompts_returns_and_illegal_moves():
+    text = state_after_moves("full", "a1", "b1", "b2").observe(1, 2).text
     assert text.startswith("The player 'X' chose b2.\n\n" + BOARD)
     assert "Legal actions: c1, a2, c2, a3, b3, c3." in text
     assert "three" not in text.lower()
-    state = played("brief", "a1", "b1", "b2", "c1", "c3")
+    state = state_after_moves("brief", "a1", "b1", "b2", "c1", "c3")
     assert state.done
     assert list(state.returns) == [1.0, -1.0]
     assert state.legal_actions() == ()
     with pytest.raises(GameError, match="'b2' is not legal at ply 1; legal actions: a1, b1"):
-        played("brief", "b2").apply("b2")
+        state_after_moves("brief", "b2").apply("b2")
 
 
-def test_starts_by_hand():
-    state = played("brief", start="a1 b2 c3")
+def test_given_positions_by_hand():
+    state = state_after_moves("brief", start="a1 b2 c3")
     assert (state.seat, state.plies, state.trail) == (1, 0, ())
     assert state.observe(1).text == "tictactoe O a1 b2 c3"
     state.apply("b1")
     assert state.observe(0).text == "tictactoe X a1 b2 c3 b1"
     assert state.observe(1, 1).text == "."
-    text = played("full", "b2", start="a1 b1").observe(1).text
+    text = state_after_moves("full", "b2", start="a1 b1").observe(1).text
     assert "The game begins after these moves, 'X' first: a1, b1." in text
     assert BOARD in text and "You play as 'O'." in text and "Legal actions: c1, a2, c2, a3, b3, c3." in text
-    assert BOARD in played("full", start="a1 b1 b2").observe(1, 1).text
-    assert "begins" not in played("full").observe(0).text
+    assert BOARD in state_after_moves("full", start="a1 b1 b2").observe(1, 1).text
+    assert "begins" not in state_after_moves("full").observe(0).text
     # X O X / O O X / X . . with O to move: b3 wins, c3 leads to a draw.
     rules = game(start="a1 b1 c1 a2 c2 b2 a3")
     states = enumerate_info_states(rules)
@@ -56,41 +56,41 @@ def test_starts_by_hand():
     assert (report.values, report.gains) == ((-0.5, 0.5), (0.0, 0.5))
     rules = game(start="a1 b2 c3")
     assert (rules.zero_sum, rules.utility_sum) == (True, 0.0)
-    values = registry.bind("players", "minimax", {})().action_values(played("brief", start="a1 b2 c3"))
+    values = registry.bind("players", "minimax", {})().action_values(state_after_moves("brief", start="a1 b2 c3"))
     assert {cell: value for cell, value in values.items() if value} == {
         "c1": -1.0,
         "a3": -1.0,
-    }  # a corner loses to a fork
+    }  # X answers a corner with a fork
 
 
 @settings(max_examples=50, deadline=None)
 @given(st.permutations(CELLS), st.integers(1, 8))
-def test_a_game_from_a_start_goes_on_as_the_whole_game_does(moves, number):
-    whole = played("full")
+def test_a_game_from_a_position_continues_like_the_full_game(moves, number):
+    full_game = state_after_moves("full")
     for cell in moves[:number]:
-        whole.apply(cell)
-        if whole.done:
+        full_game.apply(cell)
+        if full_game.done:
             return
-    part = played("full", start=" ".join(moves[:number]))
-    assert part.game.max_turns == 9 - number
+    started_game = state_after_moves("full", start=" ".join(moves[:number]))
+    assert started_game.game.max_turns == 9 - number
     for cell in [*moves[number:], None]:
-        assert (part.seat, part.done, part.returns, part.legal_actions()) == (
-            whole.seat,
-            whole.done,
-            whole.returns,
-            whole.legal_actions(),
+        assert (started_game.seat, started_game.done, started_game.returns, started_game.legal_actions()) == (
+            full_game.seat,
+            full_game.done,
+            full_game.returns,
+            full_game.legal_actions(),
         )
-        assert part.plies == whole.plies - number
+        assert started_game.plies == full_game.plies - number
         for seat in (0, 1):
-            assert part.game.position(part, seat) == whole.game.position(whole, seat)
-            assert (part.observe(seat).key, part.observe(seat).view) == (
-                whole.observe(seat).key,
-                whole.observe(seat).view,
+            assert started_game.game.position(started_game, seat) == full_game.game.position(full_game, seat)
+            assert (started_game.observe(seat).key, started_game.observe(seat).view) == (
+                full_game.observe(seat).key,
+                full_game.observe(seat).view,
             )
-        if whole.done:
+        if full_game.done:
             break
-        whole.apply(cell)
-        part.apply(cell)
+        full_game.apply(cell)
+        started_game.apply(cell)
 
 
 @pytest.mark.parametrize(
@@ -102,6 +102,6 @@ def test_a_game_from_a_start_goes_on_as_the_whole_game_does(moves, number):
         ("a1 b1 a2 b2 a3", "the game is over after 'a3'; write fewer moves, such as 'a1 b1 a2 b2'"),
     ],
 )
-def test_a_start_that_cannot_be_is_refused(start, message):
+def test_impossible_positions_are_refused(start, message):
     with pytest.raises(ConfigError, match=message):
         game(start=start)

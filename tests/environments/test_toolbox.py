@@ -1,4 +1,4 @@
-"""The calculator and the search: what they answer, and that no text can break them."""
+"""The calculator and the search: results by hand, and robustness against any text."""
 
 import ast
 import pickle
@@ -12,7 +12,7 @@ from sparring.environments.toolbox import ToolError, calculate, search
 from tests.cases import every_case
 
 LIBRARY = ("ada owns red", "red holds lamp", "lamp weighs 7", "bob owns blue")
-HARD = [
+HOSTILE_QUERIES = [
     "",
     " ",
     '"',
@@ -54,7 +54,7 @@ HARD = [
         ("999999*999999", "999998000001"),
     ],
 )
-def test_values_worked_by_hand(text, value):
+def test_calculations_by_hand(text, value):
     assert calculate(text) == value
 
 
@@ -85,16 +85,16 @@ def test_values_worked_by_hand(text, value):
         ("\ud800", "knows numbers"),
     ],
 )
-def test_what_cannot_be_computed_is_said_in_words(text, word):
+def test_errors_of_the_calculator(text, word):
     with pytest.raises(ToolError, match=word):
         calculate(text)
 
 
-def exact(node):
+def exact_value(node):
     if isinstance(node, ast.BinOp):
-        left, right = exact(node.left), exact(node.right)
+        left, right = exact_value(node.left), exact_value(node.right)
         return {ast.Add: left + right, ast.Sub: left - right, ast.Mult: left * right}[type(node.op)]
-    return -exact(node.operand) if isinstance(node, ast.UnaryOp) else Fraction(node.value)
+    return -exact_value(node.operand) if isinstance(node, ast.UnaryOp) else Fraction(node.value)
 
 
 NUMBERS = st.integers(0, 99).map(str)
@@ -108,12 +108,12 @@ EXPRESSIONS = st.recursive(
 
 
 @given(EXPRESSIONS)
-def test_it_computes_as_python_would(text):
+def test_calculations_match_exact_fractions(text):
     try:
         result = calculate(text)
     except ToolError:
         return
-    assert result == str(exact(ast.parse(text, mode="eval").body))
+    assert result == str(exact_value(ast.parse(text, mode="eval").body))
 
 
 @given(st.text(max_size=300) | st.text("0123456789+-*/(). ", max_size=60))
@@ -124,7 +124,7 @@ def test_any_text_is_computed_or_refused(text):
         assert text == "" or len(str(error)) < 100
 
 
-def test_searches():
+def test_searches_by_hand():
     assert search(LIBRARY, "lamp") == ("red holds lamp", "lamp weighs 7")
     assert search(LIBRARY, "LAMP weighs?") == ("lamp weighs 7", "red holds lamp")
     assert search(LIBRARY, "lamp", limit=1) == ("red holds lamp",)
@@ -133,7 +133,7 @@ def test_searches():
     assert pickle.loads(pickle.dumps(LIBRARY)) == LIBRARY
 
 
-@every_case("text", HARD)
-def test_no_text_breaks_a_search(text):
+@every_case("text", HOSTILE_QUERIES)
+def test_hostile_queries_never_break_a_search(text):
     assert set(search(LIBRARY, text)) <= set(LIBRARY)
-    assert search(LIBRARY, "ada") == ("ada owns red",)  # and nothing is lost
+    assert search(LIBRARY, "ada") == ("ada owns red",)  # the index is intact

@@ -1,4 +1,4 @@
-"""A tool loop around each move of another environment."""
+"""The environment tools: tool calls before each move of another environment."""
 
 import pytest
 from hypothesis import given, settings
@@ -17,10 +17,10 @@ from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 from sparring.testing import check_environment
-from tests.environments.worlds import steps
+from tests.environments.worlds import play_replies
 
 TTT = {"name": "tic_tac_toe"}
-FULL = {"name": "tic_tac_toe", "options": {"style": "full"}}
+TTT_FULL = {"name": "tic_tac_toe", "options": {"style": "full"}}
 
 
 def new_play(**options):
@@ -30,35 +30,51 @@ def new_play(**options):
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"calls": 1, "cost": 0.5}, {"environment": FULL}, {"environment": {"name": "kuhn_poker"}, "style": "full"}],
+    [
+        {},
+        {"calls": 1, "cost": 0.5},
+        {"environment": TTT_FULL},
+        {"environment": {"name": "kuhn_poker"}, "style": "full"},
+    ],
 )
-def test_it_keeps_what_every_environment_must(options):
+def test_environment_contract(options):
     check_environment(registry.bind("environments", "tools", options), plays=5)
 
 
-def test_seats_that_wait_and_turns_of_calls():
-    game, course = new_play()
-    first = course.observe(0)
-    course.step({0: "add 3 4"})
-    assert course.due() == (0,) and course.observe(0).prompt == "7" and course.observe(0).key != first.key
-    course.step({0: "b2"})
-    assert course.due() == (1,) and "b2" in course.observe(1).text and "7" not in course.observe(1).key
+def test_a_call_keeps_the_turn_and_stays_private():
+    game, episode = new_play()
+    first_observation = episode.observe(0)
+    episode.step({0: "add 3 4"})
+    assert (
+        episode.due() == (0,) and episode.observe(0).prompt == "7" and episode.observe(0).key != first_observation.key
+    )
+    episode.step({0: "b2"})
+    assert episode.due() == (1,) and "b2" in episode.observe(1).text and "7" not in episode.observe(1).key
     assert game.max_turns == 9 * 4
-    _, course = new_play(calls=1)
-    course.step({0: "add 1 1"})
-    assert course.observe(0).prompt == "2 spent"
-    assert course.read(0, "add 1 1", True) is None and course.read(0, "zzz", True) is None
+
+
+def test_a_seat_without_calls_must_move():
+    _, episode = new_play(calls=1)
+    episode.step({0: "add 1 1"})
+    assert episode.observe(0).prompt == "2 spent"
+    assert episode.read(0, "add 1 1", True) is None and episode.read(0, "zzz", True) is None
     with pytest.raises(GameError, match="no move of seat 0"):
-        course.step({0: "add 1 1"})
-    course.step({0: "a1"})
+        episode.step({0: "add 1 1"})
+    episode.step({0: "a1"})
     with pytest.raises(GameError, match="seat 0 is not due"):
-        course.step({0: "a2"})
-    assert course.calls_left(1) == 1
-    _, course = new_play(cost=0.25)
-    copy = course.clone()
-    course.step({0: "add 1 1"})
-    assert (copy.calls_left(0), course.calls_left(0)) == (3, 2)
-    assert (copy.returns, course.returns) == ((0.0, 0.0), (-0.25, 0.0))
+        episode.step({0: "a2"})
+    assert episode.calls_left(1) == 1
+
+
+def test_a_call_costs_only_its_own_copy_of_an_episode():
+    _, episode = new_play(cost=0.25)
+    copy = episode.clone()
+    episode.step({0: "add 1 1"})
+    assert (copy.calls_left(0), episode.calls_left(0)) == (3, 2)
+    assert (copy.returns, episode.returns) == ((0.0, 0.0), (-0.25, 0.0))
+
+
+def test_a_rollout_records_calls_as_turns():
     game = make_game("tools", options={"calls": 2}, illegal={"penalty": 0.5})
     root = Stream.from_seed(0)
     spec = EpisodeSpec(
@@ -101,10 +117,10 @@ def test_seats_that_wait_and_turns_of_calls():
         ("", "none"),
     ],
 )
-def test_brief_calls(call, answer):
-    _, course = new_play()
-    course.step({0: course.read(0, call, True)})
-    assert course.observe(0).prompt == answer and course.calls_left(0) == 2
+def test_results_of_brief_calls(call, answer):
+    _, episode = new_play()
+    episode.step({0: episode.read(0, call, True)})
+    assert episode.observe(0).prompt == answer and episode.calls_left(0) == 2
 
 
 @pytest.mark.parametrize(
@@ -118,13 +134,13 @@ def test_brief_calls(call, answer):
         ("nothing of the kind", "Your reply holds neither a call nor a move."),
     ],
 )
-def test_full_calls(reply, answer):
-    _, course = new_play(environment=FULL)
-    assert "<calculate>" in course.observe(0).prompt and "<search>" not in course.observe(0).prompt
-    course.step({0: course.read(0, reply)})
-    assert course.observe(0).prompt.startswith(answer) and "Calls left: 2." in course.observe(0).ask
-    course.step({0: course.read(0, "I take b2.")})
-    assert course.due() == (1,)
+def test_results_of_full_calls(reply, answer):
+    _, episode = new_play(environment=TTT_FULL)
+    assert "<calculate>" in episode.observe(0).prompt and "<search>" not in episode.observe(0).prompt
+    episode.step({0: episode.read(0, reply)})
+    assert episode.observe(0).prompt.startswith(answer) and "Calls left: 2." in episode.observe(0).ask
+    episode.step({0: episode.read(0, "I take b2.")})
+    assert episode.due() == (1,)
 
 
 class Pair:
@@ -157,16 +173,16 @@ class PairPlay:
         self.done, self.returns = True, (float(replies[0] == replies[1]),) * 2
 
 
-def test_seats_that_move_at_once_wait_for_one_anothers_calls():
-    course = ToolEnvironment(environment=complete_environment("pair", Pair()), calls=2, results=1).reset(
+def test_simultaneous_moves_wait_for_the_calls_of_all_seats():
+    episode = ToolEnvironment(environment=complete_environment("pair", Pair()), calls=2, results=1).reset(
         Stream.from_seed(0)
     )
-    course.step({0: "search word", 1: "yes"})
-    assert course.due() == (0,) and course.observe(0).prompt == "the word is no" and not course.done
-    steps(course, {0: "search word"}, {0: "yes"})
-    assert course.done and course.returns == (1.0, 1.0) and course.due() == ()
+    episode.step({0: "search word", 1: "yes"})
+    assert episode.due() == (0,) and episode.observe(0).prompt == "the word is no" and not episode.done
+    play_replies(episode, {0: "search word"}, {0: "yes"})
+    assert episode.done and episode.returns == (1.0, 1.0) and episode.due() == ()
     with pytest.raises(GameError, match="its plays cannot be copied, so tools cannot copy its own"):
-        course.clone()
+        episode.clone()
 
 
 class ScriptedPlayer:
@@ -179,9 +195,9 @@ class ScriptedPlayer:
         return [Reply(text=next(self.replies)) for _ in turns]
 
 
-def test_styles():
+def test_style_of_the_inner_environment():
     assert [new_play(style=style)[0].brief for style in ("brief", "full")] == [True, False]
-    assert not new_play(environment=FULL)[0].brief
+    assert not new_play(environment=TTT_FULL)[0].brief
     assert "Legal actions" in new_play(environment={"name": "matrix_pd"}, style="full")[1].observe(0).text
     assert module.tools is registry.load("environments", "tools").function
 
@@ -195,25 +211,30 @@ def test_styles():
     st.booleans(),
 )
 def test_any_reply_is_a_call_a_move_or_illegal(replies, full):
-    _, course = new_play(environment=FULL if full else TTT, calls=2)
+    _, episode = new_play(environment=TTT_FULL if full else TTT, calls=2)
     for reply in replies:
-        if course.done:
+        if episode.done:
             break
-        seat = course.due()[0]
-        read = read_reply(course, seat, course.legal(seat), reply, not full)
-        if read is not None:
-            assert course.read(seat, read, True) == read
-            course.step({seat: read})
-        assert course.done or course.observe(course.due()[0]).text.strip()
+        seat = episode.due()[0]
+        action = read_reply(episode, seat, episode.legal(seat), reply, not full)
+        if action is not None:
+            assert episode.read(seat, action, True) == action
+            episode.step({seat: action})
+        assert episode.done or episode.observe(episode.due()[0]).text.strip()
 
 
 @pytest.mark.parametrize(("inner", "teams"), [("signalling", (0, 0)), ("kuhn_poker", (0, 1))])
-def test_a_cost_changes_what_is_paid_and_not_who_wins_together(inner, teams):
-    free, dear = (make_game("tools", options={"environment": {"name": inner}, "cost": cost}) for cost in (0.0, 0.5))
-    assert teams_of(free) == teams_of(dear) == teams
-    assert (
-        (free.zero_sum, free.cooperative) == (free.inner.zero_sum, free.inner.cooperative)
-        and not dear.zero_sum
-        and not dear.cooperative
+def test_a_cost_changes_payoffs_but_not_teams(inner, teams):
+    free_game, costly_game = (
+        make_game("tools", options={"environment": {"name": inner}, "cost": cost}) for cost in (0.0, 0.5)
     )
-    assert dear.min_utility == free.min_utility - 0.5 * 3 * free.inner.max_turns and dear.utility_sum is None
+    assert teams_of(free_game) == teams_of(costly_game) == teams
+    assert (
+        (free_game.zero_sum, free_game.cooperative) == (free_game.inner.zero_sum, free_game.inner.cooperative)
+        and not costly_game.zero_sum
+        and not costly_game.cooperative
+    )
+    assert (
+        costly_game.min_utility == free_game.min_utility - 0.5 * 3 * free_game.inner.max_turns
+        and costly_game.utility_sum is None
+    )

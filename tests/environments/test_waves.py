@@ -1,4 +1,4 @@
-"""What waves of workers cost: by hand, and where there is nothing to divide by."""
+"""Figures of waves of workers: by hand, and without a division by zero."""
 
 import pytest
 
@@ -12,8 +12,8 @@ from sparring.environments.wide_search.scoring import (
 WAVES = ((3, 1), (2,), (4, 4, 0))
 
 
-def test_by_hand():
-    """Three waves of two, one and three workers of four at most; four of the six calls ended well."""
+def test_figures_by_hand():
+    """Three waves of 2, 1 and 3 workers (at most 4); 4 of the 6 calls finished."""
     assert critical_steps(5, WAVES) == 5 + 3 + 2 + 4 and total_steps(5, WAVES) == 5 + 4 + 2 + 8
     figures = wave_figures(5, WAVES, 4, 4)
     assert tuple(figures) == FIGURES
@@ -30,6 +30,6 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize(("waves", "workers", "width"), [((), 4, 0), (((2,),), 1, 1), (((7,),), 0, 1), (((),), 4, 0)])
-def test_nobody_called_and_nobody_to_choose_from(waves, workers, width):
+def test_figures_without_calls_or_workers(waves, workers, width):
     figures = wave_figures(1, waves, 0, workers)
     assert figures["width"] == width and figures["parallel"] == 0.0 and figures["finished_share"] == 0.0

@@ -1,4 +1,4 @@
-"""A lead and its workers: the score by hand, plays by hand, what nobody may know, and what ends a play."""
+"""Wide search: scores and episodes by hand, hidden information, illegal replies, and game trees."""
 
 import re
 from pathlib import Path
@@ -15,17 +15,17 @@ from sparring.environments.wide_search import WideSearchPlay, wide_search
 from sparring.environments.wide_search.scoring import score
 from sparring.environments.wide_search.world import VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
-from tests.environments.worlds import keeping, steps
+from tests.environments.worlds import make_contract_test, play_replies
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
-TRUTH = WORLD.rows()
+TRUE_ROWS = WORLD.rows()
 
 
 def new_play(**options):
     return WideSearchPlay(wide_search(items=3, **{"workers": 2, "turns": 4, "waves": 2, **options}), WORLD)
 
 
-test_it_keeps_the_contract = keeping(
+test_environment_contract = make_contract_test(
     wide_search,
     [
         {},
@@ -39,7 +39,7 @@ test_it_keeps_the_contract = keeping(
 )
 
 
-def test_plays_by_hand():
+def test_an_episode_of_two_waves_by_hand():
     play = new_play()
     assert play.due() == (0,) and play.legal(0) == ("call 1", "call 2", "finish")
     assert play.observe(0).prompt == "lead items 3 find colour size workers 2 waves 2"
@@ -65,23 +65,26 @@ def test_plays_by_hand():
     assert play.open_items() == [0, 1] and play.critical_steps == 1 + 4 and play.total_steps == 1 + 3 + 4
     play.step({0: "call 2"})
     assert play.observe(1).fresh and play.observe(1).prompt == "worker 1 find colour size of ardan left 4"
-    steps(play, {1: "open ardan", 2: "done"}, {1: "note size tiny"}, {1: "done"})
+    play_replies(play, {1: "open ardan", 2: "done"}, {1: "note size tiny"}, {1: "done"})
     assert play.done and play.answer == {
         "ardan": {"colour": "red", "size": "tiny"},
         "cosol": {"colour": "blue", "size": "tall"},
     }
-    # 2 names and 3 right cells, of 6 said and of 9 there are
+    # right: 2 names + 3 cells; the answer holds 6, the world 9
     assert play.returns == (pytest.approx(2 * (5 / 6) * (5 / 9) / (5 / 6 + 5 / 9)),) * 3
     figures = play.figures()
     assert figures["found"] == (0.0, 2.0, 1.0) and figures["waves"][0] == 2 and figures["width"][0] == 2
     assert figures["critical_steps"][0] == 1 + 4 + 1 + 3 and figures["total_steps"][0] == 1 + 7 + 1 + 4
-    # four calls, of which the last one found nothing
+    # four calls; the last one noted nothing
     assert (
         figures["called"][0] == 4
         and figures["finished"][0] == 3
         and figures["finished_share"][0] == 3 / 4
         and figures["parallel"][0] == 1.0
     )
+
+
+def test_a_lead_can_finish_early():
     play = new_play(turns=2)
     play.step({0: "call 1"})
     for reply in ("open ardan", "note colour red"):
@@ -90,19 +93,30 @@ def test_plays_by_hand():
     assert play.due() == (0,)
     play.step({0: "finish"})
     assert play.done and play.due() == () and play.returns[0] == pytest.approx(2 * (2 / 3) * (2 / 9) / (2 / 3 + 2 / 9))
+
+
+def test_the_limit_of_critical_steps_ends_an_episode():
     play = new_play(critical=3)
-    steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
+    play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
     assert play.done and play.critical_steps == 3 and play.figures()["found"] == (0.0, 1.0, 1.0)
+
+
+def test_a_single_seat_without_workers():
     play = new_play(workers=0, turns=9)
     assert play.rules.roles == ("single",) and play.due() == (0,) and play.observe(0).fresh
-    for name, row in TRUTH.items():
+    for name, row in TRUE_ROWS.items():
         play.step({0: f"open {name}"})
         for column, value in row.items():
             play.step({0: f"note {column} {value}"})
     assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 9
-    # Three rows of two cells; two are in the answer, one cell of them wrong and one missing, and a row that is none.
+
+
+def test_scores_by_hand():
+    # The answer has two of three rows, with one wrong and one missing cell, and one row that does not exist.
     scores = score(
-        TRUTH, {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}}, 2
+        TRUE_ROWS,
+        {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}},
+        2,
     )
     assert scores.precision == pytest.approx(4 / 9) and scores.recall == pytest.approx(4 / 9)
     assert scores.item_f1 == pytest.approx(4 / 9)
@@ -112,33 +126,35 @@ def test_plays_by_hand():
 
 @pytest.mark.parametrize(
     ("answer", "expected"),
-    [(TRUTH, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUTH}, 1 / 3)],
+    [(TRUE_ROWS, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUE_ROWS}, 1 / 3)],
 )
-def test_whole_empty_and_foreign_answers(answer, expected):
-    scores = score(TRUTH, answer, 2)
+def test_scores_of_complete_empty_and_invented_answers(answer, expected):
+    scores = score(TRUE_ROWS, answer, 2)
     assert scores.item_f1 == pytest.approx(expected) and scores.success == float(expected == 1.0)
 
 
 cells = st.dictionaries(st.sampled_from(["colour", "size"]), st.sampled_from(["red", "tiny", "none"]), max_size=2)
 
 
-@given(st.dictionaries(st.sampled_from([*TRUTH, "dutek", "elvor"]), cells))
-def test_every_figure_is_a_share_and_f1_is_dices_coefficient_of_cells(answer):
-    scores = score(TRUTH, answer, 2)
+@given(st.dictionaries(st.sampled_from([*TRUE_ROWS, "dutek", "elvor"]), cells))
+def test_scores_are_shares_and_item_f1_is_the_dice_coefficient(answer):
+    scores = score(TRUE_ROWS, answer, 2)
     assert all(
         0.0 <= getattr(scores, name) <= 1.0
         for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success")
     )
-    right = sum(
-        1 + sum(TRUTH[key][name] == value for name, value in row.items()) for key, row in answer.items() if key in TRUTH
+    num_right = sum(
+        1 + sum(TRUE_ROWS[key][name] == value for name, value in row.items())
+        for key, row in answer.items()
+        if key in TRUE_ROWS
     )
-    assert scores.item_f1 == pytest.approx(2 * right / (3 * len(answer) + 9))
-    more = {**answer, "ardan": dict(TRUTH["ardan"])}
-    assert score(TRUTH, more, 2).recall >= scores.recall
+    assert scores.item_f1 == pytest.approx(2 * num_right / (3 * len(answer) + 9))
+    better_answer = {**answer, "ardan": dict(TRUE_ROWS["ardan"])}
+    assert score(TRUE_ROWS, better_answer, 2).recall >= scores.recall
 
 
 @given(st.integers(1, 48), st.integers(1, 16))
-def test_rows_are_shared_out_evenly_and_each_once(items, workers):
+def test_rows_are_divided_evenly_among_workers(items, workers):
     play = wide_search(items=items, workers=workers).reset(Stream.from_seed(1))
     width = int(play.legal(0)[-2].split()[1])
     assert width == min(items, workers)
@@ -148,14 +164,14 @@ def test_rows_are_shared_out_evenly_and_each_once(items, workers):
     assert max(map(len, shares)) - min(map(len, shares)) <= 1 and min(map(len, shares)) >= 1
 
 
-def test_what_seats_know_in_other_worlds():
-    other = World(WORLD.names, WORLD.columns, (WORLD.values[0], ("pink", "small"), ("gold", "giant")))
-    plays = [WideSearchPlay(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other)]
+def test_seats_see_only_their_own_information():
+    other_world = World(WORLD.names, WORLD.columns, (WORLD.values[0], ("pink", "small"), ("gold", "giant")))
+    plays = [WideSearchPlay(wide_search(items=3, workers=2, turns=4), start) for start in (WORLD, other_world)]
     for play in plays:
-        steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"})
+        play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"})
     assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
-    for play, theirs in zip(plays, ("note size huge", "note size tall"), strict=True):
-        play.step({1: "note colour red", 2: theirs})
+    for play, other_reply in zip(plays, ("note size huge", "note size tall"), strict=True):
+        play.step({1: "note colour red", 2: other_reply})
         assert play.draw(1) == plays[0].draw(1) and play.described(1) == plays[0].described(1)
     for play in plays:
         play.step({1: "done", 2: "done"})
@@ -171,7 +187,7 @@ def test_what_seats_know_in_other_worlds():
 @pytest.mark.parametrize(
     ("seat", "reply"), [(0, "call 3"), (0, "call 0"), (0, "call"), (1, "done"), (0, "note colour red"), (7, "finish")]
 )
-def test_what_is_no_action_is_refused(seat, reply):
+def test_illegal_replies_are_refused(seat, reply):
     play = new_play()
     assert play.legal(seat) == ((*(f"call {width}" for width in (1, 2)), "finish") if seat == 0 else ())
     with pytest.raises(GameError, match="is illegal for seat"):
@@ -179,23 +195,23 @@ def test_what_is_no_action_is_refused(seat, reply):
     assert play.due() == (0,) and not play.waves
 
 
-def test_the_widths_of_the_page_are_those_of_the_scripted_team():
+def test_the_table_of_widths_in_the_docs_matches_the_scripted_team():
     from sparring.play.players.searcher import searcher
 
-    page = (Path(__file__).parents[2] / "docs" / "teams.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| (\d+) \| (\d+) \|$", page, re.MULTILINE)
+    docs_page = (Path(__file__).parents[2] / "docs" / "teams.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d+) \| ([\d.]+) \| ([\d.]+) \| (\d+) \| (\d+) \|$", docs_page, re.MULTILINE)
     assert [int(row[0]) for row in rows] == [1, 2, 4, 8]
     for width, item_f1, non_key, critical, total in rows:
         play = wide_search(items=8, workers=8, turns=6, waves=1).reset(Stream.from_seed(0))
-        agent, number = searcher(width=int(width)), 0
+        player, moment = searcher(width=int(width)), 0
         while not play.done:
-            play.step({seat: agent.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
-            number += 1
+            play.step({seat: player.choose(play, seat, Stream.from_seed(moment)) for seat in play.due()})
+            moment += 1
         assert (f"{play.score.item_f1:.2f}", f"{play.score.non_key_f1:.2f}") == (item_f1, non_key)
         assert (play.critical_steps, play.total_steps) == (int(critical), int(total))
 
 
-def test_trees_of_worlds():
+def test_uniform_play_and_recall_of_world_trees():
     game = make_game(
         "wide_search", options={"items": 2, "columns": 1, "workers": 2, "turns": 2, "waves": 1, "worlds": 3}
     )
@@ -208,13 +224,21 @@ def test_trees_of_worlds():
         (value,) * 3 for value in (0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0)
     }
     uniform = [np.full(len(query.legal_actions), 1 / len(query.legal_actions)) for query in states.queries]
-    chances = np.array([0.0, 1 / 2 * 7 / 9, 1 / 2 * 1 / 9])  # opens its page, then notes a wrong value or the right one
-    chances[0] = 1 - chances.sum()
-    both = sum(chances[row] * chances[other] * score_of(row, other) for row in range(3) for other in range(3))
-    lone = (
+    probabilities = np.array(
+        [0.0, 1 / 2 * 7 / 9, 1 / 2 * 1 / 9]
+    )  # P(open no page; note a wrong value; note the right value)
+    probabilities[0] = 1 - probabilities.sum()
+    two_workers = sum(
+        probabilities[row] * probabilities[other_row] * score_of(row, other_row)
+        for row in range(3)
+        for other_row in range(3)
+    )
+    one_worker = (
         2 / 3 * (7 / 10 * score_of(1, 0) + 1 / 10 * score_of(2, 0))
-    )  # a worker of two rows may open another page instead
-    assert exact_values(states, uniform).returns[0] == pytest.approx((both + lone) / 3)  # call 1, call 2 or finish
+    )  # a worker with two rows may open the other page instead
+    assert exact_values(states, uniform).returns[0] == pytest.approx(
+        (two_workers + one_worker) / 3
+    )  # call 1, call 2 or finish
     with pytest.raises(TooLargeError, match=r"at most 1000 worlds and the bank has 100,000; write worlds: 4"):
         enumerate_info_states(make_game("wide_search"))
     game = make_game(
@@ -225,6 +249,6 @@ def test_trees_of_worlds():
 
 
 def score_of(first, second):
-    """Item F1 of two rows with one cell each, of which so many cells are right, names among them; 0: it is not there."""
-    num_cells, right = 2 * ((first > 0) + (second > 0)), first + second
-    return 2 * right / (num_cells + 4) if num_cells else 0.0
+    """Return item F1 of two rows with one cell each: 0 no row, 1 only the name is right, 2 name and cell."""
+    num_cells, num_right = 2 * ((first > 0) + (second > 0)), first + second
+    return 2 * num_right / (num_cells + 4) if num_cells else 0.0

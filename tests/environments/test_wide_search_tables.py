@@ -1,4 +1,4 @@
-"""Questions of real tables: what is asked, what is kept apart, and packages that are missing or broken."""
+"""Wide search over real tables: questions, separate banks, and missing or damaged packages."""
 
 import re
 import sys
@@ -16,14 +16,14 @@ from sparring.environments.wide_search.scoring import plain
 from sparring.environments.wide_search.world import LEAST, READ, _text, questions, table
 from sparring.play.players.searcher import searcher
 from sparring.testing import check_environment, check_picture
-from tests.environments.worlds import steps
+from tests.environments.worlds import play_replies
 
-REAL = {"style": "full", "search": "words"}
+TABLE_OPTIONS = {"style": "full", "search": "words"}
 
 
 @pytest.fixture
-def fresh():
-    """Tables that are read again, before and after a test that puts a package of its own in the way."""
+def clear_table_caches():
+    """Clear the caches of tables before and after a test that replaces a package."""
     for cached in (table, questions):
         cached.cache_clear()
     yield
@@ -32,23 +32,25 @@ def fresh():
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_it_keeps_the_contract(kind):
-    check_environment(wide_search, plays=4, tables=kind, items=5, distractors=4, **REAL)
-    check_environment(wide_search, plays=4, tables=kind, columns=4, workers=0, turns=12, answer="written", **REAL)
+def test_environment_contract(kind):
+    check_environment(wide_search, plays=4, tables=kind, items=5, distractors=4, **TABLE_OPTIONS)
+    check_environment(
+        wide_search, plays=4, tables=kind, columns=4, workers=0, turns=12, answer="written", **TABLE_OPTIONS
+    )
 
 
 def test_pages_and_questions():
-    start = wide_search(tables="countries", items=8, **REAL).start(1)
+    start = wide_search(tables="countries", items=8, **TABLE_OPTIONS).start(1)
     pages = library(start, 5, False)
     assert len(pages) == len(start.names) + 1 + 5
-    others = [page for page in pages if page.item < 0 and start.asked not in page.title]
-    assert len(others) == 5 and not {page.title for page in others} & set(start.names)
-    assert all(f"- {column}: " in page.text for page in others for column in table("countries").columns)
+    distractors = [page for page in pages if page.item < 0 and start.asked not in page.title]
+    assert len(distractors) == 5 and not {page.title for page in distractors} & set(start.names)
+    assert all(f"- {column}: " in page.text for page in distractors for column in table("countries").columns)
     for item, name in enumerate(start.names):
         matches = [pages[number] for number in find(pages, f"{name} {start.columns[0]}")]
         assert item in [page.item for page in matches]
     assert len(library(start, 1000, False)) == len(table("countries").rows) + 1
-    rules = wide_search(tables="countries", items=8, workers=2, answer="written", **REAL)
+    rules = wide_search(tables="countries", items=8, workers=2, answer="written", **TABLE_OPTIONS)
     play = rules.reset(Stream.from_seed(0))
     start = play.start
     assert (
@@ -59,11 +61,11 @@ def test_pages_and_questions():
     assert f"(countries {start.asked})" in play.observe(1).prompt and all(
         name in play.observe(1).prompt for name in start.names
     )
-    steps(play, {1: "done"}, {0: "finish"})
+    play_replies(play, {1: "done"}, {0: "finish"})
     assert f"| {start.key} | {' | '.join(start.columns)} |" in play.observe(0).ask
     with pytest.raises(ConfigError, match="write items=8"):
-        make_game("wide_search", options={"tables": "countries", "items": 1, **REAL})
-    check_picture(wide_search, plays=2, deals=4, tables="elements", items=4, turns=3, answer="written", **REAL)
+        make_game("wide_search", options={"tables": "countries", "items": 1, **TABLE_OPTIONS})
+    check_picture(wide_search, plays=2, deals=4, tables="elements", items=4, turns=3, answer="written", **TABLE_OPTIONS)
 
 
 @pytest.mark.parametrize(
@@ -79,14 +81,14 @@ def test_pages_and_questions():
         ("airports", "ZRH", {"city": "Zurich", "country": "CH", "ICAO code": "LSZH", "time zone": "Europe/Zurich"}),
     ],
 )
-def test_rows_that_everybody_knows(kind, key, facts):
+def test_well_known_facts_are_in_the_tables(kind, key, facts):
     source = table(kind)
     row = dict(zip(source.columns, dict(source.rows)[key], strict=True))
     assert {name: row[name] for name in facts} == facts
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_no_cell_is_empty_and_none_would_break_a_table(kind):
+def test_cells_are_nonempty_and_fit_a_markdown_table(kind):
     source = table(kind)
     assert len(source.rows) >= LEAST and len({plain(name) for name, _ in source.rows}) == len(source.rows)
     for name, values in source.rows:
@@ -96,78 +98,80 @@ def test_no_cell_is_empty_and_none_would_break_a_table(kind):
 
 @pytest.mark.parametrize("kind", READ)
 @pytest.mark.parametrize("most", [4, 8, 48])
-def test_what_a_question_asks_is_what_its_rows_have(kind, most):
+def test_questions_select_exactly_their_rows(kind, most):
     source = table(kind)
-    filters = [question for other in (False, True) for question in questions(kind, most, other)]
+    filters = [question for is_other_bank in (False, True) for question in questions(kind, most, is_other_bank)]
     assert len({question.text for question in filters}) == len(filters)
     columns = {source.key: [name for name, _ in source.rows]}
-    columns |= {name: [row[place] for _, row in source.rows] for place, name in enumerate(source.columns)}
-    have = {name: {} for name in columns}  # by column the rows of each cell, and of each first letter
+    columns |= {name: [row[index] for _, row in source.rows] for index, name in enumerate(source.columns)}
+    rows_by_condition = {name: {} for name in columns}  # per column: (condition, value) -> rows
     for name, cells in columns.items():
         for row, cell in enumerate(cells):
             for condition in (("is", cell), ("is from", cell), ("begins with", cell[0])):
-                have[name].setdefault(condition, []).append(row)
+                rows_by_condition[name].setdefault(condition, []).append(row)
     for question in filters:
         assert 2 <= len(question.rows) <= most and list(question.rows) == sorted(set(question.rows))
         condition = re.fullmatch(r"whose ([\w ]+?) (is|begins with|is from) (.+)", question.text)
         if match := re.fullmatch(r"from (\d+) to (\d+)", condition[3]):
-            passes = [
+            matching_rows = [
                 row for row, cell in enumerate(columns[condition[1]]) if int(match[1]) <= int(cell) <= int(match[2])
             ]
         else:
-            passes = have[condition[1]].get((condition[2], condition[3]), [])
-        assert list(question.rows) == passes and question.column in ("", condition[1])
+            matching_rows = rows_by_condition[condition[1]].get((condition[2], condition[3]), [])
+        assert list(question.rows) == matching_rows and question.column in ("", condition[1])
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_training_and_measuring_ask_with_other_filters(kind):
-    game = make_game("wide_search", options={"tables": kind, "items": 8, "columns": 2, "worlds": 400, **REAL})
-    other = another_bank(game)
-    assert other.bank >= BANKS // 2 > game.bank
-    training, others = ({game.start(number).asked for number in range(400)} for game in (game, other))
-    assert training and others and not training & others
+def test_training_and_evaluation_banks_use_different_filters(kind):
+    game = make_game("wide_search", options={"tables": kind, "items": 8, "columns": 2, "worlds": 400, **TABLE_OPTIONS})
+    evaluation_game = another_bank(game)
+    assert evaluation_game.bank >= BANKS // 2 > game.bank
+    training, evaluation = ({game.start(number).asked for number in range(400)} for game in (game, evaluation_game))
+    assert training and evaluation and not training & evaluation
     assert not set(questions(kind, 8, False)) & set(questions(kind, 8, True))
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_a_world_has_the_columns_of_its_rows_and_never_the_one_that_is_given_away(kind):
-    rules, whole = wide_search(tables=kind, items=6, columns=4, **REAL), table(kind)
-    seen = set()
+def test_worlds_copy_their_rows_without_the_filtered_column(kind):
+    rules, source = wide_search(tables=kind, items=6, columns=4, **TABLE_OPTIONS), table(kind)
+    columns = set()
     for number in range(60):
         start = rules.start(number)
         assert 2 <= len(start.names) <= 6 and len(set(start.columns)) == 4
         assert not any(f"whose {column} is" in start.asked for column in start.columns)
         for name, row in start.rows().items():
-            truth = dict(zip(whole.columns, dict(whole.rows)[name], strict=True))
-            assert row == {column: truth[column] for column in start.columns}
-        seen |= set(start.columns)
-    assert len(seen) > 4
+            source_row = dict(zip(source.columns, dict(source.rows)[name], strict=True))
+            assert row == {column: source_row[column] for column in start.columns}
+        columns |= set(start.columns)
+    assert len(columns) > 4
 
 
 @pytest.mark.parametrize("kind", READ)
 def test_the_scripted_team_finds_the_whole_table(kind):
     for number in range(8):
-        rules = wide_search(tables=kind, items=8, columns=3, turns=60, distractors=20, answer="written", **REAL)
-        play, agent = WideSearchPlay(rules, rules.start(number)), searcher()
+        rules = wide_search(
+            tables=kind, items=8, columns=3, turns=60, distractors=20, answer="written", **TABLE_OPTIONS
+        )
+        play, player = WideSearchPlay(rules, rules.start(number)), searcher()
         while not play.done:
-            play.step({seat: agent.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
+            play.step({seat: player.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
         assert play.returns[0] == 1.0 and play.figures()["success"][0] == 1.0
 
 
 @pytest.mark.parametrize("options", [{}, {"style": "full"}, {"search": "words"}])
-def test_real_tables_are_for_language_models_that_search(options):
+def test_real_tables_need_full_style_and_word_search(options):
     with pytest.raises(ConfigError, match="write style=full and search=words"):
         make_game("wide_search", options={"tables": "countries", **options})
 
 
 @pytest.mark.parametrize("kind", READ)
-def test_a_missing_package_is_named_with_its_extra(kind, monkeypatch, fresh):
+def test_a_missing_package_is_named_with_its_extra(kind, monkeypatch, clear_table_caches):
     monkeypatch.setitem(sys.modules, READ[kind][1], None)
     with pytest.raises(ConfigError, match=rf"package {READ[kind][1]}.*sparring\[tables\]"):
-        make_game("wide_search", options={"tables": kind, **REAL})
+        make_game("wide_search", options={"tables": kind, **TABLE_OPTIONS})
 
 
-def broken(rows):
+def fake_package(rows):
     return SimpleNamespace(all_countries=lambda: [SimpleNamespace(info=lambda row=row: row) for row in rows])
 
 
@@ -175,24 +179,27 @@ def broken(rows):
     ("package", "words"),
     [
         (SimpleNamespace(), "AttributeError"),
-        (broken([{"capital": "Paris"}]), "KeyError: 'name'"),
-        (broken([None]), "TypeError"),
-        (broken([]), "gives 0 complete countries"),
-        (broken([{"name": f"Land {number}", "capital": ""} for number in range(300)]), "gives 0 complete countries"),
+        (fake_package([{"capital": "Paris"}]), "KeyError: 'name'"),
+        (fake_package([None]), "TypeError"),
+        (fake_package([]), "gives 0 complete countries"),
+        (
+            fake_package([{"name": f"Land {number}", "capital": ""} for number in range(300)]),
+            "gives 0 complete countries",
+        ),
     ],
 )
-def test_a_damaged_package_is_named_with_what_to_do(package, words, monkeypatch, fresh):
+def test_a_damaged_package_is_named_with_a_remedy(package, words, monkeypatch, clear_table_caches):
     monkeypatch.setitem(sys.modules, "countryinfo", package)
     with pytest.raises(ConfigError, match=rf"package countryinfo .*{words}.*force-reinstall"):
-        make_game("wide_search", options={"tables": "countries", **REAL})
+        make_game("wide_search", options={"tables": "countries", **TABLE_OPTIONS})
 
 
-def test_rows_with_a_gap_are_left_out_and_bars_are_no_cells(monkeypatch, fresh):
+def test_incomplete_rows_are_left_out_and_bars_replaced(monkeypatch, clear_table_caches):
     fields = ("capital", "population", "area", "currencies", "callingCodes", "demonym", "tld", "region", "subregion")
     rows = [{"name": f"Land {number}", **dict.fromkeys(fields, f"x|{number % 7}")} for number in range(LEAST + 2)]
     rows[3]["area"] = None
     rows[4]["currencies"] = []
-    monkeypatch.setitem(sys.modules, "countryinfo", broken(rows))
+    monkeypatch.setitem(sys.modules, "countryinfo", fake_package(rows))
     assert len(table("countries").rows) == LEAST and {"Land 3", "Land 4"}.isdisjoint(dict(table("countries").rows))
     assert dict(table("countries").rows)["Land 5"][0] == "x/5"
     assert _text([1.0, None, "a  b"]) == "1, , a b"

@@ -1,4 +1,4 @@
-"""Pages found by words: by hand, every page that can be found, what is read in free text, and tables as they are written."""
+"""Wide search by words: searches by hand, libraries of pages, parsed actions and written tables."""
 
 import sqlite3
 from functools import partial
@@ -18,9 +18,9 @@ from sparring.environments.wide_search.searching import SearchCall
 from sparring.environments.wide_search.world import VALUES, World
 from sparring.play.players.base import TextAgent
 from sparring.play.players.searcher import searcher
-from sparring.play.rollout import play as played
+from sparring.play.rollout import play as run_episodes
 from sparring.play.spec import EpisodeSpec
-from tests.environments.worlds import keeping, steps
+from tests.environments.worlds import make_contract_test, play_replies
 
 WORLD = World(("ardan", "bemir", "cosol"), ("colour", "size"), (("red", "tiny"), ("blue", "huge"), ("red", "tall")))
 WORDS = {"search": "words", "items": 3, "workers": 2, "turns": 6, "waves": 2}
@@ -32,7 +32,7 @@ def new_play(**options):
     return WideSearchPlay(wide_search(**options), WORLD)
 
 
-test_it_keeps_the_contract = keeping(
+test_environment_contract = make_contract_test(
     wide_search,
     [
         WORDS,
@@ -69,13 +69,13 @@ def test_searches_by_hand():
     assert play.due() == (0,) and play.observe(0).prompt == "back noted 2 left 3"
     assert play.figures()["found"] == (0.0, 1.0, 0.0) and play.critical_steps == 1 + 6
     play = new_play(**FREE)
-    steps(play, {0: "call 1"}, {1: "search xyzzy"})
+    play_replies(play, {0: "call 1"}, {1: "search xyzzy"})
     assert "Nothing was found." in play.observe(1).text and play.read(1, "open 1") is None
     assert "malformed" not in wide_search().figures and "malformed" in wide_search(answer="written").figures
 
 
 @given(st.integers(0, 10_000), st.integers(1, 12), st.integers(1, 4), st.integers(0, 60), st.booleans())
-def test_there_is_a_page_for_each_row_each_value_and_each_distractor(number, items, columns, distractors, brief):
+def test_libraries_have_a_page_per_row_value_and_distractor(number, items, columns, distractors, brief):
     world = wide_search(items=items, columns=columns, worlds=20_000).start(number)
     pages = library(world, distractors, brief)
     lists = {value for row in world.values for value in row}
@@ -88,24 +88,24 @@ def test_there_is_a_page_for_each_row_each_value_and_each_distractor(number, ite
     assert len(numbers) == min(RESULTS, len(set(numbers))) and not find(pages, "zzzqqq")
 
 
-def test_libraries():
-    def missed(distractors):
+def test_distractors_hide_pages_and_libraries_are_deterministic():
+    def num_missed(distractors):
         worlds = [wide_search(items=4, columns=2).start(number) for number in range(40)]
         libraries = [(world, library(world, distractors, True)) for world in worlds]
         return sum(
-            item not in [pages[place].item for place in find(pages, name)]
+            item not in [pages[number].item for number in find(pages, name)]
             for world, pages in libraries
             for item, name in enumerate(world.names)
         )
 
-    assert missed(0) < missed(4) < missed(12) and missed(40) == 160
+    assert num_missed(0) < num_missed(4) < num_missed(12) and num_missed(40) == 160
     library.cache_clear()
     pages = library(WORLD, 5, True)
     library.cache_clear()
     assert library(WORLD, 5, True) == pages and library(WORLD, 6, True)[:10] != pages[:10]
 
 
-def test_without_fts5_the_error_says_what_is_missing(monkeypatch):
+def test_the_error_without_fts5_names_it(monkeypatch):
     class ConnectionWithoutFts(sqlite3.Connection):
         def execute(self, *_):
             raise sqlite3.OperationalError("no such module: fts5")
@@ -117,8 +117,8 @@ def test_without_fts5_the_error_says_what_is_missing(monkeypatch):
     toolbox._index.cache_clear()
 
 
-def reading(**options):
-    """Return a play whose first worker reads a page, with two rows of its own, one of them half noted."""
+def play_with_open_page(**options):
+    """Return a play in which worker 1 has two rows, an open page, and one noted cell."""
     play = new_play(**{**FREE, **options})
     play.step({0: "call 1"})
     for reply in ("search bemir colour", "open 1", "note bemir | colour | blue"):
@@ -143,8 +143,8 @@ def reading(**options):
         ("done.", "done"),
     ],
 )
-def test_the_first_line_that_can_be_followed_is_the_action(reply, action):
-    play = reading()
+def test_the_first_valid_line_is_the_action(reply, action):
+    play = play_with_open_page()
     assert play.legal(1) is None and play.read(1, reply) == action
     assert play.read(1, action) == play.read(1, action, True) == action
     play.step({1: action})
@@ -172,20 +172,20 @@ def test_the_first_line_that_can_be_followed_is_the_action(reply, action):
         "call 1",
     ],
 )
-def test_what_cannot_be_followed_is_no_action(reply):
-    play = reading()
+def test_invalid_lines_are_no_action(reply):
+    play = play_with_open_page()
     assert play.read(1, reply) is None
     with pytest.raises(GameError, match="is illegal for seat 1"):
         play.step({1: reply})
     assert len(play.notes) == 1 and play.calls[1].turns == 3
 
 
-def test_notes_that_are_read():
+def test_notes_are_parsed_and_truncated():
     play = new_play(**FREE)
     play.step({0: "call 1"})
     assert play.read(1, "note ardan | colour | red") is None
     assert len(play.read(1, "search " + "a b " * 1000)) <= len("search ") + searching.QUERY
-    play = reading()
+    play = play_with_open_page()
     assert len(play.read(1, "note ardan | colour | " + "x" * 1000)) == len("note ardan | colour | ") + searching.VALUE
     world = World(
         ("Guinea", "Guinea-Bissau", "Niger"),
@@ -206,8 +206,8 @@ def test_notes_that_are_read():
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "search ", "note ardan | colour | ", "note ", "open ", "done"]))
-def test_whatever_is_said_is_read_as_itself_again(text, start):
-    play = reading()
+def test_parsing_an_action_again_gives_the_same_action(text, start):
+    play = play_with_open_page()
     action = play.read(1, start + text)
     if action is not None:
         assert "\n" not in action and play.read(1, action, True) == action
@@ -223,24 +223,24 @@ class OneReply(TextAgent):
         return self.reply if seat else "call 2"
 
 
-@pytest.mark.parametrize(("rule", "over"), [("random", True), ("forfeit", False)])
-def test_malformed_calls_are_counted_and_cost_what_the_rule_says(rule, over):
+@pytest.mark.parametrize(("rule", "continues"), [("random", True), ("forfeit", False)])
+def test_unparsable_replies_cost_the_penalty_of_the_rule(rule, continues):
     game = make_game("wide_search", options={**FREE, "waves": 1}, illegal={"rule": rule, "penalty": 0.25})
     root = Stream.from_seed(0)
     spec = EpisodeSpec(
         game=game, episode_id=0, group_id=0, deal=root, stream=root.child(1), seats=("a",) * 3, trained=(True,) * 3
     )
-    (episode,) = played([spec], {"a": OneReply("I would rather not.")})
+    (episode,) = run_episodes([spec], {"a": OneReply("I would rather not.")})
     turns = [turn for turn in episode.turns if turn.seat]
-    assert turns and all(turn.event == "unparsable" for turn in turns) and (episode.forfeited_by is None) == over
+    assert turns and all(turn.event == "unparsable" for turn in turns) and (episode.forfeited_by is None) == continues
     assert all(turn.rewards["illegal"] == -0.25 for turn in turns)
-    assert all((turn.action is None) != over for turn in turns)
+    assert all((turn.action is None) != continues for turn in turns)
 
 
-def test_the_table_is_asked_for_at_the_end():
+def test_the_lead_writes_the_table_at_the_end():
     play = new_play(**WRITTEN)
     assert play.rules.max_turns == wide_search(items=3, workers=2, turns=4, waves=2).max_turns + 1
-    steps(
+    play_replies(
         play,
         {0: "call 2"},
         {1: "open ardan", 2: "open bemir"},
@@ -248,7 +248,7 @@ def test_the_table_is_asked_for_at_the_end():
         {1: "done", 2: "done"},
     )
     assert play.observe(0).prompt == "back noted 2 left 3 ardan colour red bemir size huge"
-    steps(play, {0: "call 1"}, {1: "open cosol"}, {1: "note size tall"}, {1: "done"})
+    play_replies(play, {0: "call 1"}, {1: "open cosol"}, {1: "note size tall"}, {1: "done"})
     assert play.due() == (0,) and play.legal(0) is None and not play.done and play.returns == (0.0,) * 3
     assert play.observe(0).prompt == "back noted 3 left 3 cosol size tall write" and not play.observe(0).fresh
     play.step({0: "ardan red - ; cosol blue tall"})
@@ -263,7 +263,7 @@ def test_the_table_is_asked_for_at_the_end():
     play.step({0: "none"})
     assert play.done and play.answer == {} and play.figures()["malformed"][0] == 0.0 and play.returns[0] == 0.0
     play = new_play(**{**WRITTEN, "critical": 3})
-    steps(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
+    play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open bemir"}, {1: "note colour red", 2: "note size huge"})
     assert play.observe(0).prompt == "back noted 2 left 3 ardan colour red bemir size huge write"
     play.step({0: "ardan red tiny"})
     assert play.done and play.critical_steps == 4
@@ -275,40 +275,44 @@ def test_the_table_is_asked_for_at_the_end():
     assert play.done and play.returns == (1.0,) and play.critical_steps == play.total_steps == 4
 
 
-def test_in_full_style_the_form_is_shown_and_a_malformed_table_scores_nothing_and_is_counted():
+def test_a_malformed_table_scores_zero_and_is_counted():
     play = new_play(**{**FREE, "answer": "written", "waves": 1})
     assert "that you write at the end" in play.observe(0).prompt
-    steps(play, {0: "call 1"}, {1: "search ardan colour"}, {1: "open 1"}, {1: "note ardan | colour | red"}, {1: "done"})
-    seen = play.observe(0)
-    assert "- ardan: colour red\n" in seen.prompt and seen.ask.endswith("| name | colour | size |\n| --- | --- | --- |")
+    play_replies(
+        play, {0: "call 1"}, {1: "search ardan colour"}, {1: "open 1"}, {1: "note ardan | colour | red"}, {1: "done"}
+    )
+    observation = play.observe(0)
+    assert "- ardan: colour red\n" in observation.prompt and observation.ask.endswith(
+        "| name | colour | size |\n| --- | --- | --- |"
+    )
     play.step({0: "ardan is red"})
     assert play.done and play.answer is None and play.returns == (0.0,) * 3
     assert play.figures()["malformed"] == (1.0,) * 3 and play.figures()["found"] == (0.0, 1.0, 0.0)
     assert "Answer" in play.draw(0) and "malformed" in play.draw(None) and "Answer" not in play.draw(1)
 
 
-GOOD = "| name | colour | size |\n| --- | :-: | --- |\n| ardan | red | tiny |"
+GOOD_TABLE = "| name | colour | size |\n| --- | :-: | --- |\n| ardan | red | tiny |"
 
 
 @pytest.mark.parametrize(
     ("text", "rows"),
     [
-        (GOOD, {"ardan": {"colour": "red", "size": "tiny"}}),
-        (f"Here it is:\n```markdown\n{GOOD}\n```\nDone.", {"ardan": {"colour": "red", "size": "tiny"}}),
+        (GOOD_TABLE, {"ardan": {"colour": "red", "size": "tiny"}}),
+        (f"Here it is:\n```markdown\n{GOOD_TABLE}\n```\nDone.", {"ardan": {"colour": "red", "size": "tiny"}}),
         ("| Size | NAME | note | colour |\n|-|-|-|-|\n| tiny | ardan | ? | |", {"ardan": {"size": "tiny"}}),
-        (f"{GOOD}\n| ARDAN | blue | huge |\n| x | | |", {"ardan": {"colour": "red", "size": "tiny"}, "x": {}}),
-        (f"{GOOD}\n\n| bemir | blue | huge |", {"ardan": {"colour": "red", "size": "tiny"}}),
+        (f"{GOOD_TABLE}\n| ARDAN | blue | huge |\n| x | | |", {"ardan": {"colour": "red", "size": "tiny"}, "x": {}}),
+        (f"{GOOD_TABLE}\n\n| bemir | blue | huge |", {"ardan": {"colour": "red", "size": "tiny"}}),
         ("| name | colour | size |\n| --- | --- | --- |", {}),
         ("| name | colour | size |\n| ardan | red | tiny |", None),
         ("| name | colour |\n| --- | --- |\n| ardan | red |", None),
         ("| name | colour | size | size |\n|-|-|-|-|\n| ardan | red | tiny | tiny |", None),
-        (f"{GOOD}\n| bemir | blue |", None),
-        (f"{GOOD}\n| | blue | huge |", None),
+        (f"{GOOD_TABLE}\n| bemir | blue |", None),
+        (f"{GOOD_TABLE}\n| | blue | huge |", None),
         ("name, colour, size\nardan, red, tiny", None),
         ("", None),
     ],
 )
-def test_markdown_tables_are_read_or_malformed(text, rows):
+def test_markdown_tables_are_parsed_or_malformed(text, rows):
     assert read_table(text, WORLD, brief=False) == rows
 
 
@@ -324,7 +328,7 @@ def test_markdown_tables_are_read_or_malformed(text, rows):
         ("", None),
     ],
 )
-def test_brief_tables_are_read_or_malformed(text, rows):
+def test_brief_tables_are_parsed_or_malformed(text, rows):
     assert read_table(text, WORLD, brief=True) == rows
 
 
@@ -335,37 +339,37 @@ rows = st.dictionaries(
 
 
 @given(rows, st.booleans())
-def test_what_is_written_is_read_again(table, brief):
+def test_written_tables_are_parsed_unchanged(table, brief):
     assert read_table(written_table(table, WORLD, brief=brief), WORLD, brief=brief) == table
 
 
-def test_answers_numbers_and_limits():
+def test_sampled_tables_scores_and_keys_at_the_limit():
     play = new_play(**{**WRITTEN, "workers": 1, "turns": 30})
     play.step({0: "call 1"})
     for name, row in WORLD.rows().items():
         play.step({1: f"open {name}"})
         for column, value in row.items():
             play.step({1: f"note {column} {value}"})
-    steps(play, {1: "done"}, {0: "finish"})
+    play_replies(play, {1: "done"}, {0: "finish"})
     answers = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
-    assert len(answers) > 10 and all(set(read_table(first, WORLD, brief=True)) == set(WORLD.names) for first in answers)
-    assert any(score(WORLD.rows(), read_table(first, WORLD, brief=True), 2).success for first in answers)
+    assert len(answers) > 10 and all(set(read_table(text, WORLD, brief=True)) == set(WORLD.names) for text in answers)
+    assert any(score(WORLD.rows(), read_table(text, WORLD, brief=True), 2).success for text in answers)
     answers = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
     scores = score(WORLD.rows(), answers, 2)
     assert scores.precision == 1.0 and scores.recall == pytest.approx(3 / 9) and scores.row_f1 == pytest.approx(0.5)
 
-    def after(*replies):
+    def play_after(*replies):
         play = new_play(**{**WORDS, "workers": 0, "critical": 2, "answer": "written"})
         for reply in replies:
             play.step({0: reply})
         return play
 
-    first, other = after("search ardan", "open 1"), after("search bemir", "open 1")
-    assert first.writing and other.writing and first.observe(0).key != other.observe(0).key
+    first, second = play_after("search ardan", "open 1"), play_after("search bemir", "open 1")
+    assert first.writing and second.writing and first.observe(0).key != second.observe(0).key
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "same"),
+    ("first", "second", "is_equal"),
     [
         ("New  Zealand", "new zealand", True),
         ("24,383,301", "24383301", True),
@@ -380,8 +384,8 @@ def test_answers_numbers_and_limits():
         ("1000000", "1000001", False),
     ],
 )
-def test_cells_are_compared_by_what_they_say(first, second, same):
-    assert (plain(first) == plain(second)) == same and plain(plain(first)) == plain(first)
+def test_cells_are_compared_in_normal_form(first, second, is_equal):
+    assert (plain(first) == plain(second)) == is_equal and plain(plain(first)) == plain(first)
 
 
 @pytest.mark.parametrize(
@@ -395,21 +399,26 @@ def test_cells_are_compared_by_what_they_say(first, second, same):
     ],
 )
 def test_the_scripted_team_finds_the_whole_table(options):
-    play, agent = new_play(**{**options, "turns": 40}), searcher()
+    play, player = new_play(**{**options, "turns": 40}), searcher()
     for number in range(1000):
         if play.done:
             break
-        play.step({seat: agent.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
+        play.step({seat: player.choose(play, seat, Stream.from_seed(number)) for seat in play.due()})
     assert play.returns[0] == 1.0
-    slips = new_play(**{**options, "turns": 40})
+    faulty_play = new_play(**{**options, "turns": 40})
     for number in range(1000):
-        if slips.done:
+        if faulty_play.done:
             break
-        slips.step({seat: searcher(slips=1.0).choose(slips, seat, Stream.from_seed(number)) for seat in slips.due()})
-    assert slips.score.non_key_f1 == 0.0 and slips.score.item_f1 == pytest.approx(1 / 3)
+        faulty_play.step(
+            {
+                seat: searcher(slips=1.0).choose(faulty_play, seat, Stream.from_seed(number))
+                for seat in faulty_play.due()
+            }
+        )
+    assert faulty_play.score.non_key_f1 == 0.0 and faulty_play.score.item_f1 == pytest.approx(1 / 3)
 
 
-def test_options_that_do_not_go_together_are_refused():
+def test_distractors_without_word_search_are_refused():
     with pytest.raises(ConfigError, match="search=words"):
         make_game("wide_search", options={"distractors": 3})
 
@@ -417,44 +426,44 @@ def test_options_that_do_not_go_together_are_refused():
 @pytest.mark.parametrize(
     "value", ["\u00a0/\u00a0/", "\u2003/ /\u2003/", "|\u00a0|\u00a0|", "/", "El Paso/", "\u00a0'\u00a0x"]
 )
-def test_a_note_that_is_read_can_be_followed(value):
-    """White space of other kinds between signs: what is read must be an action, else a reply ends the run."""
+def test_parsed_notes_are_legal_actions(value):
+    """With any Unicode white space, a parsed note must be a legal action; otherwise it would end the run."""
     play = new_play(**{**FREE, "workers": 0, "turns": 9})
-    steps(play, {0: play.read(0, "search ardan colour")}, {0: "open 1"})
+    play_replies(play, {0: play.read(0, "search ardan colour")}, {0: "open 1"})
     note = play.read(0, f"note ardan | colour | {value}")
     if note is not None:
         assert play.read(0, note, True) == note
         play.step({0: note})
         assert play.notes[0, 0] == note.rpartition("| ")[2]
-        assert value != "El Paso/" or plain(play.notes[0, 0]) == plain(value)  # as a city of the airports is called
+        assert value != "El Paso/" or plain(play.notes[0, 0]) == plain(value)  # some airports have such a city name
 
 
 @pytest.mark.parametrize("options", [{"waves": 1}, {**WORDS, "waves": 1}])
-def test_pictures_do_not_show_who_else_is_at_work(options):
-    def after(reply):
+def test_pictures_hide_whether_other_workers_are_busy(options):
+    def play_after(choose_reply):
         play = new_play(**{**options, "items": 3, "workers": 2, "turns": 6})
         play.step({0: "call 2"})
-        play.step({1: play.legal(1)[0], 2: reply(play.legal(2))})
+        play.step({1: play.legal(1)[0], 2: choose_reply(play.legal(2))})
         return play
 
-    works, rests = after(lambda legal: legal[0]), after(lambda legal: legal[-1])
-    assert works.due() == (1, 2) and rests.due() == (1,)
+    both_busy, one_idle = play_after(lambda legal: legal[0]), play_after(lambda legal: legal[-1])
+    assert both_busy.due() == (1, 2) and one_idle.due() == (1,)
     for seat in (0, 1):
-        assert works.observe(seat) == rests.observe(seat)
-        assert works.draw(seat) == rests.draw(seat) and works.described(seat) == rests.described(seat)
+        assert both_busy.observe(seat) == one_idle.observe(seat)
+        assert both_busy.draw(seat) == one_idle.draw(seat) and both_busy.described(seat) == one_idle.described(seat)
 
 
 @pytest.mark.parametrize("answer", ["merged", "written"])
-def test_the_lead_knows_how_many_it_has_called(answer):
-    """The same news after one worker and after two: its conversation differs, so its information state does."""
+def test_keys_of_the_lead_include_the_number_of_called_workers(answer):
+    """The prompts are equal after one and two workers, but the information states must differ."""
 
-    def after(width):
+    def observations_after(width):
         play = new_play(**{**WRITTEN, "answer": answer})
         play.step({0: f"call {width}"})
         play.step(dict.fromkeys(play.due(), "done"))
-        before = play.observe(0)
+        first_observation = play.observe(0)
         play.step({0: "finish"})
-        return before, play.observe(0)
+        return first_observation, play.observe(0)
 
-    for first, second in zip(after(1), after(2), strict=True):
+    for first, second in zip(observations_after(1), observations_after(2), strict=True):
         assert first.prompt == second.prompt and first.key != second.key

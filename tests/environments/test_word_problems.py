@@ -1,4 +1,4 @@
-"""Word problems: stories by hand, answers read from replies, a bank."""
+"""Word problems: stories by hand, answers parsed from replies, banks."""
 
 import pytest
 from hypothesis import given
@@ -9,16 +9,16 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.word_problems import Problem, Story, max_answer, story, word_problems
 from tests.cases import every_case
-from tests.environments.worlds import keeping
+from tests.environments.worlds import make_contract_test
 
 EVENTS = (("loses", 2, 1), ("doubles", 0, 0), ("gets", 5, 0))
 
 
-def hand(opening="bags", numbers=(3, 4), events=EVENTS):
+def make_story(opening="bags", numbers=(3, 4), events=EVENTS):
     return Story(who="ada", other="ben", things="apples", opening=opening, numbers=numbers, events=events)
 
 
-test_it_keeps_what_every_environment_must = keeping(
+test_environment_contract = make_contract_test(
     word_problems,
     [
         {},
@@ -30,36 +30,42 @@ test_it_keeps_what_every_environment_must = keeping(
 )
 
 
-def test_stories():
-    bags = hand()
+def test_stories_and_answers_by_hand():
+    bags = make_story()
     assert bags.answer == 25  # (3 * 4 - 2) * 2 + 5
     assert bags.text(brief=True) == "ada has 3 bags of 4 apples loses 2 doubles gets 5 how many"
     assert bags.text(brief=False) == (
         "Ada has 3 bags with 4 apples in each bag. Ada gives away 2 apples. Then Ada doubles the number of apples. Ada buys 5 more apples. "
         "How many apples does Ada have now?"
     )
-    more = hand("more", (3, 4), ())
-    assert more.answer == 7 and more.text(brief=False).startswith(
+    comparison = make_story("more", (3, 4), ())
+    assert comparison.answer == 7 and comparison.text(brief=False).startswith(
         "Ben has 3 apples. Ada has 4 more apples than Ben. How many apples does Ada"
     )
-    assert more.text(brief=True) == "ben has 3 apples ada has 4 more than ben how many"
-    assert hand("has", (3, 0), EVENTS[:1]).answer == 1
+    assert comparison.text(brief=True) == "ben has 3 apples ada has 4 more than ben how many"
+    assert make_story("has", (3, 0), EVENTS[:1]).answer == 1
     assert (
-        hand("more", (1, 2), (("gets", 1, 2),))
+        make_story("more", (1, 2), (("gets", 1, 2),))
         .text(brief=False)
         .startswith("Ben has 1 apple. Ada has 2 more apples than Ben. A friend gives Ada 1 more apple. How many apples")
     )
-    problem = Problem(word_problems(), hand())
+    problem = Problem(word_problems(), make_story())
     assert problem.read(0, " 25 ", exact=True) == "25" and problem.read(0, "is 25", exact=True) is None
-    # Who else there is, is not told of bags, nor in brief style in which words something is bought: training met it all the same.
+
+
+def test_initial_states_ignore_words_that_the_prompt_leaves_out():
+    # Stories that differ only in words that the prompt leaves out have the same initial state.
     game = make_game("word_problems", options={"problems": 1})
     problems = [
-        Problem(game, Story("ada", other, "apples", "bags", (3, 4), (("gets", 2, way),)))
-        for other in ("ben", "cleo")
-        for way in (0, 1)
+        Problem(game, Story("ada", other_person, "apples", "bags", (3, 4), (("gets", 2, wording),)))
+        for other_person in ("ben", "cleo")
+        for wording in (0, 1)
     ]
     assert len({game.start_of(play) for play in problems}) == 1 < len({play.start for play in problems})
     assert game.starts() == {game.start_of(game.reset(Stream.from_seed(5)))}
+
+
+def test_sampled_replies_are_valid():
     game = word_problems(steps=2)
     play = game.reset(Stream.from_seed(3))
     replies = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
@@ -67,7 +73,7 @@ def test_stories():
 
 
 @every_case(
-    ("reply", "read"),
+    ("reply", "answer"),
     [
         ("25", "25"),
         ("3 times 4 is 12, less 2 is 10; twice 10 is 20. The answer is 25.", "25"),
@@ -91,25 +97,25 @@ def test_stories():
         ("1,23,456", "456"),
     ],
 )
-def test_the_last_number_of_a_reply_is_the_answer(reply, read):
-    problem = Problem(word_problems(style="full"), hand())
-    assert problem.read(0, reply) == read
-    if read is None:
+def test_the_last_number_of_a_reply_is_the_answer(reply, answer):
+    problem = Problem(word_problems(style="full"), make_story())
+    assert problem.read(0, reply) == answer
+    if answer is None:
         with pytest.raises(GameError, match="not an answer that is due"):
             problem.step({0: reply})
     else:
         problem.step({0: reply})
-        assert problem.done and problem.returns == (float(read == "25"),) and problem.due() == ()
+        assert problem.done and problem.returns == (float(answer == "25"),) and problem.due() == ()
 
 
 @given(st.integers(1, 5), st.integers(2, 100), st.integers(0, 10**6))
-def test_nobody_ever_has_less_than_none_nor_more_than_the_words_say(steps, largest, number):
+def test_counts_stay_between_zero_and_the_largest_answer(steps, largest, number):
     problem = story(Stream.from_seed(number), steps, largest)
     counts = [
         Story(
-            problem.who, problem.other, problem.things, problem.opening, problem.numbers, problem.events[:done]
+            problem.who, problem.other, problem.things, problem.opening, problem.numbers, problem.events[:num_events]
         ).answer
-        for done in range(len(problem.events) + 1)
+        for num_events in range(len(problem.events) + 1)
     ]
     assert min(counts) >= 0 and max(counts) <= max_answer(steps, largest)
     assert len(problem.events) + (problem.opening != "has") == steps and problem.who != problem.other

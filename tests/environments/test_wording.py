@@ -1,10 +1,10 @@
-"""What a seat is told depends on what it can know, in games that hide events from it."""
+"""Prompts depend only on the information state, in games with hidden events."""
 
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from tests.cases import every_case
 
-HIDING = [
+GAMES = [
     ("phantom_ttt", {}),
     ("dark_hex", {"num_rows": 3, "num_cols": 3}),
     ("goofspiel", {"num_cards": 4, "imp_info": True}),
@@ -18,33 +18,33 @@ HIDING = [
 ]
 
 
-def tellings(name, options, style, games):
-    """Yield ((seat, information state, whether it has been told before), text) of every turn of random games."""
+def prompts_of_random_episodes(name, options, style, games):
+    """Yield ((seat, information state, whether it had a prompt before), prompt) of each turn of random episodes."""
     game = make_game(name, options={**options, "style": style})
     for number in range(games):
         state, since, draws = game.reset(Stream.from_seed(number)), {}, Stream.from_seed(1000 + number)
         while not state.done:
             seat, legal = state.seat, state.legal_actions()
-            seen = state.observe(seat, since.get(seat, 0))
-            yield (seat, seen.key, seat in since), seen.text
+            observation = state.observe(seat, since.get(seat, 0))
+            yield (seat, observation.key, seat in since), observation.text
             since[seat] = state.plies + 1
             state.apply(legal[draws.integer(state.plies, len(legal))])
 
 
 @every_case("style", ["brief", "full"])
-@every_case(("name", "options"), HIDING)
-def test_two_states_of_one_information_state_are_told_in_the_same_words(name, options, style):
+@every_case(("name", "options"), GAMES)
+def test_states_of_one_information_state_have_equal_prompts(name, options, style):
     texts, repeats = {}, 0
-    for known, text in tellings(name, options, style, games=40):
-        repeats += known in texts
-        assert texts.setdefault(known, text) == text
+    for information, text in prompts_of_random_episodes(name, options, style, games=40):
+        repeats += information in texts
+        assert texts.setdefault(information, text) == text
     assert repeats > 20
 
 
-def test_the_example_tells_nothing_of_tries_that_were_hidden():
+def test_hidden_attempts_of_phantom_tic_tac_toe_stay_hidden():
     game = make_game("phantom_ttt", options={"style": "full"})
     texts = []
-    for history in ((6, 6, 0), (6, 5)):  # the second player tried a taken field first, or not
+    for history in ((6, 6, 0), (6, 5)):  # with and without an attempt of the second player at a taken field
         state = game.reset(Stream.from_seed(0))
         for index in history:
             state.apply(state.legal_actions()[state.spiel.legal_actions().index(index)])

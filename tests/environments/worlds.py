@@ -1,4 +1,4 @@
-"""What tests of environments share: makers, starts, and brute force over all worlds and plays, with nothing remembered."""
+"""Helpers of environment tests: factories, initial states, and brute force over all hidden worlds and histories."""
 
 from math import log
 
@@ -11,12 +11,13 @@ from sparring.environments.catalogue import make_game
 from sparring.testing import check_environment
 
 
-def maker(name, **fixed):
+def make_game_factory(name, **fixed):
+    """Return a function that makes an environment with these fixed options and further ones."""
     return lambda **options: make_game(name, options={**fixed, **options})
 
 
-def refusing(name, *options, by_option=False):
-    """Return the test that an environment refuses each of some options by its own name, or by that of the option."""
+def make_refusal_test(name, *options, by_option=False):
+    """Return a test that each of some options is refused; the error names the environment or the option."""
 
     @pytest.mark.parametrize("options", options, ids=str)
     def check(options):
@@ -26,13 +27,13 @@ def refusing(name, *options, by_option=False):
     return check
 
 
-def check_says(text, *parts):
+def check_contains(text, *parts):
     for part in parts:
         assert part in text, part
 
 
-def keeping(environment, options, /, **fixed):
-    """Return the test that an environment keeps what every environment must, with each of some options."""
+def make_contract_test(environment, options, /, **fixed):
+    """Return a test that an environment passes `check_environment` with each of some options."""
 
     @pytest.mark.parametrize("options", options, ids=str)
     def check(options):
@@ -41,8 +42,8 @@ def keeping(environment, options, /, **fixed):
     return check
 
 
-def solver_of(name):
-    """Return what judges a state by the solver of an environment, with options."""
+def load_solver(name):
+    """Return a function that judges a state by the solver of an environment."""
     return lambda state, **options: registry.with_options(registry.load_part("environments", name, "solver"), options)(
         state
     )
@@ -53,55 +54,57 @@ def constraint_oracle(**options):
 
 
 def start(rules, seed=0):
+    """Return the initial state of an episode with this seed."""
     return rules.reset(Stream.from_seed(seed))
 
 
-def steps(play, *replies):
-    for moment in replies:
-        play.step(moment)
+def play_replies(play, *replies):
+    for reply in replies:
+        play.step(reply)
 
 
-def actions(state, *words):
+def apply_actions(state, *words):
     for word in words:
         state.apply(word)
 
 
-def after(rules, *words, seed=0):
+def state_after(rules, *words, seed=0):
     state = start(rules, seed)
-    actions(state, *words)
+    apply_actions(state, *words)
     return state
 
 
-def dealt(rules, *indices):
-    """Return the state after these cards and actions, as ids, from the start."""
+def state_after_ids(rules, *indices):
+    """Return the state after chance outcomes and actions, given as ids from the root."""
     spiel = rules.spiel.new_initial_state()
     for index in indices:
         spiel.apply_action(index)
     return rules.state_of(spiel)
 
 
-def right_play(rules, number):
-    """Return the states of plays that write what the solution of a puzzle holds, in random order."""
-    out, root = [], Stream.from_seed(5)
+def sample_correct_states(rules, number):
+    """Return the states of episodes that fill in the solution of a puzzle in random order."""
+    states, root = [], Stream.from_seed(5)
     for episode in range(number):
         state, draws = rules.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
-            out.append(state.clone())
-            right = right_actions(state)
-            state.apply_index(right[draws.integer(state.plies, len(right))])
-    return out
+            states.append(state.clone())
+            correct = correct_actions(state)
+            state.apply_index(correct[draws.integer(state.plies, len(correct))])
+    return states
 
 
-def right_actions(state, right=True):
-    """Return the legal action ids that write what the solution of a puzzle holds, or those that do not."""
+def correct_actions(state, agrees=True):
+    """Return the legal action ids that agree with the solution of a puzzle, or those that contradict it."""
     table = state.spiel.table
     size = table.size if hasattr(table, "size") else table.houses
     return [
-        index for index in state.spiel.legal_actions() if (table.solution[index // size] == index % size + 1) == right
+        index for index in state.spiel.legal_actions() if (table.solution[index // size] == index % size + 1) == agrees
     ]
 
 
 def best_return(spiel):
+    """Return the best return that seat 0 can still get, by exhaustive search."""
     return (
         spiel.returns()[0]
         if spiel.is_terminal()
@@ -109,99 +112,106 @@ def best_return(spiel):
     )
 
 
-def check_values_of_puzzles(states):
-    """Check that the oracle of constraints judges by the returns of best play, and abstains where all are 0 after a mistake."""
-    judged = 0
+def check_puzzle_values(states):
+    """Check the values of the constraint oracle; it abstains only after a mistake, where every return is 0."""
+    num_judged = 0
     for state, judgement in zip(states, constraint_oracle().judge(states), strict=True):
-        truth = [best_return(state.spiel.child(action)) for action in state.spiel.legal_actions()]
+        best_returns = [best_return(state.spiel.child(action)) for action in state.spiel.legal_actions()]
         if judgement is None:
-            assert set(truth) == {0.0} and state.spiel.table.mistakes
+            assert set(best_returns) == {0.0} and state.spiel.table.mistakes
         else:
-            judged += 1
-            assert judgement.values == pytest.approx(truth)
-    assert judged >= 12
+            num_judged += 1
+            assert judgement.values == pytest.approx(best_returns)
+    assert num_judged >= 12
 
 
-def check_lost_boards(rules, states):
-    """Check that boards with a mistake are abstained on and counted, or judged by the solution if asked."""
+def check_boards_with_mistakes(rules, states):
+    """Check that the oracle abstains on boards with a mistake, or judges by the solution with `lost`."""
     states = [state for state in states if state.spiel.table.mistakes]
     judge = constraint_oracle()
     assert judge.judge(states) == [None] * len(states)
     assert judge.metrics["abstained"] == judge.metrics["judged"] == len(states) > 10
     for state, judgement in zip(states, constraint_oracle(lost="solution").judge(states), strict=True):
-        right = {rules.words[index] for index in right_actions(state)}
+        right = {rules.words[index] for index in correct_actions(state)}
         assert judgement.bound == 1.0 and set(judgement.values) <= {0.0, 1.0}
         assert judgement.best == (right or set(judgement.actions))
 
 
-def check_beliefs(rules, solver, plays, more_than, **options):
-    """Check values and entropy of a solver against all worlds and plays, at each belief once."""
-    seen = set()
-    for state in played(rules, plays):
-        if state.observe(0).key in seen or (not state.plies and len(seen) > 8):
+def check_beliefs(rules, solver, plays, min_beliefs, **options):
+    """Check values and entropy of a solver by brute force, once for each belief."""
+    keys = set()
+    for state in sample_states(rules, plays):
+        if state.observe(0).key in keys or (not state.plies and len(keys) > 8):
             continue
-        seen.add(state.observe(0).key)
-        values, hidden = judged(state)
+        keys.add(state.observe(0).key)
+        values, entropy = brute_force_judgement(state)
         judgement = solver(state, **options)
         assert judgement.values == pytest.approx(values, abs=1e-12)
-        assert judgement.entropy == pytest.approx(hidden, abs=1e-12)
+        assert judgement.entropy == pytest.approx(entropy, abs=1e-12)
         assert (judgement.certainty, judgement.bound, judgement.best) == (1.0, 0.0, None)
-    assert len(seen) > more_than
+    assert len(keys) > min_beliefs
 
 
-def settled(spiel, weight):
-    """Return (state, probability) of every way through the chance nodes ahead."""
+def expand_chance(spiel, weight):
+    """Return (state, probability) for every outcome of the next chance nodes."""
     if not spiel.is_chance_node():
         return [(spiel, weight)]
     return [
-        end for outcome, chance in spiel.chance_outcomes() for end in settled(spiel.child(outcome), weight * chance)
+        history
+        for outcome, chance in spiel.chance_outcomes()
+        for history in expand_chance(spiel.child(outcome), weight * chance)
     ]
 
 
-def agreeing(state):
-    """Return (state, probability) of every history that the seat cannot tell from this one."""
+def indistinguishable_histories(state):
+    """Return (state, probability) of every history in the same information state."""
     moves = [event.action for event in state.trail if event.player >= 0]
-    ends = settled(state.game.spiel.new_initial_state(), 1.0)
+    histories = expand_chance(state.game.spiel.new_initial_state(), 1.0)
     for move in moves:
-        ends = [end for spiel, weight in ends if not spiel.is_terminal() for end in settled(spiel.child(move), weight)]
-    known = state.spiel.information_state_string(0)
-    return [(spiel, weight) for spiel, weight in ends if spiel.information_state_string(0) == known]
+        histories = [
+            history
+            for spiel, weight in histories
+            if not spiel.is_terminal()
+            for history in expand_chance(spiel.child(move), weight)
+        ]
+    info_state = state.spiel.information_state_string(0)
+    return [(spiel, weight) for spiel, weight in histories if spiel.information_state_string(0) == info_state]
 
 
-def action_values(ends):
-    """Return, for histories that cannot be told apart, probability times expected return of best play after each legal action."""
+def action_values(histories):
+    """Return, per legal action, the probability of these histories times the expected return of best play."""
     values = []
-    for move in ends[0][0].legal_actions():
+    for move in histories[0][0].legal_actions():
         groups, total = {}, 0.0
-        for spiel, weight in ends:
-            for after, share in settled(spiel.child(move), weight):
-                if after.is_terminal():
-                    total += share * after.returns()[0]
+        for spiel, weight in histories:
+            for next_spiel, share in expand_chance(spiel.child(move), weight):
+                if next_spiel.is_terminal():
+                    total += share * next_spiel.returns()[0]
                 else:
-                    groups.setdefault(after.information_state_string(0), []).append((after, share))
+                    groups.setdefault(next_spiel.information_state_string(0), []).append((next_spiel, share))
         values.append(total + sum(max(action_values(group)) for group in groups.values()))
     return values
 
 
-def judged(state):
-    """Return the value of each legal action, and the entropy of the hidden thing."""
-    ends = agreeing(state)
-    total = sum(weight for _, weight in ends)
+def brute_force_judgement(state):
+    """Return the value of each legal action, and the entropy of the hidden state."""
+    histories = indistinguishable_histories(state)
+    total = sum(weight for _, weight in histories)
     hidden = {}
-    for spiel, weight in ends:
+    for spiel, weight in histories:
         hidden[spiel.table.hidden] = hidden.get(spiel.table.hidden, 0.0) + weight / total
-    return [value / total for value in action_values(ends)], -sum(
+    return [value / total for value in action_values(histories)], -sum(
         share * log(share) for share in hidden.values() if share
     )
 
 
-def played(game, number, seed=0):
-    """Return the states met in plays that mostly go on, so that plays are long; going on is the first legal actions."""
-    out, root = [], Stream.from_seed(seed)
+def sample_states(game, number, seed=0):
+    """Return the states of random episodes; the first legal actions, which do not end an episode, are likelier."""
+    states, root = [], Stream.from_seed(seed)
     for episode in range(number):
         state, draws = game.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
-            out.append(state.clone())
+            states.append(state.clone())
             legal = state.legal_actions()
             state.apply(legal[int(draws.uniform(state.plies) ** 2 * len(legal))])
-    return out
+    return states

@@ -1,4 +1,4 @@
-"""Battleship hunt: answers by hand and against an independent sea, layouts without bias, what pays, the wording."""
+"""Battleship hunt: answers by hand and against an independent simulation, unbiased layouts, payoffs and prompts."""
 
 import itertools
 from collections import Counter
@@ -12,9 +12,9 @@ from scipy import stats
 
 from sparring.core.errors import ConfigError, GameError
 from sparring.environments.battleship_hunt import Sea, fleet_of
-from tests.environments.worlds import check_says, maker, start
+from tests.environments.worlds import check_contains, make_game_factory, start
 
-game = maker("battleship_hunt")
+game = make_game_factory("battleship_hunt")
 
 
 def bits(*cells):
@@ -34,17 +34,19 @@ def shoot(table, *cells):
     return table
 
 
-def test_answers_banks_and_what_is_told():
-    after = shoot(SEA, 0, 5, 2, 15, 1, 11)
-    assert after.answers == (1, 0, 1, 1, 2, 2)
-    assert after.view(0) == "xsx./.o../...s/...x"
-    assert (after.sunk, after.hits, after.shots_left) == (2, 5, 4)
-    assert after.player == pyspiel.PlayerId.TERMINAL and after.returns() == [1.0]
-    assert after.key(0) == "shots: a1 hit b2 miss a3 hit d4 hit a2 sunk c4 sunk won"
+def test_answers_and_payoffs_by_hand():
+    end_table = shoot(SEA, 0, 5, 2, 15, 1, 11)
+    assert end_table.answers == (1, 0, 1, 1, 2, 2)
+    assert end_table.view(0) == "xsx./.o../...s/...x"
+    assert (end_table.sunk, end_table.hits, end_table.shots_left) == (2, 5, 4)
+    assert end_table.player == pyspiel.PlayerId.TERMINAL and end_table.returns() == [1.0]
+    assert end_table.key(0) == "shots: a1 hit b2 miss a3 hit d4 hit a2 sunk c4 sunk won"
     sea = replace(SEA, shots=5)
-    spent = shoot(sea, 0, 1, 2, 11, 3)
+    out_of_shots = shoot(sea, 0, 1, 2, 11, 3)
     assert (
-        spent.player == pyspiel.PlayerId.TERMINAL and spent.returns() == [0.0] and spent.feedback(4) == ("miss", "lost")
+        out_of_shots.player == pyspiel.PlayerId.TERMINAL
+        and out_of_shots.returns() == [0.0]
+        and out_of_shots.feedback(4) == ("miss", "lost")
     )
     assert shoot(sea, 0, 1, 2, 11, 15).returns() == [1.0]  # with the very last shot
     assert shoot(sea, 0, 1, 2, 11).returns() == [0.0] and shoot(sea, 0, 1, 2, 11).player == 0
@@ -52,10 +54,13 @@ def test_answers_banks_and_what_is_told():
     assert shoot(share, 0, 1, 2, 11, 3).returns() == [0.8]
     assert shoot(share, 3, 4, 5, 6, 7).returns() == [0.0]
     assert str(game(fleet="2 3").spiel) == str(game(fleet="3  2").spiel)
+
+
+def test_prompts_and_keys_hide_the_fleet_and_illegal_shots_are_refused():
     states = [start(game(), seed) for seed in range(30)]
     assert len({state.observe(0) for state in states}) == 1
-    other = replace(SEA, ships=(bits(0, 1, 2), bits(10, 11)))
-    first, second = shoot(SEA, 0, 5, 1), shoot(other, 0, 5, 1)
+    other_sea = replace(SEA, ships=(bits(0, 1, 2), bits(10, 11)))
+    first, second = shoot(SEA, 0, 5, 1), shoot(other_sea, 0, 5, 1)
     assert first.key(0) == second.key(0) and first.view(0) == second.view(0) and str(first) != str(second)
     state = start(game())
     state.apply("b2")
@@ -68,7 +73,7 @@ def test_answers_banks_and_what_is_told():
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_play_against_an_independent_sea(data):
+def test_episodes_match_an_independent_simulation(data):
     rows, columns = data.draw(st.integers(2, 5)), data.draw(st.integers(2, 5))
     lengths = sorted(
         data.draw(st.lists(st.integers(1, 2), min_size=1, max_size=3 if rows * columns >= 9 else 1)), reverse=True
@@ -88,39 +93,41 @@ def test_play_against_an_independent_sea(data):
     ships = [{divmod(cell, columns) for cell in range(64) if mask >> cell & 1} for mask in state.spiel.table.ships]
     assert [len(ship) for ship in ships] == lengths
     for ship in ships:
-        (low_row, low), (high_row, high) = min(ship), max(ship)
-        assert (low_row == high_row or low == high) and high_row - low_row + high - low == len(ship) - 1
+        (low_row, low_column), (high_row, high_column) = min(ship), max(ship)
+        assert (
+            low_row == high_row or low_column == high_column
+        ) and high_row - low_row + high_column - low_column == len(ship) - 1
     for cells, others in itertools.combinations(ships, 2):
-        apart = min(max(abs(a - c), abs(b - d)) for a, b in cells for c, d in others)
-        assert apart >= (1 if touch else 2)
-    afloat, shot, answers = [set(ship) for ship in ships], set(), []
+        gap = min(max(abs(a - c), abs(b - d)) for a, b in cells for c, d in others)
+        assert gap >= (1 if touch else 2)
+    afloat, cells_shot, answers = [set(ship) for ship in ships], set(), []
     while not state.done:
-        assert state.spiel.legal_actions() == [cell for cell in range(rows * columns) if cell not in shot]
+        assert state.spiel.legal_actions() == [cell for cell in range(rows * columns) if cell not in cells_shot]
         cell = data.draw(st.sampled_from(state.spiel.legal_actions()))
         state.apply_index(cell)
-        shot.add(cell)
-        struck = [ship for ship in afloat if divmod(cell, columns) in ship]
-        for ship in struck:
+        cells_shot.add(cell)
+        ships_hit = [ship for ship in afloat if divmod(cell, columns) in ship]
+        for ship in ships_hit:
             ship.remove(divmod(cell, columns))
-        answers.append("miss" if not struck else "hit" if struck[0] else "sunk")
-        assert state.spiel.table.feedback(len(shot) - 1)[0] == answers[-1]
-        assert state.done == (len(shot) == shots or not any(afloat))
+        answers.append("miss" if not ships_hit else "hit" if ships_hit[0] else "sunk")
+        assert state.spiel.table.feedback(len(cells_shot) - 1)[0] == answers[-1]
+        assert state.done == (len(cells_shot) == shots or not any(afloat))
     sunk, hit = not any(afloat), sum(word != "miss" for word in answers)
     assert state.returns == (hit / sum(lengths) if share else float(sunk),)
-    assert state.spiel.table.feedback(len(shot) - 1)[1:] == ("won" if sunk else "lost",)
+    assert state.spiel.table.feedback(len(cells_shot) - 1)[1:] == ("won" if sunk else "lost",)
 
 
 @pytest.mark.parametrize(
-    ("lengths", "touch", "number"), [((2, 2), True, 44), ((2, 1), False, 8 * 3)], ids=["alike", "apart"]
+    ("lengths", "touch", "num_layouts"), [((2, 2), True, 44), ((2, 1), False, 8 * 3)], ids=["alike", "apart"]
 )
-def test_every_layout_is_equally_likely(lengths, touch, number):
+def test_every_layout_is_equally_likely(lengths, touch, num_layouts):
     draws = 6000
-    seen = Counter(fleet_of(3, 3, lengths, touch, 7, index) for index in range(draws))
-    assert len(seen) == number
-    assert stats.chisquare(list(seen.values())).pvalue > 0.005
+    counts = Counter(fleet_of(3, 3, lengths, touch, 7, index) for index in range(draws))
+    assert len(counts) == num_layouts
+    assert stats.chisquare(list(counts.values())).pvalue > 0.005
 
 
-def reached(environment, table):
+def state_reaching(environment, table):
     numbers = range(environment.spiel.opening.layouts)
     number = next(n for n in numbers if environment.spiel.new_initial_state().child(n).table.ships == table.ships)
     state = environment.state_of(environment.spiel.new_initial_state().child(number))
@@ -129,27 +136,27 @@ def reached(environment, table):
     return state
 
 
-def test_wording():
+def test_prompts():
     options = {"rows": 2, "columns": 3, "fleet": "2", "shots": 4, "layouts": 60}
     environment, full = (game(**options, style=style) for style in ("brief", "full"))
     board = Sea(rows=2, columns=3, lengths=(2,), shots=4, layouts=60, pay="sunk", ships=(bits(1, 4),))
     won, lost = shoot(board, 0, 1, 4), shoot(board, 0, 1, 2, 5)
-    assert reached(environment, won).observe(0).text == "battleship hunter a1 miss a2 hit b2 sunk won"
-    assert [reached(environment, won).observe(0, since).text for since in (1, 2, 3)] == [
+    assert state_reaching(environment, won).observe(0).text == "battleship hunter a1 miss a2 hit b2 sunk won"
+    assert [state_reaching(environment, won).observe(0, since).text for since in (1, 2, 3)] == [
         "miss hit sunk won",
         "hit sunk won",
         "sunk won",
     ]
-    assert reached(environment, lost).observe(0, 4).text == "miss lost"
-    check_says(
-        reached(full, won).observe(0).text,
+    assert state_reaching(environment, lost).observe(0, 4).text == "miss lost"
+    check_contains(
+        state_reaching(full, won).observe(0).text,
         "a hit, and a ship is sunk. All ships are sunk.",
         ":\n  1 2 3\na o x .\nb . s .\nShots left: 1.",
     )
-    assert "You shot at b3: a miss. You have no shots left." in reached(full, lost).observe(0, 4).text
+    assert "You shot at b3: a miss. You have no shots left." in state_reaching(full, lost).observe(0, 4).text
     assert "they may touch" in full.rules and "1 point if all" in full.rules and "4 shots" in full.rules
-    other = game(**{**options, "touch": False, "pay": "share"}, style="full").rules
-    assert "or touch" in other and "1/2 point" in other
+    other_rules = game(**{**options, "touch": False, "pay": "share"}, style="full").rules
+    assert "or touch" in other_rules and "1/2 point" in other_rules
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Counts of fleets against trying every way to lay the ships, by hand, and the largest grids against known sums."""
+"""Counts of fleets by hand, against enumeration of all fleets, and on the largest grids."""
 
 import itertools
 from collections import Counter
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sparring.environments.battleship_hunt.fleets import Waters, halo, placements
 
 
-def lines(rows, columns, length):
+def straight_ships(rows, columns, length):
     """Return every straight ship as a set of (row, column)."""
     across = [{(r, c + k) for k in range(length)} for r in range(rows) for c in range(columns - length + 1)]
     down = [{(r + k, c) for k in range(length)} for r in range(rows - length + 1) for c in range(columns)]
@@ -23,23 +23,23 @@ def bits(columns, ship):
     return sum(1 << r * columns + c for r, c in ship)
 
 
-def near(ship, other):
+def ships_touch(ship, other):
     return any(max(abs(a - c), abs(b - d)) <= 1 for a, b in ship for c, d in other)
 
 
-def every_fleet(rows, columns, lengths, touch):
-    """Return all fleets, as tuples of bits, ships of one length in ascending order."""
+def enumerate_fleets(rows, columns, lengths, touch):
+    """Return all fleets as tuples of bits, with ships of equal length in ascending order."""
     out = set()
-    for ships in itertools.product(*(lines(rows, columns, length) for length in lengths)):
+    for ships in itertools.product(*(straight_ships(rows, columns, length) for length in lengths)):
         pairs = itertools.combinations(ships, 2)
-        if not any(a & b if touch else near(a, b) for a, b in pairs):
+        if not any(a & b if touch else ships_touch(a, b) for a, b in pairs):
             out.add(tuple(sorted((bits(columns, ship) for ship in ships), key=lambda mask: (-mask.bit_count(), mask))))
     return out
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_counts_are_those_of_trying_everything(data):
+def test_counts_match_enumeration(data):
     rows, columns = data.draw(st.integers(1, 4)), data.draw(st.integers(1, 4))
     lengths = tuple(
         sorted(
@@ -52,23 +52,23 @@ def test_counts_are_those_of_trying_everything(data):
     for cell in data.draw(st.sets(st.integers(0, cells - 1), max_size=3)):
         hits |= 1 << cell & ~banned
     usable = [masks & np.uint64(banned) == 0 for masks in water.masks]
-    agree = {
+    fleets = {
         fleet
-        for fleet in every_fleet(rows, columns, lengths, touch)
+        for fleet in enumerate_fleets(rows, columns, lengths, touch)
         if not sum(fleet) & banned and not hits & ~sum(fleet)
     }
     tally = water.tally(usable, hits)
-    assert tally.fleets == len(agree)
-    assert tally.ordered == len(agree) * prod(factorial(many) for many in Counter(lengths).values())
-    assert sorted(water.fleets(tally, hits)) == sorted(agree)  # each once
-    assert {count.sum() for count in tally.of} == {tally.ordered}
-    if agree:
-        cover = [sum(sum(fleet) >> cell & 1 for fleet in agree) / len(agree) for cell in range(cells)]
-        assert tally.chances(water) == pytest.approx(cover, abs=1e-12)
+    assert tally.fleets == len(fleets)
+    assert tally.ordered == len(fleets) * prod(factorial(number) for number in Counter(lengths).values())
+    assert sorted(water.fleets(tally, hits)) == sorted(fleets)  # no repeats
+    assert {count.sum() for count in tally.counts} == {tally.ordered}
+    if fleets:
+        expected = [sum(sum(fleet) >> cell & 1 for fleet in fleets) / len(fleets) for cell in range(cells)]
+        assert tally.chances(water) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
-    ("size", "lengths", "touch", "number"),
+    ("size", "lengths", "touch", "num_fleets"),
     [
         ((3, 3), (2,), True, 12),
         ((1, 5), (2, 2), True, 3),
@@ -78,8 +78,8 @@ def test_counts_are_those_of_trying_everything(data):
     ],
     ids=str,
 )
-def test_by_hand(size, lengths, touch, number):
-    assert Waters(*size, lengths, touch).tally().fleets == number
+def test_numbers_of_fleets_by_hand(size, lengths, touch, num_fleets):
+    assert Waters(*size, lengths, touch).tally().fleets == num_fleets
 
 
 def test_placements_and_the_largest_grid():
@@ -102,6 +102,6 @@ def test_placements_and_the_largest_grid():
 @pytest.mark.parametrize(
     ("rows", "lengths"), [(9, (2,)), (8, (2, 3)), (8, ()), (8, (2, 2, 2, 2, 2))], ids=["cells", "order", "none", "many"]
 )
-def test_what_cannot_be_counted_is_refused(rows, lengths):
+def test_unsupported_sizes_and_fleets_are_refused(rows, lengths):
     with pytest.raises(ValueError, match="Waters"):
         Waters(rows, 8, lengths, True)

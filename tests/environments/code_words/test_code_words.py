@@ -1,4 +1,4 @@
-"""Code words: payoffs by hand, what each convention is worth exactly, what every seat is told."""
+"""Code words: payoffs by hand, exact values of conventions, and the prompts of every seat."""
 
 import itertools
 
@@ -21,7 +21,7 @@ from sparring.environments.code_words import (
 from sparring.measure.exploitability import team_exploitability
 from sparring.measure.info_states import enumerate_info_states
 from sparring.ops.game_tree import policy_values
-from tests.environments.worlds import keeping
+from tests.environments.worlds import make_contract_test
 
 
 def new_play(deal=((0, 1), (1, 2)), **options):
@@ -31,7 +31,7 @@ def new_play(deal=((0, 1), (1, 2)), **options):
     return play
 
 
-test_it_keeps_the_contract = keeping(
+test_environment_contract = make_contract_test(
     code_words, [{}, {"style": "full", "words": 2}, {"words": 6, "leak": 1.0}], plays=5
 )
 
@@ -46,7 +46,7 @@ test_it_keeps_the_contract = keeping(
         (("blue blue", "green red"), -1.5, (0, 1), (1, 0)),
     ],
 )
-def test_a_team_gets_its_word_less_what_leaks_of_it(guesses, pay, understood, leaked):
+def test_payoffs_and_figures_by_hand(guesses, pay, understood, leaked):
     play = new_play()  # red and green, keys 1 and 2
     assert play.due() == (0, 2) and play.returns == (0.0,) * 4
     play.step({0: "green", 2: "green"})
@@ -55,7 +55,7 @@ def test_a_team_gets_its_word_less_what_leaks_of_it(guesses, pay, understood, le
     assert play.done and play.due() == () and play.returns == pytest.approx((pay, pay, -pay, -pay))
     figures = play.figures()
     assert figures["understood"][::2] == understood and figures["leaked"][::2] == leaked
-    # red said as green is what key 1 says for it; green said as green is its word
+    # team a says green for red, as key 1 demands; team b says its word green in clear
     assert figures["clear"] == (0, 0, 1, 1) and figures["by_key"] == (1, 1, 0, 0)
 
 
@@ -72,7 +72,7 @@ def test_a_team_gets_its_word_less_what_leaks_of_it(guesses, pay, understood, le
         ("red and coloured blue-ish", False, None),
     ],
 )
-def test_a_guess_is_two_words(reply, exact, guess):
+def test_a_guess_is_read_as_two_words(reply, exact, guess):
     play = new_play()
     play.step({0: "red", 2: "red"})
     assert play.read(1, reply, exact) == guess
@@ -82,14 +82,14 @@ def test_deals_and_teams():
     rules = code_words(words=2)
     openings = rules.openings()
     assert [share for share, _ in openings] == [1 / 16] * 16
-    dealt = [rules.reset(Stream.from_seed(seed)).position.deal for seed in range(400)]
-    assert {play.position.deal for _, play in openings} == set(dealt)
+    sampled_deals = [rules.reset(Stream.from_seed(seed)).position.deal for seed in range(400)]
+    assert {play.position.deal for _, play in openings} == set(sampled_deals)
     assert filled_together(teams_of(rules)) == ((0, 1), (2, 3))
     assert new_play().read(0, "I say green.") == "green" and new_play().read(0, "yellow") is None
     assert new_play().legal(2) == ("red", "green", "blue") and len(new_play().legal(3)) == 9
 
 
-CONVENTIONS = {  # what a teller says for a word; what a guesser takes its own team's and the other's word for
+CONVENTIONS = {  # (teller's encoding, guesser's decoding of its own team's word, decoding of the other team's word)
     "key": (encode_word, decode_word, decode_word),
     "key, others as said": (encode_word, decode_word, lambda word, key, size: word),
     "clear": (lambda word, key, size: word,) + (lambda word, key, size: word,) * 2,
@@ -102,16 +102,16 @@ CONVENTIONS = {  # what a teller says for a word; what a guesser takes its own t
 
 
 @pytest.fixture(scope="module", params=[2, 3])
-def entered(request):
+def game_and_states(request):
     game = make_game("code_words", options={"words": request.param, "leak": 0.4})
     return game, enumerate_info_states(game)
 
 
-def rows(game, states, of_team):
-    """Return the profile in which team a and team b follow a convention each, None: uniform."""
+def convention_profile(game, states, conventions):
+    """Return the profile in which each team follows its convention; None: uniform."""
     size, profile = len(game.words), []
     for query in states.queries:
-        name, words = of_team[query.seat // 2], query.key.split()
+        name, words = conventions[query.seat // 2], query.key.split()
         width = len(query.legal_actions)
         if name is None:
             profile.append(np.full(width, 1 / width))
@@ -126,11 +126,11 @@ def rows(game, states, of_team):
     return profile
 
 
-def test_what_conventions_gain_and_what_a_seat_gains_alone(entered):
-    game, states = entered
+def test_exploitability_of_conventions(game_and_states):
+    game, states = game_and_states
     size, leak = len(game.words), game.leak
     for name, joint in [("key", 0), ("key, others as said", leak / size), ("clear", leak), (None, 1 - 1 / size)]:
-        report = team_exploitability(states, game.teams, [rows(game, states, (name, name))])
+        report = team_exploitability(states, game.teams, [convention_profile(game, states, (name, name))])
         assert report.joint == pytest.approx((joint, joint), abs=1e-12), name
         assert report.single == pytest.approx((0, 0), abs=1e-12), name
         assert report.values == pytest.approx((0, 0), abs=1e-12)
@@ -148,59 +148,59 @@ def test_what_conventions_gain_and_what_a_seat_gains_alone(entered):
         ("clear", None, lambda size, leak: 1 - 1 / size),
     ],
 )
-def test_what_a_convention_gets_from_another(entered, mine, theirs, gain):
-    game, states = entered
+def test_payoffs_between_conventions(game_and_states, mine, theirs, gain):
+    game, states = game_and_states
     expected = gain(len(game.words), game.leak)
     for pair, sign in (((mine, theirs), 1), ((theirs, mine), -1)):
-        worth = policy_values(states.tree, states.seats, rows(game, states, pair)).returns
+        worth = policy_values(states.tree, states.seats, convention_profile(game, states, pair)).returns
         assert worth == pytest.approx(np.array([1, 1, -1, -1]) * sign * expected, abs=1e-12)
 
 
 @settings(max_examples=10, deadline=None)
 @given(data=st.data(), leak=st.sampled_from([0.0, 0.3, 1.0]), size=st.sampled_from([2, 3]))
-def test_the_key_gets_what_the_others_do_not_understand_whatever_they_do(data, leak, size):
+def test_key_convention_gains_what_any_other_team_fails_to_understand(data, leak, size):
     number = st.integers(0, size - 1)
-    say = data.draw(st.lists(number, min_size=size * size, max_size=size * size))
-    guess = [data.draw(st.lists(number, min_size=size**3, max_size=size**3)) for _ in range(2)]
-    total = missed = 0.0
+    encoding = data.draw(st.lists(number, min_size=size * size, max_size=size * size))
+    decodings = [data.draw(st.lists(number, min_size=size**3, max_size=size**3)) for _ in range(2)]
+    total = not_understood = 0.0
     for deal in deals(size):
         word, key = deal.secret[1], deal.key[1]
-        words = (encode_word(deal.secret[0], deal.key[0], size), say[word * size + key])
-        place = (key * size + words[1]) * size + words[0]
-        theirs = guess[0][place], guess[1][place]
+        words = (encode_word(deal.secret[0], deal.key[0], size), encoding[word * size + key])
+        index = (key * size + words[1]) * size + words[0]
+        theirs = decodings[0][index], decodings[1][index]
         mine = tuple(decode_word(spoken, deal.key[0], size) for spoken in words)
         position = CodeWordsPosition(deal, words, (mine, theirs))
         assert position.understood[0]
         total += position.payoffs(leak)[0] / size**4
-        missed += (not position.understood[1]) / size**4
-    assert total == pytest.approx(missed) and total >= 0
+        not_understood += (not position.understood[1]) / size**4
+    assert total == pytest.approx(not_understood) and total >= 0
 
 
-def test_what_is_told():
+def test_prompts():
     for style in ("brief", "full"):
         for seat, hidden in itertools.product(range(4), ("own word", "other word", "other key")):
             team = seat // 2
             secret, key = [0, 1], [1, 2]
-            which = (
+            changed = (
                 (secret, team)
                 if hidden == "own word"
                 else (secret, 1 - team)
                 if hidden == "other word"
                 else (key, 1 - team)
             )
-            seen = []
+            observations = []
             for value in (0, 2):
-                which[0][which[1]] = value
+                changed[0][changed[1]] = value
                 play = new_play(((secret[0], secret[1]), (key[0], key[1])), style=style)
-                before = play.observe(seat)
+                first_observation = play.observe(seat)
                 play.step({0: "red", 2: "blue"})
-                seen.append((before, play.observe(seat)))
-            assert (seen[0] == seen[1]) == (hidden != "own word" or seat in (1, 3))
+                observations.append((first_observation, play.observe(seat)))
+            assert (observations[0] == observations[1]) == (hidden != "own word" or seat in (1, 3))
     play = new_play(style="full")
-    seen = play.observe(2)
-    assert "You are teller_b. You play with guesser_b, against teller_a and guesser_a." in seen.text
-    assert "By your team's key one says blue for red, red for green, green for blue." in seen.text
-    assert seen.prompt.endswith("Your team's secret word is green.") and "loses 0.5 points" in seen.text
+    observation = play.observe(2)
+    assert "You are teller_b. You play with guesser_b, against teller_a and guesser_a." in observation.text
+    assert "By your team's key one says blue for red, red for green, green for blue." in observation.text
+    assert observation.prompt.endswith("Your team's secret word is green.") and "loses 0.5 points" in observation.text
     play.step({0: "green", 2: "red"})
     assert play.observe(3).prompt.endswith("teller_b said red. teller_a said green.")
     assert play.observe(0).prompt == "teller_a said green. teller_b said red."

@@ -1,4 +1,4 @@
-"""Sub-tasks that depend on one another: plays by hand, what nobody may know, limits, worlds and bad input."""
+"""Sub-tasks with dependencies: episodes by hand, hidden information, limits, worlds and illegal input."""
 
 import pytest
 from hypothesis import given
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sparring.core.errors import GameError
 from sparring.environments.base import HasCounterfactual
 from sparring.environments.dag_search import RESULTS, Dag, DagWorld, dag_search
-from tests.environments.worlds import keeping, refusing, steps
+from tests.environments.worlds import make_contract_test, make_refusal_test, play_replies
 
 # 1 and 2 are ready at first; 3 needs both
 WORLD = DagWorld((("ardan",), ("bemir", "cosol"), ("dutek",)), ("red", "blue", "gold"), ((), (), (0, 1)))
@@ -17,7 +17,7 @@ def new_play(**options):
     return Dag(dag_search(tasks=3, **{"workers": 3, "turns": 4, **options}), WORLD)
 
 
-test_it_keeps_the_contract = keeping(
+test_environment_contract = make_contract_test(
     dag_search,
     [
         *({}, {"shape": "chain", "style": "full"}, {"shape": "independent", "handout": 0}),
@@ -31,9 +31,9 @@ test_it_keeps_the_contract = keeping(
 )
 
 
-def test_plays_by_hand():
+def test_an_optimal_episode_by_hand():
     play = new_play()
-    # 1 + 2 + 3 of the first wave, 1 + 1 + 2 of the second
+    # first wave: 1 + 2 workers + 3 turns; second wave: 1 + 1 worker + 2 turns
     assert play.limit == 6 + 4 and play.due() == (0,)
     assert (
         play.observe(0).prompt
@@ -57,7 +57,7 @@ def test_plays_by_hand():
     assert (
         play.due() == (0,) and play.observe(0).prompt == "finished 2 left 4 ready 1 of 3" and play.returns == (0.0,) * 4
     )
-    steps(play, {0: "call 1"}, {1: "open dutek"}, {1: "note gold"})
+    play_replies(play, {0: "call 1"}, {1: "open dutek"}, {1: "note gold"})
     assert play.done and play.due() == () and play.returns == (1.0,) * 4
     figures = play.figures()
     assert {name: values[0] for name, values in figures.items() if name != "found"} == {
@@ -75,11 +75,14 @@ def test_plays_by_hand():
         "serial_critical_steps": 3 * (1 + 1) + 2 + 3 + 2,
     }
     assert figures["found"] == (0.0, 2.0, 1.0, 0.0)
+
+
+def test_a_worker_too_many_costs_the_last_sub_task():
     # Three are called for two sub-tasks; one step too many leaves the last sub-task a turn short.
     play = new_play()
     play.step({0: "call 3"})
     assert play.due() == (1, 2) and play.critical_steps == 4
-    steps(
+    play_replies(
         play,
         {1: "open ardan", 2: "open bemir"},
         {1: "note red", 2: "open cosol"},
@@ -95,8 +98,11 @@ def test_plays_by_hand():
         and figures["parallel"][0] == 1.0
         and figures["success"][0] == 0.0
     )
+
+
+def test_wrong_notes_and_guesses():
     play = new_play(slack=10.0)
-    steps(play, {0: "call 2"}, {1: "note blue", 2: "done"})
+    play_replies(play, {0: "call 2"}, {1: "note blue", 2: "done"})
     assert play.ready() == [0, 1] and play.observe(0).prompt.startswith("finished 0 left")
     play.step({0: "call 1"})
     for _ in range(4):
@@ -105,23 +111,28 @@ def test_plays_by_hand():
     play.step({0: "call 1"})
     play.step({1: "note red"})  # guessed
     assert play.ready() == [1] and play.figures()["found"] == (0.0, 1.0, 0.0, 0.0)
+
+
+def test_a_call_can_use_up_all_steps():
     play = new_play(handout=10)
     play.limit = 20
     play.step({0: "call 2"})
     assert play.done and play.waves == ((0, 0),) and play.returns == (0.0,) * 4 and play.figures()["called"][0] == 2
 
 
-def test_what_lead_and_workers_know():
-    other = DagWorld(WORLD.pages, ("red", "pink", "grey"), WORLD.needs)
-    plays = [Dag(dag_search(tasks=3, workers=3, turns=4), start) for start in (WORLD, other)]
+def test_lead_and_workers_see_only_their_own_information():
+    other_world = DagWorld(WORLD.pages, ("red", "pink", "grey"), WORLD.needs)
+    plays = [Dag(dag_search(tasks=3, workers=3, turns=4), start) for start in (WORLD, other_world)]
     assert plays[0].observe(0) == plays[1].observe(0) and plays[0].draw(0) == plays[1].draw(0)
     for play in plays:
-        steps(play, {0: "call 2"}, {1: "open ardan", 2: "open cosol"})
+        play_replies(play, {0: "call 2"}, {1: "open ardan", 2: "open cosol"})
     assert plays[0].observe(1) == plays[1].observe(1) and plays[0].observe(2) != plays[1].observe(2)
     assert plays[0].draw(1) == plays[1].draw(1) and plays[0].draw(None) != plays[1].draw(None)
-    before = plays[0].draw(0), plays[0].described(0)
+    lead_view = plays[0].draw(0), plays[0].described(0)
     plays[0].step({1: "note red", 2: "open bemir"})
-    assert (plays[0].draw(0), plays[0].described(0)) == before and plays[0].done_by  # it is told when all are back
+    assert (plays[0].draw(0), plays[0].described(0)) == lead_view and plays[
+        0
+    ].done_by  # the lead is told after the wave
     assert plays[0].observe(3).key == "worker 3 idle" and plays[0].described(3) == "worker 3 is not at work."
     keys = set()
     for width in (1, 2):
@@ -139,7 +150,7 @@ def test_what_lead_and_workers_know():
 
 
 @given(st.integers(0, 10_000), st.sampled_from(["independent", "chain", "random"]), st.integers(1, 12), st.floats(0, 1))
-def test_worlds(number, shape, tasks, edges):
+def test_worlds_have_the_shape_of_the_option(number, shape, tasks, edges):
     rules = dag_search(tasks=tasks, shape=shape, edges=edges, pages=4)
     start = rules.start(number)
     assert start == rules.start(number) and len(set(start.names)) == len(start.names) == sum(start.steps) - tasks
@@ -151,7 +162,7 @@ def test_worlds(number, shape, tasks, edges):
         assert start.needs == tuple((task - 1,) if task else () for task in range(tasks))
 
 
-def test_limits_and_parts():
+def test_step_limit_and_counterfactual_worth():
     # 2.2 times 45 is 99; in floating point it is a little more.
     needs = ((), *((task,) for task in range(7)))
     chain = DagWorld(
@@ -164,16 +175,16 @@ def test_limits_and_parts():
     )
     play = Dag(dag_search(tasks=8, workers=1, pages=4, turns=6, slack=2.2, handout=0), chain)
     assert play.schedule.best().steps == 7 * (1 + 5) + (1 + 2) == 45 and play.limit == 99
-    # Workers 1 and 2 do a sub-task each, and the third one needs both: it is nobody's alone.
+    # Workers 1 and 2 finish a sub-task each, and the third sub-task needs both.
     play = new_play(slack=9.0)
     assert isinstance(play, HasCounterfactual) and play.parts() == ()
-    play.step({0: "call 3"})  # of two sub-tasks that are ready
+    play.step({0: "call 3"})  # only two sub-tasks are ready
     assert play.parts() == (1, 2)
     play.step({1: "note red", 2: "note gold"})
     assert play.worth((1, 2)) == play.worth((1,)) == pytest.approx(1 / 3) and play.worth((2,)) == play.worth(()) == 0.0
-    steps(play, {0: "call 1"}, {1: "note blue"}, {0: "call 2"}, {1: "note gold"})
+    play_replies(play, {0: "call 1"}, {1: "note blue"}, {0: "call 2"}, {1: "note gold"})
     assert play.done and play.returns == (play.worth((1, 2)),) * 4 == (1.0,) * 4
-    assert play.own_share(1) == 1.0 and play.own_share(2) == 0.0  # of three calls and of one
+    assert play.own_share(1) == 1.0 and play.own_share(2) == 0.0  # 3 of 3 calls; 0 of 1 call
     play.done_by = {0: 1, 1: 2, 2: 1}
     assert (
         play.worth((1,)) == pytest.approx(1 / 3)
@@ -194,4 +205,4 @@ def test_illegal_replies_are_refused(seat, reply):
     assert play.due() == (0,) and not play.waves
 
 
-test_options_out_of_range_are_refused = refusing("dag_search", {"turns": 3}, by_option=True)
+test_options_out_of_range_are_refused = make_refusal_test("dag_search", {"turns": 3}, by_option=True)

@@ -1,4 +1,4 @@
-"""The best schedule against all schedules: by hand, by brute force over plays, and what it can never be."""
+"""The best schedule by hand and against brute force over all episodes."""
 
 import re
 from itertools import pairwise
@@ -20,41 +20,43 @@ from sparring.environments.dag_search import (
 from sparring.environments.wide_search.world import NAMES
 
 
-def world_of(steps, needs):
+def make_world(steps, needs):
     ends = [sum(count - 1 for count in steps[: number + 1]) for number in range(len(steps))]
     pages = tuple(tuple(NAMES[begin:end]) for begin, end in pairwise((0, *ends)))
     return DagWorld(pages, tuple(RESULTS[number % 8] for number in range(len(steps))), tuple(needs))
 
 
-def worked(play, width):
-    """Return a copy of a play after a wave of so many workers without faults."""
+def run_wave(play, width):
+    """Return a copy of a play after a wave of ``width`` faultless workers."""
     play = play.clone()
     play.step({0: f"call {width}"})
     while play.calls:
         replies = {}
         for seat, call in play.calls.items():
-            pages, at = play.start.pages[call.task], len(call.log) // 2
-            replies[seat] = f"open {pages[at]}" if at < len(pages) else f"note {play.start.results[call.task]}"
+            pages, num_opened = play.start.pages[call.task], len(call.log) // 2
+            replies[seat] = (
+                f"open {pages[num_opened]}" if num_opened < len(pages) else f"note {play.start.results[call.task]}"
+            )
         play.step(replies)
     return play
 
 
-def tried(play):
-    """Return every play that waves of any width, the useless ones too, can end in."""
+def final_plays(play):
+    """Return the final play of every sequence of wave widths."""
     if play.done:
         return [play]
-    return [end for width in range(1, play.rules.workers + 1) for end in tried(worked(play, width))]
+    return [end for width in range(1, play.rules.workers + 1) for end in final_plays(run_wave(play, width))]
 
 
 def new_play(steps, needs, slack=1.0, **options):
     return Dag(
-        dag_search(tasks=len(steps), **{"pages": 4, "turns": 6, "slack": slack, **options}), world_of(steps, needs)
+        dag_search(tasks=len(steps), **{"pages": 4, "turns": 6, "slack": slack, **options}), make_world(steps, needs)
     )
 
 
 def test_schedules_by_hand():
-    # Sub-task 3 takes 5 turns and needs 1, of 2 turns; 2 takes 5. Both at first: 1 + 2 + 5, then 1 + 1 + 5.
-    # One at first: 1 + 1 + 2, then both others: 1 + 2 + 5.
+    # Sub-tasks 1, 2, 3 take 2, 5, 5 turns; 3 needs 1. Waves of 2 and 1 workers: (1 + 2 + 5) + (1 + 1 + 5) = 15.
+    # Waves of 1 and 2 workers: (1 + 1 + 2) + (1 + 2 + 5) = 12.
     schedule = WaveSchedule((2, 5, 5), ((), (), (0,)), 2, 1)
     assert (
         schedule.best() == BestSchedule(12, 2)
@@ -63,16 +65,16 @@ def test_schedules_by_hand():
     )
     assert schedule.ready(0) == [0, 1] and schedule.ready(0b001) == [1, 2] and schedule.ready(0b111) == []
     assert schedule.after(0, 12, 1) == WaveOutcome(0b001, 8) and schedule.after(0, 12, 2) == WaveOutcome(0b011, 4)
-    # with twelve steps: all, or the two of the first wave
+    # with 12 steps: all 3 sub-tasks, or only the 2 of the first wave
     assert schedule.values(0, 12, (1, 2)) == [1.0, pytest.approx(2 / 3)]
-    # the lead's own steps are more than are left
+    # the lead's own 3 steps use up all that is left
     assert schedule.after(0, 3, 2) == WaveOutcome(0, 0) and schedule.value(0b001, 0) == pytest.approx(1 / 3)
-    page = (Path(__file__).parents[3] / "docs" / "teams.md").read_text(encoding="utf-8")
-    rows = re.findall(r"^\| `call (\d)` \| (all|two of three)", page, re.MULTILINE)
+    docs_page = (Path(__file__).parents[3] / "docs" / "teams.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `call (\d)` \| (all|two of three)", docs_page, re.MULTILINE)
     schedule = WaveSchedule((2, 5, 5), ((), (), (0,)), 3, 1)
-    worth = {"all": 1.0, "two of three": 2 / 3}
-    assert "12 critical steps" in page and [int(width) for width, _ in rows] == [1, 2, 3]
-    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(worth[entry]) for _, entry in rows]
+    share_finished = {"all": 1.0, "two of three": 2 / 3}
+    assert "12 critical steps" in docs_page and [int(width) for width, _ in rows] == [1, 2, 3]
+    assert schedule.values(0, 12, (1, 2, 3)) == [pytest.approx(share_finished[entry]) for _, entry in rows]
 
 
 @pytest.mark.parametrize(
@@ -99,10 +101,10 @@ DAGS = st.integers(1, 5).flatmap(
 
 @settings(max_examples=40, deadline=None)
 @given(dag=DAGS, workers=st.integers(1, 3), handout=st.integers(0, 2))
-def test_the_best_is_the_best_of_all_plays(dag, workers, handout):
-    """Every play with time enough finishes all; the quickest takes what is said, and the narrowest of these is as wide."""
+def test_best_schedule_matches_brute_force(dag, workers, handout):
+    """Every episode has enough steps; the best schedule is the narrowest of the quickest ones."""
     play = new_play(*dag, slack=100.0, workers=workers, handout=handout)
-    ends = tried(play)
+    ends = final_plays(play)
     assert all(end.returns[0] == 1.0 for end in ends)
     quickest = min(end.critical_steps for end in ends)
     narrowest = min(max(map(len, end.waves)) for end in ends if end.critical_steps == quickest)
@@ -112,12 +114,12 @@ def test_the_best_is_the_best_of_all_plays(dag, workers, handout):
 
 
 @settings(max_examples=40, deadline=None)
-@given(dag=DAGS, workers=st.integers(1, 3), handout=st.integers(0, 2), short=st.integers(0, 6))
-def test_values_are_the_best_returns_of_all_plays_that_go_on_so(dag, workers, handout, short):
+@given(dag=DAGS, workers=st.integers(1, 3), handout=st.integers(0, 2), missing_steps=st.integers(0, 6))
+def test_values_match_brute_force(dag, workers, handout, missing_steps):
     play = new_play(*dag, workers=workers, handout=handout)
-    play.limit = max(play.limit - short, 1)
+    play.limit = max(play.limit - missing_steps, 1)
     widths = range(1, workers + 1)
     values = play.schedule.values(0, play.steps_left, widths)
-    assert values == [max(end.returns[0] for end in tried(worked(play, width))) for width in widths]
-    if not short:
+    assert values == [max(end.returns[0] for end in final_plays(run_wave(play, width))) for width in widths]
+    if not missing_steps:
         assert max(values) == 1.0

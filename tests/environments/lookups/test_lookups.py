@@ -16,19 +16,19 @@ from sparring.environments.lookups import (
     lookups,
 )
 from tests.cases import every_case
-from tests.environments.worlds import keeping, refusing
+from tests.environments.worlds import make_contract_test, make_refusal_test
 
-HAND = Library(("ada", "bob"), ("red", "blue"), ("lamp", "drum"), (7, 5), 3, (0, 1))
+LIBRARY = Library(("ada", "bob"), ("red", "blue"), ("lamp", "drum"), (7, 5), 3, (0, 1))
 
 
-def by_hand(style="brief", **options):
+def new_episode(style="brief", **options):
     game = lookups(style=style, **options)
-    course = game.reset(Stream.from_seed(0))
-    course.play = course.first = LookupQuestion(game.inner, HAND)
-    return course
+    episode = game.reset(Stream.from_seed(0))
+    episode.play = episode.first = LookupQuestion(game.inner, LIBRARY)
+    return episode
 
 
-test_it_keeps_what_every_environment_must = keeping(
+test_environment_contract = make_contract_test(
     lookups,
     [
         {},
@@ -41,8 +41,8 @@ test_it_keeps_what_every_environment_must = keeping(
 )
 
 
-def test_a_play_by_hand():
-    course, texts = by_hand(), []
+def test_episodes_by_hand():
+    episode, texts = new_episode(), []
     for reply in (
         "search ada",
         "search red",
@@ -53,8 +53,8 @@ def test_a_play_by_hand():
         "add 7 5",
         "answer 12",
     ):
-        texts.append(course.observe(0).text)
-        course.step({0: reply})
+        texts.append(episode.observe(0).text)
+        episode.step({0: reply})
     assert texts == [
         "ada plus bob",
         "ada owns red",
@@ -65,9 +65,9 @@ def test_a_play_by_hand():
         "blue holds drum ; drum weighs 5",
         "12",
     ]
-    assert course.done and course.returns == (1.0,)
-    course = by_hand("full", calls=3, cost=0.125)
-    assert course.observe(0).prompt.startswith(
+    assert episode.done and episode.returns == (1.0,)
+    episode = new_episode("full", calls=3, cost=0.125)
+    assert episode.observe(0).prompt.startswith(
         "What is the weight of the thing in Ada's box plus the weight of the thing in Bob's box?\n\nBefore"
     )
     texts = []
@@ -77,17 +77,17 @@ def test_a_play_by_hand():
         "<calculate>7+5</calculate>",
         "So <answer>1</answer>, no: <answer> 12 </answer>.",
     ):
-        course.step({0: course.read(0, reply)})
-        texts.append(None if course.done else course.observe(0).prompt)
+        episode.step({0: episode.read(0, reply)})
+        texts.append(None if episode.done else episode.observe(0).prompt)
     assert texts[0] == "Found: Ada owns the red box. Bob owns the blue box."
     assert texts[1].startswith("Your reply holds neither a call nor a move.") and texts[2] == "The result is 12."
-    assert course.returns == (1.0 - 3 * 0.125,)
+    assert episode.returns == (1.0 - 3 * 0.125,)
     sizes = {"things": 2, "largest": 9, "hops": 1, "terms": 1}
-    course = QuestionEnvironment(sizes, 0, 4, "brief").reset(Stream.from_seed(0))
-    course.step({0: f"answer {course.start.answer}"})
-    assert course.returns == (1.0,)
+    episode = QuestionEnvironment(sizes, 0, 4, "brief").reset(Stream.from_seed(0))
+    episode.step({0: f"answer {episode.start.answer}"})
+    assert episode.returns == (1.0,)
     with pytest.raises(GameError, match="not an answer that is due"):
-        course.step({0: "answer 1"})
+        episode.step({0: "answer 1"})
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_a_play_by_hand():
     [("12", 1.0), ("13", 0.0), ("012", 0.0), ("12.0", 0.0), ("+12", 0.0), ("", 0.0), ("१२", 0.0), ("9" * 9999, 0.0)],
 )
 def test_an_answer_is_checked_digit_by_digit(answer, pay):
-    course = by_hand("full")
-    course.step({0: f"<answer>{answer}</answer>"})
-    assert course.done and course.returns == (pay,)
+    episode = new_episode("full")
+    episode.step({0: f"<answer>{answer}</answer>"})
+    assert episode.done and episode.returns == (pay,)
 
 
 @pytest.mark.parametrize(
@@ -118,13 +118,13 @@ def test_an_answer_is_checked_digit_by_digit(answer, pay):
         ),
     ],
 )
-def test_where_the_way_begins(hops, brief, full, documents):
-    start = Library(*(getattr(HAND, part) for part in ("people", "boxes", "things", "weights")), hops, (0, 1))
+def test_questions_by_number_of_hops(hops, brief, full, documents):
+    start = Library(*(getattr(LIBRARY, field) for field in ("people", "boxes", "things", "weights")), hops, (0, 1))
     assert (start.question("brief"), start.question("full"), start.answer) == (brief, full, 12)
     assert [len(start.documents(style)) for style in ("brief", "full")] == [documents, documents]
 
 
-HARD = [
+HARD_REPLIES = [
     "",
     " ",
     "search",
@@ -141,14 +141,14 @@ HARD = [
 
 
 @every_case("style", ["brief", "full"])
-@every_case("reply", HARD)
-def test_hard_replies_spend_a_call_and_then_are_illegal(reply, style):
-    course = by_hand(style, calls=1)
-    course.step({0: course.read(0, reply, True)})
-    assert course.calls_left(0) == 0 and not course.done and len(course.observe(0).text) < 700
-    assert course.read(0, reply, True) is None
+@every_case("reply", HARD_REPLIES)
+def test_malformed_replies_spend_a_call_and_then_are_illegal(reply, style):
+    episode = new_episode(style, calls=1)
+    episode.step({0: episode.read(0, reply, True)})
+    assert episode.calls_left(0) == 0 and not episode.done and len(episode.observe(0).text) < 700
+    assert episode.read(0, reply, True) is None
     with pytest.raises(GameError, match="no move"):
-        course.step({0: reply})
+        episode.step({0: reply})
 
 
 @settings(deadline=None, max_examples=60)
@@ -160,27 +160,27 @@ def test_hard_replies_spend_a_call_and_then_are_illegal(reply, style):
     st.integers(1, 3),
     st.integers(1, 3),
 )
-def test_every_question_has_one_answer_that_its_facts_lead_to(bank, number, things, largest, hops, terms):
+def test_facts_lead_to_the_one_answer(bank, number, things, largest, hops, terms):
     start = library(bank, number, things, largest, hops, min(terms, things))
     facts = {}
     for document in start.documents("brief"):
         subject, _, thing = document.split()
         assert facts.setdefault(subject, thing) == thing
-    total = 0
+    answer = 0
     for name in start.names():
         for _ in range(hops):
             name = facts[name]
-        total += int(name)
-    assert total == start.answer and len(set(start.names())) == min(terms, things)
+        answer += int(name)
+    assert answer == start.answer and len(set(start.names())) == min(terms, things)
     assert all(1 <= weight <= largest for weight in start.weights)
 
 
-def test_copies():
-    course = by_hand()
-    course.step({0: "search ada"})
-    again = pickle.loads(pickle.dumps(course))
-    again.step({0: "search red"})
-    assert again.observe(0).prompt == "ada owns red ; red holds lamp" and course.observe(0).prompt == "ada owns red"
+def test_a_pickled_copy_is_independent():
+    episode = new_episode()
+    episode.step({0: "search ada"})
+    copy = pickle.loads(pickle.dumps(episode))
+    copy.step({0: "search red"})
+    assert copy.observe(0).prompt == "ada owns red ; red holds lamp" and episode.observe(0).prompt == "ada owns red"
 
 
-test_wrong_options_are_refused = refusing("lookups", {"terms": 3, "things": 2}, by_option=True)
+test_wrong_options_are_refused = make_refusal_test("lookups", {"terms": 3, "things": 2}, by_option=True)

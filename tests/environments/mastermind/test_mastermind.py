@@ -1,4 +1,4 @@
-"""Mastermind: answers by hand and by matching pegs, codes without bias, what pays, the wording."""
+"""Mastermind: answers by hand and by matching pegs, banks of codes, payoffs and prompts."""
 
 import itertools
 
@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import GameError
 from sparring.environments.mastermind import MastermindTable, answer_of, bank_of, code_of, word_of
-from tests.environments.worlds import actions, maker, refusing, start
+from tests.environments.worlds import apply_actions, make_game_factory, make_refusal_test, start
 
-game = maker("mastermind")
+game = make_game_factory("mastermind")
 
 
 @pytest.mark.parametrize(
@@ -18,7 +18,7 @@ game = maker("mastermind")
     [
         ("1122", "1122", (4, 0)),
         ("1122", "2211", (0, 4)),
-        ("1111", "1222", (1, 0)),  # the other ones have no peg left to match
+        ("1111", "1222", (1, 0)),  # the code has one 1, so the other three 1s match nothing
         ("1123", "3111", (1, 2)),
         ("1234", "1243", (2, 2)),
     ],
@@ -27,34 +27,34 @@ def test_answers_by_hand(guess, code, answer):
     assert answer_of(tuple(map(int, guess)), tuple(map(int, code))) == answer
 
 
-def pegs_matched(guess, code):
-    """Return the answer by laying pegs: exact ones are taken away, then each other peg takes one of its colour."""
-    unmatched, other, exact = [], [], 0
-    for guessed, hidden in zip(guess, code, strict=True):
-        if guessed == hidden:
+def match_pegs(guess, code):
+    """Return the answer by matching: remove exact matches, then match the other pegs by colour."""
+    guess_colours, code_colours, exact = [], [], 0
+    for guess_colour, code_colour in zip(guess, code, strict=True):
+        if guess_colour == code_colour:
             exact += 1
         else:
-            unmatched.append(guessed)
-            other.append(hidden)
+            guess_colours.append(guess_colour)
+            code_colours.append(code_colour)
     misplaced = 0
-    for colour in unmatched:
-        if colour in other:
-            other.remove(colour)
+    for colour in guess_colours:
+        if colour in code_colours:
+            code_colours.remove(colour)
             misplaced += 1
     return exact, misplaced
 
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data(), pegs=st.integers(2, 4))
-def test_answers_by_laying_pegs_are_symmetric_and_bounded(data, pegs):
+def test_answers_match_an_independent_count_and_are_symmetric(data, pegs):
     codes = st.lists(st.integers(0, 5), min_size=pegs, max_size=pegs).map(tuple)
     guess, code = data.draw(codes), data.draw(codes)
     answer = answer_of(guess, code)
-    assert answer == pegs_matched(guess, code) == answer_of(code, guess)
+    assert answer == match_pegs(guess, code) == answer_of(code, guess)
     assert sum(answer) <= pegs and answer != (pegs - 1, 1) and (answer[0] == pegs) == (guess == code)
 
 
-def test_banks_and_a_game_for_one():
+def test_words_codes_and_banks():
     assert [word_of(2, 3, index) for index in range(9)] == ["rr", "rg", "rb", "gr", "gg", "gb", "br", "bg", "bb"]
     assert [code_of(4, 6, index) for index in range(6**4)] == list(itertools.product(range(6), repeat=4))
     assert len({word_of(4, 6, index) for index in range(6**4)}) == 6**4
@@ -69,12 +69,15 @@ def test_banks_and_a_game_for_one():
     assert sorted(bank_of(3, 3, 5)) == list(range(27))
     assert {start(game(codes=4, bank=5), seed).spiel.table.hidden for seed in range(60)} == set(bank_of(3, 3, 5)[:4])
     assert bank_of(3, 3, 6) != bank_of(3, 3, 5)
+
+
+def test_prompts_hide_the_code_and_illegal_guesses_are_refused():
     states = [start(game(), seed) for seed in range(40)]
     assert len({state.observe(0) for state in states}) == 1 and len({str(state.spiel) for state in states}) > 10
     first, second = (MastermindTable(pegs=2, colours=4, guesses=3, hidden=hidden).after(0) for hidden in (5, 6))
     assert first.answers == second.answers and first.key(0) == second.key(0) and str(first) != str(second)
     state = start(game(), 1)
-    actions(state, "rrr", "rrr")
+    apply_actions(state, "rrr", "rrr")
     assert state.parse("rrw") is state.parse("rr") is state.parse("rrrr") is None
     with pytest.raises(GameError, match="not legal"):
         state.apply("rrw")
@@ -83,7 +86,7 @@ def test_banks_and_a_game_for_one():
 @pytest.mark.parametrize("pay", ["cracked", "left"])
 @settings(max_examples=40, deadline=None)
 @given(data=st.data())
-def test_play_against_an_independent_judge(pay, data):
+def test_episodes_match_an_independent_simulation(pay, data):
     pegs, colours, guesses = data.draw(st.integers(2, 3)), data.draw(st.integers(2, 4)), data.draw(st.integers(1, 6))
     environment = game(pegs=pegs, colours=colours, guesses=guesses, pay=pay)
     state = start(environment, data.draw(st.integers(0, 999)))
@@ -95,7 +98,7 @@ def test_play_against_an_independent_judge(pay, data):
         )
         state.apply(guess)
         words = state.observe(0, state.plies).text.split()
-        assert tuple(map(int, words[:2])) == pegs_matched(["rgbw".index(letter) for letter in guess], code)
+        assert tuple(map(int, words[:2])) == match_pegs(["rgbw".index(letter) for letter in guess], code)
         if int(words[0]) == pegs:
             assert words[2:] == ["cracked"] and state.done
             assert state.returns == pytest.approx(((guesses - number) / guesses if pay == "left" else 1.0,))
@@ -105,16 +108,16 @@ def test_play_against_an_independent_judge(pay, data):
 
 
 def after_guesses(environment, code, *guesses):
-    draw = bank_of(environment.pegs, len({letter for word in environment.words for letter in word}), 0).index(
+    bank_index = bank_of(environment.pegs, len({letter for word in environment.words for letter in word}), 0).index(
         environment.indices[code]
     )
-    state = environment.state_of(environment.spiel.new_initial_state().child(draw))
+    state = environment.state_of(environment.spiel.new_initial_state().child(bank_index))
     for guess in guesses:
         state.apply(guess)
     return state
 
 
-def test_wording():
+def test_prompts_and_parsed_replies():
     environment = game(guesses=3)
     state = after_guesses(environment, "rgb", "rrg", "rbg")
     assert state.observe(0).text == "mastermind breaker rrg 1 1 rbg 1 2"
@@ -137,4 +140,4 @@ def test_wording():
     assert "every word of 4 letters" in state.game.correction(state, None)
 
 
-test_options_out_of_range_are_refused = refusing("mastermind", {"codes": 28})
+test_options_out_of_range_are_refused = make_refusal_test("mastermind", {"codes": 28})

@@ -1,4 +1,4 @@
-"""The solver of mastermind against all worlds and all plays, published figures, bounds of the short cut."""
+"""The solver of mastermind against brute force and published figures; bounds of its approximation."""
 
 from math import log
 
@@ -12,26 +12,26 @@ from sparring.environments.mastermind import answer_of, code_of
 from sparring.environments.mastermind.solver import answers, breaker, key
 from tests.environments import worlds
 from tests.environments.mastermind.test_mastermind import after_guesses
-from tests.environments.worlds import maker, solver_of
+from tests.environments.worlds import load_solver, make_game_factory
 
-game = maker("mastermind")
-belief = solver_of("mastermind")
+game = make_game_factory("mastermind")
+judge = load_solver("mastermind")
 
 
-def random_states(environment, plays, seed=0):
-    """Return the states of random plays, half of whose guesses agree with all answers so far."""
+def sample_states(environment, plays, seed=0):
+    """Return the states of random episodes; half of the guesses agree with all answers so far."""
     out, root = [], Stream.from_seed(seed)
     for episode in range(plays):
         state, draws = environment.reset(root.child("deal").child(episode)), root.child("play").child(episode)
         while not state.done:
             out.append(state.clone())
-            words = consistent(state) if draws.uniform(2 * state.plies) < 0.5 else state.legal_actions()
+            words = consistent_words(state) if draws.uniform(2 * state.plies) < 0.5 else state.legal_actions()
             state.apply(words[int(draws.uniform(2 * state.plies + 1) * len(words))])
     return out
 
 
-def consistent(state, codes=None):
-    """Return the words that agree with all answers, one by one."""
+def consistent_words(state, codes=None):
+    """Return the words that agree with all answers."""
     table = state.spiel.table
     words = []
     for index in range(len(state.game.words)) if codes is None else codes:
@@ -43,11 +43,11 @@ def consistent(state, codes=None):
 
 
 @pytest.mark.parametrize(("pegs", "colours"), [(2, 3), (3, 3), (3, 4), (4, 3)])
-def test_the_table_of_answers_is_the_game_s(pegs, colours):
+def test_answer_table_matches_the_environment(pegs, colours):
     codes = [code_of(pegs, colours, index) for index in range(colours**pegs)]
-    naive = [[answer_of(guess, code) for code in codes] for guess in codes]
+    pairs = [[answer_of(guess, code) for code in codes] for guess in codes]
     assert answers(pegs, colours).tolist() == [
-        [exact * (pegs + 1) + misplaced for exact, misplaced in row] for row in naive
+        [exact * (pegs + 1) + misplaced for exact, misplaced in row] for row in pairs
     ]
 
 
@@ -62,50 +62,53 @@ def test_the_table_of_answers_is_the_game_s(pegs, colours):
     ],
     ids=["two-colours", "left", "bank", "bank-left", "three-pegs"],
 )
-def test_values_and_entropy_are_those_of_all_worlds_and_plays(options):
-    seen = set()
-    for state in random_states(game(**options), 8):
-        if state.observe(0).key in seen:
+def test_values_and_entropy_match_brute_force(options):
+    keys = set()
+    for state in sample_states(game(**options), 8):
+        if state.observe(0).key in keys:
             continue
-        seen.add(state.observe(0).key)
-        values, hidden = worlds.judged(state)
-        judgement = belief(state, prior="bank")
+        keys.add(state.observe(0).key)
+        values, entropy = worlds.brute_force_judgement(state)
+        judgement = judge(state, prior="bank")
         assert judgement.values == pytest.approx(values, abs=1e-12)
-        assert judgement.entropy == pytest.approx(hidden, abs=1e-12)
+        assert judgement.entropy == pytest.approx(entropy, abs=1e-12)
         assert (judgement.certainty, judgement.bound, judgement.best) == (1.0, 0.0, None)
         if "codes" not in options:
-            assert belief(state) == judgement
-    assert len(seen) > 5
+            assert judge(state) == judgement
+    assert len(keys) > 5
 
 
 @pytest.mark.parametrize(
     ("pegs", "colours", "total", "most"), [(2, 3, 21, 3), (2, 4, 45, 4), (3, 3, 73, 4), (3, 4, 206, 4)]
 )
-def test_expected_guesses_are_the_least_that_are_known(pegs, colours, total, most):
-    """Sums of guesses over all codes under best play, and the fewest guesses that always do."""
+def test_expected_guesses_match_the_published_minima(pegs, colours, total, most):
+    """`total` sums the guesses over all codes under best play; `most` guesses always suffice."""
     state = game(pegs=pegs, colours=colours, guesses=8, pay="left").reset(Stream.from_seed(0))
     codes = colours**pegs
-    assert max(belief(state).values) == pytest.approx((9 * codes - total) / (8 * codes))
-    assert max(belief(game(pegs=pegs, colours=colours, guesses=most).reset(Stream.from_seed(0))).values) == 1.0
-    assert max(belief(game(pegs=pegs, colours=colours, guesses=most - 1).reset(Stream.from_seed(0))).values) < 1.0
+    # with n of 8 guesses the return is (9 - n) / 8
+    assert max(judge(state).values) == pytest.approx((9 * codes - total) / (8 * codes))
+    assert max(judge(game(pegs=pegs, colours=colours, guesses=most).reset(Stream.from_seed(0))).values) == 1.0
+    assert max(judge(game(pegs=pegs, colours=colours, guesses=most - 1).reset(Stream.from_seed(0))).values) < 1.0
 
 
-@pytest.mark.parametrize(("pay", "inside", "outside"), [("cracked", 2 / 3, 1.0), ("left", 3 / 12, 3 / 12)])
-def test_a_guess_that_cannot_be_the_code_can_be_the_only_best_one(pay, inside, outside):
+@pytest.mark.parametrize(
+    ("pay", "best_of_codes", "best_of_others"), [("cracked", 2 / 3, 1.0), ("left", 3 / 12, 3 / 12)]
+)
+def test_the_best_guess_can_be_a_word_that_cannot_be_the_code(pay, best_of_codes, best_of_others):
     state = after_guesses(game(pegs=2, colours=5, guesses=4, pay=pay), "rb", "rr", "gr")
-    assert consistent(state) == ["rb", "rw", "rp"]
-    values = dict(zip(state.game.words, belief(state).values, strict=True))
+    assert consistent_words(state) == ["rb", "rw", "rp"]
+    values = dict(zip(state.game.words, judge(state).values, strict=True))
     assert (
-        values["rb"] == values["rw"] == pytest.approx(inside)
-    )  # two guesses for three codes that only differ in one peg
-    assert values["bw"] == values["pb"] == max(values.values()) == pytest.approx(outside)
-    assert values["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # told before
+        values["rb"] == values["rw"] == pytest.approx(best_of_codes)
+    )  # two guesses for three codes that differ in one peg
+    assert values["bw"] == values["pb"] == max(values.values()) == pytest.approx(best_of_others)
+    assert values["rr"] == pytest.approx(1 / 3 if pay == "cracked" else 1 / 12)  # a repeated guess tells nothing
 
 
-def test_last_guesses_keys_and_refusals():
+def test_last_guesses_keys_and_finished_states():
     state = after_guesses(game(guesses=2), "rgb", "rgg")
-    codes = consistent(state)
-    judgement = belief(state)
+    codes = consistent_words(state)
+    judgement = judge(state)
     assert [word for word, value in zip(state.game.words, judgement.values, strict=True) if value] == codes
     assert max(judgement.values) == pytest.approx(1 / len(codes))
     environment = game(guesses=5)
@@ -113,48 +116,50 @@ def test_last_guesses_keys_and_refusals():
         after_guesses(environment, "rgb", "rrr", "ggb", "rrr"),
         after_guesses(environment, "rgb", "ggb", "rrr", "ggb"),
     )
-    assert key(first, prior="uniform") == key(second, prior="uniform") and belief(first) == belief(second)
+    assert key(first, prior="uniform") == key(second, prior="uniform") and judge(first) == judge(second)
     assert key(first, prior="uniform") != key(after_guesses(environment, "rgb", "rrr", "ggb"), prior="uniform")
     with pytest.raises(OracleError, match="no player acts"):
-        belief(after_guesses(game(), "rgb", "rgb"))
+        judge(after_guesses(game(), "rgb", "rgb"))
 
 
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_the_short_cut_is_within_its_bound_and_says_that_it_is_one(data):
+def test_approximate_values_are_within_their_bound(data):
     environment = game(
         pegs=data.draw(st.integers(2, 3)),
         colours=data.draw(st.integers(2, 3)),
         guesses=data.draw(st.integers(1, 5)),
         pay=data.draw(st.sampled_from(["cracked", "left"])),
     )
-    for state in random_states(environment, 1, seed=data.draw(st.integers(0, 99))):
-        exact, short = belief(state), belief(state, work=1)
-        assert (exact.certainty, exact.bound, short.certainty) == (1.0, 0.0, 0.5)
-        assert all(abs(a - b) <= short.bound + 1e-9 for a, b in zip(exact.values, short.values, strict=True))
-        assert all(0.0 <= value <= 1.0 + 1e-12 for value in short.values)
-        assert short.entropy == exact.entropy
+    for state in sample_states(environment, 1, seed=data.draw(st.integers(0, 99))):
+        exact, approximate = judge(state), judge(state, work=1)
+        assert (exact.certainty, exact.bound, approximate.certainty) == (1.0, 0.0, 0.5)
+        assert all(
+            abs(a - b) <= approximate.bound + 1e-9 for a, b in zip(exact.values, approximate.values, strict=True)
+        )
+        assert all(0.0 <= value <= 1.0 + 1e-12 for value in approximate.values)
+        assert approximate.entropy == exact.entropy
 
 
-def test_budgets_of_work():
+def test_judgements_depend_only_on_the_state_and_the_work_limit():
     environment, limits = game(guesses=5), [10**power for power in range(2, 8)]
-    states = random_states(environment, 3, seed=5)
+    states = sample_states(environment, 3, seed=5)
     breaker.cache_clear()
-    fresh = []
+    uncached = []
     for state in states:
         for limit in limits:
             breaker.cache_clear()
-            fresh.append(belief(state, work=limit))
+            uncached.append(judge(state, work=limit))
     breaker.cache_clear()
-    again = [belief(state, work=limit) for state in states[::-1] for limit in limits[::-1]][::-1]
-    assert again == fresh
-    assert {judgement.certainty for judgement in fresh} == {0.5, 1.0}
+    cached = [judge(state, work=limit) for state in states[::-1] for limit in limits[::-1]][::-1]
+    assert cached == uncached
+    assert {judgement.certainty for judgement in uncached} == {0.5, 1.0}
     state = game(pegs=4, colours=6, guesses=6).reset(Stream.from_seed(3))
-    seen = []
+    certainties = []
     while not state.done:
-        judgement = belief(state, work=1_000_000)
-        seen.append(judgement.certainty)
+        judgement = judge(state, work=1_000_000)
+        certainties.append(judgement.certainty)
         assert (judgement.bound == 0.0) == (judgement.certainty == 1.0)
-        assert judgement.entropy == pytest.approx(log(len(consistent(state))))
+        assert judgement.entropy == pytest.approx(log(len(consistent_words(state))))
         state.apply(state.legal_actions()[max(range(len(judgement.values)), key=judgement.values.__getitem__)])
-    assert seen[0] == 0.5 and seen[-1] == 1.0 and state.returns == (1.0,)
+    assert certainties[0] == 0.5 and certainties[-1] == 1.0 and state.returns == (1.0,)

@@ -1,4 +1,4 @@
-"""Counting layouts of mines: by hand, and against the enumeration of all layouts."""
+"""Counts of mine layouts: by hand, and against the enumeration of all layouts."""
 
 import itertools
 
@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 from sparring.environments.minesweeper.solver import mine_counts
 
 
-def enumerated(constraints, cells, mines):
+def count_by_enumeration(constraints, cells, mines):
     layouts = [
-        set(some)
-        for some in itertools.combinations(cells, mines)
-        if all(len(set(some) & set(group)) == number for group, number in constraints)
+        set(layout)
+        for layout in itertools.combinations(cells, mines)
+        if all(len(set(layout) & set(group)) == number for group, number in constraints)
     ]
     return {cell: sum(cell in layout for layout in layouts) for cell in cells}, len(layouts)
 
@@ -22,7 +22,7 @@ def enumerated(constraints, cells, mines):
     ("constraints", "cells", "mines", "counts", "layouts"),
     [
         ([((0, 1), 1)], range(3), 1, {0: 1, 1: 1, 2: 0}, 2),
-        ([((0, 1), 1), ((1, 2), 1)], range(4), 2, {0: 1, 1: 1, 2: 1, 3: 1}, 2),  # 0 and 2, or 1 and the loose cell
+        ([((0, 1), 1), ((1, 2), 1)], range(4), 2, {0: 1, 1: 1, 2: 1, 3: 1}, 2),  # mines at 0 and 2, or at 1 and 3
         ([((0,), 1), ((0,), 0)], range(2), 1, {0: 0, 1: 0}, 0),
         ([((), 1)], range(2), 1, {0: 0, 1: 0}, 0),
         ([((0, 1), 3)], range(3), 3, {0: 0, 1: 0, 2: 0}, 0),
@@ -35,18 +35,18 @@ def test_counts_by_hand(constraints, cells, mines, counts, layouts):
 
 @settings(max_examples=200, deadline=None)
 @given(data=st.data())
-def test_counts_are_those_of_all_layouts(data):
+def test_counts_match_enumeration(data):
     cells = data.draw(st.integers(1, 10))
     mines = data.draw(st.integers(0, cells))
-    truth = set(data.draw(st.permutations(range(cells)))[:mines])
+    mined = set(data.draw(st.permutations(range(cells)))[:mines])
     constraints = []
     for _ in range(data.draw(st.integers(0, 5))):
         group = tuple(sorted(data.draw(st.sets(st.integers(0, cells - 1), min_size=1, max_size=5))))
-        constraints.append((group, len(truth & set(group)) + data.draw(st.sampled_from([0, 0, 0, 0, 1]))))
-    assert mine_counts(constraints, range(cells), mines) == enumerated(constraints, range(cells), mines)
+        constraints.append((group, len(mined & set(group)) + data.draw(st.sampled_from([0, 0, 0, 0, 1]))))
+    assert mine_counts(constraints, range(cells), mines) == count_by_enumeration(constraints, range(cells), mines)
 
 
-def test_the_largest_board_is_exact_and_a_larger_one_refused():
+def test_the_largest_board_is_exact_and_a_larger_one_is_refused():
     counts, layouts = mine_counts([(tuple(range(8)), 4), (tuple(range(4, 12)), 4)], range(64), 32)
     assert sum(counts.values()) == 32 * layouts
     with pytest.raises(ValueError, match="at most 64"):

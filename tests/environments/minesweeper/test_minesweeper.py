@@ -1,4 +1,4 @@
-"""Minesweeper: cascades by hand, the safe first reveal, layouts without bias, what pays, the wording."""
+"""Minesweeper: cascades by hand, the safe first reveal, unbiased layouts, payoffs and prompts."""
 
 import itertools
 from collections import Counter, deque
@@ -14,56 +14,62 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.minesweeper import Minefield, mines_of, order_of
-from tests.environments.worlds import check_says, maker, refusing, start
+from tests.environments.worlds import check_contains, make_game_factory, make_refusal_test, start
 
-game = maker("minesweeper")
+game = make_game_factory("minesweeper")
 
 
-def field(rows, columns, mined, **more):
+def make_field(rows, columns, mined, **options):
     """Return a field whose mines lie in the given cells if the first reveal is another one."""
     order = (*mined, *(cell for cell in range(rows * columns) if cell not in mined))
-    return Minefield(rows=rows, columns=columns, mines=len(mined), layouts=1, **{"order": order, **more})
+    return Minefield(rows=rows, columns=columns, mines=len(mined), layouts=1, **{"order": order, **options})
 
 
 # . . . .      mines at r3c4 and r4c1: the counts are
 # . . . .      0 0 0 0 / 0 0 1 1 / 1 1 1 * / * 1 1 1
 # . . . *
 # * . . .
-CORNERS = field(4, 4, (11, 12))
+CORNERS = make_field(4, 4, (11, 12))
 
 
 @pytest.mark.parametrize(
     ("first", "view"),
     [
-        (0, "0000/0011/111./...."),  # zeros spread to their border of counts, and no further
-        (6, "..../..1./..../...."),  # a count opens itself alone
+        (0, "0000/0011/111./...."),  # a zero opens its region up to the bordering counts
+        (6, "..../..1./..../...."),  # a count opens only its own cell
         (15, "..../..../..../...1"),
     ],
 )
 def test_cascades_by_hand(first, view):
-    after = CORNERS.after(first)
-    assert after.mined == {11, 12} and after.view(0) == view
-    assert after.player == 0 and after.returns() == [0.0]
+    table = CORNERS.after(first)
+    assert table.mined == {11, 12} and table.view(0) == view
+    assert table.player == 0 and table.returns() == [0.0]
 
 
-def test_mines_cascades_and_what_is_told():
-    after = CORNERS.after(11)
-    assert after.mined == {0, 12} and after.view(0) == ".100/.100/.100/.100"
+def test_first_reveals_and_flags_by_hand():
+    opened = CORNERS.after(11)
+    assert opened.mined == {0, 12} and opened.view(0) == ".100/.100/.100/.100"
     with pytest.raises(ConfigError, match="no safe cell"):
         make_game("minesweeper", options={"rows": 1, "columns": 1, "mines": 1, "centre": True})
-    empty = field(1, 5, (4,))
-    assert empty.after(0).view(0) == "0001." and empty.after(0).player == pyspiel.PlayerId.TERMINAL
-    assert empty.after(0).returns() == [1.0]
-    flags = field(3, 3, (8,), flags=True)
+    row = make_field(1, 5, (4,))
+    assert row.after(0).view(0) == "0001." and row.after(0).player == pyspiel.PlayerId.TERMINAL
+    assert row.after(0).returns() == [1.0]
+    flags = make_field(3, 3, (8,), flags=True)
     flagged = flags.after(5).after(9 + 8)
     assert flagged.view(0) == ".../..1/..F"
     assert flagged.after(0).view(0) == "000/011/01F"
     assert flagged.after(0).returns() == [1.0]
+
+
+def test_prompts_and_keys_hide_the_mines():
     states = [start(game(), seed) for seed in range(30)]
     assert len({state.observe(0) for state in states}) == 1
-    table = field(2, 3, (1, 3))
+    table = make_field(2, 3, (1, 3))
     first, second = (replace(table, order=order).after(0) for order in ((1, 3, 0, 2, 4, 5), (1, 4, 0, 2, 3, 5)))
     assert first.key(0) == second.key(0) and first.view(0) == second.view(0) and str(first) != str(second)
+
+
+def test_illegal_reveals_and_flags_are_refused():
     environment = game(flags=True)
     state = start(environment)
     with pytest.raises(GameError, match="not legal"):
@@ -81,10 +87,10 @@ def test_mines_cascades_and_what_is_told():
             state.apply(word)
 
 
-def opened_by(rows, columns, mined, start):
+def opened_by_reveal(rows, columns, mined, start):
     """Return the cells that a reveal opens: breadth first by coordinates."""
 
-    def near(cell):
+    def neighbours(cell):
         row, column = divmod(cell, columns)
         return [
             (row + r) * columns + column + c
@@ -92,19 +98,19 @@ def opened_by(rows, columns, mined, start):
             if (r or c) and 0 <= row + r < rows and 0 <= column + c < columns
         ]
 
-    seen, queue = {start}, deque([start])
+    opened, queue = {start}, deque([start])
     while queue:
         cell = queue.popleft()
-        if not set(near(cell)) & mined:
-            new = set(near(cell)) - seen
-            seen |= new
+        if not set(neighbours(cell)) & mined:
+            new = set(neighbours(cell)) - opened
+            opened |= new
             queue.extend(new)
-    return seen, {cell: len(set(near(cell)) & mined) for cell in range(rows * columns)}
+    return opened, {cell: len(set(neighbours(cell)) & mined) for cell in range(rows * columns)}
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_play_against_an_independent_board(data):
+def test_episodes_match_an_independent_simulation(data):
     rows, columns = data.draw(st.integers(1, 5)), data.draw(st.integers(2, 5))
     cells = rows * columns
     mines, flags = data.draw(st.integers(1, cells - 1)), data.draw(st.booleans())
@@ -116,9 +122,9 @@ def test_play_against_an_independent_board(data):
     opened, mined, flagged, lost = set(), None, set(), False
     while not state.done:
         legal = state.spiel.legal_actions()
-        closed = [cell for cell in range(cells) if cell not in opened | flagged]
-        extra = [cells + cell for cell in closed] if flags and opened and len(flagged) < mines else []
-        assert legal == closed + extra
+        unopened = [cell for cell in range(cells) if cell not in opened | flagged]
+        flag_actions = [cells + cell for cell in unopened] if flags and opened and len(flagged) < mines else []
+        assert legal == unopened + flag_actions
         index = data.draw(st.sampled_from(legal))
         state.apply_index(index)
         table = state.spiel.table
@@ -131,9 +137,11 @@ def test_play_against_an_independent_board(data):
         if index >= cells:
             flagged.add(cell)
         else:
-            new, counts = opened_by(rows, columns, mined, cell)
+            new, counts = opened_by_reveal(rows, columns, mined, cell)
             opened |= new - flagged
-            assert {other: table.number(other) for other in opened} == {other: counts[other] for other in opened}
+            assert {open_cell: table.number(open_cell) for open_cell in opened} == {
+                open_cell: counts[open_cell] for open_cell in opened
+            }
         assert table.opened == opened and table.mined == mined and len(mined) == mines
     assert state.done and (lost or len(opened) == cells - mines)
     assert state.returns == (len(opened) / (cells - mines) if share else float(not lost),)
@@ -141,15 +149,17 @@ def test_play_against_an_independent_board(data):
 
 
 @pytest.mark.parametrize("first", [0, 4, 5])
-def test_given_the_first_reveal_every_set_of_mines_is_equally_likely(first):
-    cells, mines, number = 6, 2, 4000
-    seen = Counter(mines_of(order_of(cells, 7, index), mines, first) for index in range(number))
-    sets = [frozenset(pair) for pair in itertools.combinations([cell for cell in range(cells) if cell != first], mines)]
-    assert set(seen) == set(sets)
-    assert stats.chisquare([seen[pair] for pair in sets]).pvalue > 0.005
+def test_mines_are_uniform_given_the_first_reveal(first):
+    cells, mines, num_draws = 6, 2, 4000
+    counts = Counter(mines_of(order_of(cells, 7, index), mines, first) for index in range(num_draws))
+    pairs = [
+        frozenset(pair) for pair in itertools.combinations([cell for cell in range(cells) if cell != first], mines)
+    ]
+    assert set(counts) == set(pairs)
+    assert stats.chisquare([counts[pair] for pair in pairs]).pvalue > 0.005
 
 
-def reached(environment, table):
+def state_reaching(environment, table):
     state = environment.state_of(environment.spiel.new_initial_state())
     for number in range(environment.spiel.opening.layouts):
         state = environment.state_of(environment.spiel.new_initial_state().child(number))
@@ -160,59 +170,70 @@ def reached(environment, table):
     return state
 
 
-def test_wording():
+def test_prompts():
     environment, full = (
         game(rows=2, columns=3, mines=1, layouts=50, flags=True, style=style) for style in ("brief", "full")
     )
-    board = field(2, 3, (5,), flags=True)
-    won, burst, wrong = board.after(1).after(11).after(0).after(2), board.after(1).after(5), board.after(1).after(10)
+    board = make_field(2, 3, (5,), flags=True)
+    won, exploded, wrong_flag = (
+        board.after(1).after(11).after(0).after(2),
+        board.after(1).after(5),
+        board.after(1).after(10),
+    )
     assert (
-        reached(environment, won).observe(0).text
+        state_reaching(environment, won).observe(0).text
         == "minesweeper sweeper r1c2 1 f2c3 r1c1 0 r2c1 0 r2c2 1 r1c3 1 cleared"
     )
-    assert [reached(environment, won).observe(0, since).text for since in (1, 2, 4)] == [
+    assert [state_reaching(environment, won).observe(0, since).text for since in (1, 2, 4)] == [
         "1 0 r2c1 0 r2c2 1 1 cleared",
         "0 r2c1 0 r2c2 1 1 cleared",
         "1 cleared",
     ]
-    assert reached(environment, board.after(1).after(11)).observe(0, 2).text == "."
-    assert reached(environment, burst).observe(0).text == "minesweeper sweeper r1c2 1 r2c3 mine"
-    assert reached(environment, wrong).observe(0, 2).text == "wrong"
-    check_says(
-        reached(full, won).observe(0).text,
+    assert state_reaching(environment, board.after(1).after(11)).observe(0, 2).text == "."
+    assert state_reaching(environment, exploded).observe(0).text == "minesweeper sweeper r1c2 1 r2c3 mine"
+    assert state_reaching(environment, wrong_flag).observe(0, 2).text == "wrong"
+    check_contains(
+        state_reaching(full, won).observe(0).text,
         "it has 0 mine(s) next to it, and 2 more cell(s) opened.",
         "All safe cells are open.",
         ":\n0 1 1\n0 1 F\n",
     )
-    assert "You revealed r2c3: there is a mine." in reached(full, burst).observe(0, 2).text
-    assert "You flagged f2c2: there is no mine." in reached(full, wrong).observe(0, 2).text
+    assert "You revealed r2c3: there is a mine." in state_reaching(full, exploded).observe(0, 2).text
+    assert "You flagged f2c2: there is no mine." in state_reaching(full, wrong_flag).observe(0, 2).text
     assert "flag" not in start(game(style="full")).observe(0).text
     assert "1/13 point" in start(game(style="full", pay="share")).observe(0).text
 
 
-test_options_out_of_range_are_refused = refusing("minesweeper", {"mines": 16}, {"rows": 1, "columns": 1, "mines": 1})
+test_options_out_of_range_are_refused = make_refusal_test(
+    "minesweeper", {"mines": 16}, {"rows": 1, "columns": 1, "mines": 1}
+)
 
 
 @pytest.mark.parametrize("style", ["brief", "full"])
-def test_the_middle_may_be_open_at_the_start(style):
-    environment = make_game(
+def test_centre_option_opens_the_middle_cell_at_the_start(style):
+    centred = make_game(
         "minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "centre": True, "style": style}
     )
     plain = make_game("minesweeper", options={"rows": 3, "columns": 5, "mines": 2, "layouts": 30, "style": style})
     for number in range(30):
-        state, other = (game.reset(Stream.from_seed(number)) for game in (environment, plain))
-        other.apply("r2c3")  # the middle of 3 rows and 5 columns
+        centred_state, plain_state = (game.reset(Stream.from_seed(number)) for game in (centred, plain))
+        plain_state.apply("r2c3")  # the middle of 3 rows and 5 columns
         assert (
-            state.plies == 0 and state.table.view(0) == other.table.view(0) and state.table.mined == other.table.mined
+            centred_state.plies == 0
+            and centred_state.table.view(0) == plain_state.table.view(0)
+            and centred_state.table.mined == plain_state.table.mined
         )
-        if not state.done:
-            assert state.legal_actions() == other.legal_actions() and "r2c3" in state.observe(0, 0).text
-            action = state.legal_actions()[number % len(state.legal_actions())]
-            state.apply(action)
-            other.apply(action)
-            assert state.returns == other.returns and state.done == other.done
-            if not state.done:
+        if not centred_state.done:
+            assert (
+                centred_state.legal_actions() == plain_state.legal_actions()
+                and "r2c3" in centred_state.observe(0, 0).text
+            )
+            action = centred_state.legal_actions()[number % len(centred_state.legal_actions())]
+            centred_state.apply(action)
+            plain_state.apply(action)
+            assert centred_state.returns == plain_state.returns and centred_state.done == plain_state.done
+            if not centred_state.done:
                 assert (
-                    state.observe(0, 1).prompt == other.observe(0, 2).prompt
-                )  # what the action showed, and nothing twice
-    assert "is open at the start" in environment.rules and "is open at the start" not in plain.rules
+                    centred_state.observe(0, 1).prompt == plain_state.observe(0, 2).prompt
+                )  # only the result of the action
+    assert "is open at the start" in centred.rules and "is open at the start" not in plain.rules

@@ -1,4 +1,4 @@
-"""Entropy of where mines lie, against counting all layouts; the posterior's values are tested in tests/methods/oracles/test_puzzles.py."""
+"""Entropy and best play of minesweeper against all layouts; tests/methods/oracles/test_puzzles.py tests the posterior."""
 
 import itertools
 from math import comb, log
@@ -14,11 +14,11 @@ from sparring.environments.minesweeper import Minefield, mines_of, order_of
 from sparring.environments.minesweeper.solver import mine_probabilities
 
 
-def belief(state, prior):
+def judge_with_prior(state, prior):
     return registry.with_options(load_part("environments", "minesweeper", "solver"), {"prior": prior})(state)
 
 
-def near(table, cell):
+def neighbours(table, cell):
     places = itertools.product(range(table.rows), range(table.columns))
     return {
         r * table.columns + c
@@ -37,27 +37,27 @@ def test_entropy_is_the_logarithm_of_the_layouts_that_agree(prior, flags):
             table = state.spiel.table
             if not table.moves:
                 layouts = range(90) if prior == "bank" else range(comb(11, 3))
-                assert belief(state, prior).entropy == pytest.approx(log(len(layouts)))
+                assert judge_with_prior(state, prior).entropy == pytest.approx(log(len(layouts)))
             else:
-                every = (
+                all_layouts = (
                     [mines_of(order_of(12, 0, number), 3, table.moves[0]) for number in range(90)]
                     if prior == "bank"
                     else list(map(frozenset, itertools.combinations(range(12), 3)))
                 )
-                agree = [
+                consistent = [
                     mined
-                    for mined in every
+                    for mined in all_layouts
                     if not mined & table.opened
                     and mined >= table.flagged
-                    and all(len(near(table, cell) & mined) == int(table.sign(cell)) for cell in table.opened)
+                    and all(len(neighbours(table, cell) & mined) == int(table.sign(cell)) for cell in table.opened)
                 ]
-                assert belief(state, prior).entropy == pytest.approx(log(len(agree)), abs=1e-12)
+                assert judge_with_prior(state, prior).entropy == pytest.approx(log(len(consistent)), abs=1e-12)
             legal = state.legal_actions()
             state.apply(legal[draws.integer(state.plies, len(legal))])
 
 
-def test_boards_and_games_that_are_refused_or_left_out():
-    wrong = Minefield(
+def test_impossible_boards_are_refused():
+    impossible = Minefield(
         rows=1,
         columns=4,
         mines=1,
@@ -70,9 +70,11 @@ def test_boards_and_games_that_are_refused_or_left_out():
     )
     for prior in ("uniform", "bank"):  # the count 2 needs two mines, and there is one
         with pytest.raises(OracleError, match="no layout agrees"):
-            mine_probabilities(wrong, prior)
+            mine_probabilities(impossible, prior)
 
-    def judged(flags=False, **options):
+
+def test_long_searches_are_replaced_by_probabilities():
+    def judge_start(flags=False, **options):
         environment = make_game(
             "minesweeper", options={"rows": 3, "columns": 4, "mines": 2, "layouts": 90, "flags": flags}
         )
@@ -80,52 +82,50 @@ def test_boards_and_games_that_are_refused_or_left_out():
             environment.reset(Stream.from_seed(0))
         )
 
-    safest, best = judged(), judged(worlds=55)
+    safest, best = judge_start(), judge_start(worlds=55)
     assert set(safest.values) == {1.0} and safest.bound == 1.0
-    assert (
-        max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0
-    )  # corners, and the cells in the middle of the long side
+    assert max(best.values) == pytest.approx(52 / 55) and best.bound == 0.0  # 52 of the 55 layouts are cleared
     assert [cell for cell, value in enumerate(best.values) if value == max(best.values)] == [0, 3, 5, 6, 8, 11]
     assert best.entropy == safest.entropy == pytest.approx(log(55))
-    for left_out in (judged(worlds=54), judged(worlds=55, beliefs=3)):
-        assert left_out == safest
-    assert judged(flags=True, worlds=55) == judged(flags=True)
+    for judgement in (judge_start(worlds=54), judge_start(worlds=55, beliefs=3)):
+        assert judgement == safest
+    assert judge_start(flags=True, worlds=55) == judge_start(flags=True)
 
 
 def best_value(layouts, opened, cells, pays):
-    """Return what best play gets, summed over layouts, by plain recursion: every closed cell is tried, what it shows parts the layouts."""
+    """Return the return of best play, summed over layouts, by recursion over every unopened cell."""
     if opened == cells - layouts[0]:
         return len(layouts) * pays(len(opened), True)
-    return max(revealed(layouts, opened, cell, cells, pays) for cell in cells - opened)
+    return max(value_of_reveal(layouts, opened, cell, cells, pays) for cell in cells - opened)
 
 
-def revealed(layouts, opened, cell, cells, pays):
-    total, parts = 0, {}
+def value_of_reveal(layouts, opened, cell, cells, pays):
+    total, groups = 0, {}
     for mined in layouts:
         if cell in mined:
             total += pays(len(opened), False)
             continue
-        after, waiting = set(opened) | {cell}, [cell]
-        while waiting:
-            at = waiting.pop()
-            if not AROUND[at] & mined:
-                waiting += AROUND[at] - after
-                after |= AROUND[at]
-        counts = tuple(sorted((other, len(AROUND[other] & mined)) for other in after))
-        parts.setdefault((frozenset(after), counts), []).append(mined)
-    return total + sum(best_value(some, after, cells, pays) for (after, _), some in parts.items())
+        opened_after, queue = set(opened) | {cell}, [cell]
+        while queue:
+            next_cell = queue.pop()
+            if not NEIGHBOURS[next_cell] & mined:
+                queue += NEIGHBOURS[next_cell] - opened_after
+                opened_after |= NEIGHBOURS[next_cell]
+        counts = tuple(sorted((open_cell, len(NEIGHBOURS[open_cell] & mined)) for open_cell in opened_after))
+        groups.setdefault((frozenset(opened_after), counts), []).append(mined)
+    return total + sum(best_value(group, opened_after, cells, pays) for (opened_after, _), group in groups.items())
 
 
 FIELD = {"rows": 2, "columns": 3, "mines": 2}
-AROUND = [near(Minefield(rows=2, columns=3, mines=2), cell) for cell in range(6)]
+NEIGHBOURS = [neighbours(Minefield(rows=2, columns=3, mines=2), cell) for cell in range(6)]
 
 
 @pytest.mark.parametrize("pay", ["cleared", "share"])
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
-def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
+def test_values_match_recursion_over_all_layouts(prior, pay):
     environment = make_game("minesweeper", options={**FIELD, "layouts": 30, "pay": pay})
     judge = registry.with_options(load_part("environments", "minesweeper", "solver"), {"prior": prior, "worlds": 100})
-    cells, seen = frozenset(range(6)), set()
+    cells, views = frozenset(range(6)), set()
 
     def pays(opened, cleared):
         return opened / 4 if pay == "share" else float(cleared)
@@ -135,21 +135,21 @@ def test_best_play_is_that_of_plain_recursion_over_all_layouts(prior, pay):
         while not state.done:
             table, legal = state.spiel.table, state.legal_actions()
             judgement = judge(state)
-            seen.add(table.view(0))
+            views.add(table.view(0))
             for cell, value in zip([c for c in range(6) if c not in table.opened], judgement.values, strict=True):
                 first = table.moves[0] if table.moves else cell
                 if prior == "bank":
                     layouts = [mines_of(order_of(6, 0, number), 2, first) for number in range(30)]
                 else:
-                    layouts = [frozenset(two) for two in itertools.combinations(cells - {first}, 2)]
+                    layouts = [frozenset(pair) for pair in itertools.combinations(cells - {first}, 2)]
                 layouts = [
                     mined
                     for mined in layouts
                     if not mined & table.opened
-                    and all(len(AROUND[other] & mined) == table.number(other) for other in table.opened)
+                    and all(len(NEIGHBOURS[open_cell] & mined) == table.number(open_cell) for open_cell in table.opened)
                 ]
-                expected = revealed(layouts, frozenset(table.opened), cell, cells, pays) / len(layouts)
+                expected = value_of_reveal(layouts, frozenset(table.opened), cell, cells, pays) / len(layouts)
                 assert value == pytest.approx(expected, abs=1e-12)
             assert judgement.bound == 0.0 and judgement.certainty == 1.0
             state.apply(legal[draws.integer(state.plies, len(legal))])
-    assert len(seen) > 8
+    assert len(views) > 8

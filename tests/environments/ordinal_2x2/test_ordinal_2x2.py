@@ -1,4 +1,4 @@
-"""Plays of ordinal 2x2 games: what is told, what is hidden, what a play returns, the suite."""
+"""Episodes of ordinal 2x2 games: prompts, hidden choices, returns, and the suites."""
 
 import itertools
 from collections import Counter
@@ -10,10 +10,10 @@ from sparring.environments.ordinal_2x2.games import CELLS, FAMILIES, select_game
 from sparring.measure.exploitability import nash_conv
 from sparring.measure.info_states import UniformScorer, enumerate_info_states
 from sparring.measure.suite import load_suite
-from tests.environments.worlds import after, maker
+from tests.environments.worlds import make_game_factory, state_after
 
 DILEMMA = {"game": "prisoners_dilemma", "drawn": False}  # cooperation is the second choice there
-game = maker("ordinal_2x2")
+game = make_game_factory("ordinal_2x2")
 
 
 @pytest.mark.parametrize(
@@ -25,42 +25,44 @@ game = maker("ordinal_2x2")
         ("joint", [(0, 0), (0, 0), (0, 0), (1, 1)]),
     ],
 )
-def test_what_a_play_returns(pay, returns):
+def test_returns_by_hand(pay, returns):
     rules = game(**DILEMMA, pay=pay)
-    assert [after(rules, *words).returns for words in itertools.product(("one", "two"), repeat=2)] == returns
+    assert [state_after(rules, *words).returns for words in itertools.product(("one", "two"), repeat=2)] == returns
     assert rules.cooperative == (pay in ("equilibrium", "joint"))
     assert (rules.min_utility, rules.max_utility) == ((1.0, 4.0) if pay == "own" else (0.0, 1.0))
-    assert after(rules, "one").returns == (0.0, 0.0)
+    assert state_after(rules, "one").returns == (0.0, 0.0)
 
 
-def test_ranks_that_are_told_and_games_by_hand():
+def test_prompts_and_solutions_by_hand():
     rules = game(game="2", drawn=False)  # seat 0: 1 2 3 4; seat 1: 1 3 2 4
-    assert after(rules).observe(0).text == "ordinal row 1 2 3 4 1 2 3 4"
-    assert after(rules, "one").observe(1).text == "ordinal column 1 3 2 4 1 3 2 4"
+    assert state_after(rules).observe(0).text == "ordinal row 1 2 3 4 1 2 3 4"
+    assert state_after(rules, "one").observe(1).text == "ordinal column 1 3 2 4 1 3 2 4"
     assert (
-        after(rules, "one", "two").observe(0, 1).text == "two"
-        and after(rules, "one", "two").observe(1, 2).text == "one"
+        state_after(rules, "one", "two").observe(0, 1).text == "two"
+        and state_after(rules, "one", "two").observe(1, 2).text == "one"
     )
     for pay in ("response", "equilibrium", "joint"):
         for style in ("brief", "full"):
-            paid_otherwise, plain = (game(game="2", drawn=False, style=style, pay=kind) for kind in (pay, "own"))
-            assert after(paid_otherwise).observe(0) == after(plain).observe(0)
-    full = after(game(**DILEMMA, style="full"), "one")
+            other_pay_rules, own_pay_rules = (
+                game(game="2", drawn=False, style=style, pay=option) for option in (pay, "own")
+            )
+            assert state_after(other_pay_rules).observe(0) == state_after(own_pay_rules).observe(0)
+    full = state_after(game(**DILEMMA, style="full"), "one")
     assert (
         "If you choose one and the other player chooses two: 4 for you, 1 for the other player." in full.observe(1).text
     )
     assert game().spiel.max_chance_outcomes() == 4 * 144 and game(drawn=False).spiel.max_chance_outcomes() == 144
     rules = game(game="prisoners_dilemma")
-    seen = Counter(after(rules, seed=seed).observe(0).key for seed in range(200))
-    assert len(seen) == 4 and min(seen.values()) > 30
-    assert rules.illegal.forfeit_returns(rules, after(rules), 0)[0] == 1.0
+    counts = Counter(state_after(rules, seed=seed).observe(0).key for seed in range(200))
+    assert len(counts) == 4 and min(counts.values()) > 30
+    assert rules.illegal.forfeit_returns(rules, state_after(rules), 0)[0] == 1.0
     rules = game(**DILEMMA)
     report = nash_conv(rules, enumerate_info_states(rules), UniformScorer())
     assert report.values == pytest.approx((2.5, 2.5)) and report.gains == pytest.approx(
         (0.5, 0.5)
-    )  # defecting earns (4 + 2) / 2
-    states = enumerate_info_states(game(game="cyclic"))
-    assert len(states) == 2 * 4 * 18
+    )  # against uniform play, defecting earns (4 + 2) / 2 = 3
+    info_states = enumerate_info_states(game(game="cyclic"))
+    assert len(info_states) == 2 * 4 * 18
     with pytest.raises(
         ConfigError,
         match=r"game='dilema' is none of all, win_win, .* numbers from 1 to 144; write game=prisoners_dilemma",
@@ -73,26 +75,26 @@ def test_ranks_that_are_told_and_games_by_hand():
 def test_a_choice_is_hidden_until_both_have_chosen(style):
     rules = game(style=style)
     for seed in range(20):
-        state, other = (after(rules, word, seed=seed) for word in ("one", "two"))
+        state, other = (state_after(rules, word, seed=seed) for word in ("one", "two"))
         assert (
             state.observe(1) == other.observe(1)
             and state.described(1) == other.described(1)
             and state.draw(1) == other.draw(1)
         )
         assert state.observe(0).key != other.observe(0).key
-        ends = [after(rules, word, "one", seed=seed).observe(1).key for word in ("one", "two")]
+        ends = [state_after(rules, word, "one", seed=seed).observe(1).key for word in ("one", "two")]
         assert ends[0] != ends[1]
 
 
 @pytest.mark.parametrize("seat", [0, 1])
 def test_a_seat_remembers_its_own_choice_first_then_the_others(seat):
     words = ("one", "two")
-    keys = [after(game(**DILEMMA), *words[:count]).observe(seat).key for count in (0, seat + 1, 2)]
+    keys = [state_after(game(**DILEMMA), *words[:count]).observe(seat).key for count in (0, seat + 1, 2)]
     assert keys[1] == f"{keys[0]} {words[seat]}" if seat == 0 else keys[1] == keys[2]
     assert keys[2] == f"{keys[0]} {words[seat]} {words[1 - seat]}"
 
 
-def test_the_suites_have_every_family_and_game_by_every_measure():
+def test_suites_hold_every_family_and_game_with_every_payoff():
     _, suite = load_suite("ordinal-2x2")
     rows = {(row.options["game"], row.options.get("pay", "own")): row for row in suite.rows}
     pays = ("own", "response", "equilibrium", "joint")

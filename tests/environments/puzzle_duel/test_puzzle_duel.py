@@ -1,4 +1,4 @@
-"""Puzzle duel: plays and payoffs by hand, hard replies, starts that are held out, and the same from its spec."""
+"""Puzzle duel: payoffs and prompts by hand, malformed replies, and random replies."""
 
 import pytest
 from hypothesis import given, settings
@@ -9,10 +9,10 @@ from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.puzzle_duel import puzzle_duel
 from tests.cases import every_case
-from tests.environments.worlds import keeping
+from tests.environments.worlds import make_contract_test
 
-ALL = {"largest": 9, "allowed": 9}  # every number from 1 to 9 is allowed
-VALID, RIGHT, WRONG, INVALID = (
+ALL_NUMBERS = {"largest": 9, "allowed": 9}  # every number from 1 to 9 is allowed
+VALID_PUZZLE, RIGHT_SOLUTION, WRONG_SOLUTION, INVALID_PUZZLE = (
     "3 5 7 target 22 proof 3 * 5 + 7",
     "7 + 5 * 3",
     "3 + 5 + 7",
@@ -21,10 +21,10 @@ VALID, RIGHT, WRONG, INVALID = (
 
 
 def game(**options):
-    return make_game("puzzle_duel", options={**ALL, **options})
+    return make_game("puzzle_duel", options={**ALL_NUMBERS, **options})
 
 
-def played(*replies, **options):
+def play_replies(*replies, **options):
     play = game(**options).reset(Stream.from_seed(0))
     for reply in replies:
         (seat,) = play.due()
@@ -32,7 +32,7 @@ def played(*replies, **options):
     return play
 
 
-test_it_keeps_what_every_environment_must = keeping(
+test_environment_contract = make_contract_test(
     puzzle_duel,
     [
         {},
@@ -49,44 +49,51 @@ test_it_keeps_what_every_environment_must = keeping(
     ("payoff", "replies", "done", "returns"),
     [
         ("frontier", (), False, (0.0, 0.0)),
-        ("frontier", (VALID,), False, (0.0, 0.0)),
-        ("frontier", (VALID, RIGHT), False, (0.25, 1.0)),
-        ("frontier", (VALID, WRONG), False, (1.0, 0.0)),
-        ("frontier", (VALID, WRONG, VALID, RIGHT), False, (1.25, 1.0)),
-        ("frontier", (VALID, WRONG, VALID, RIGHT, VALID, RIGHT), True, (1.5, 2.0)),
-        ("frontier", (INVALID,), True, (-1.0, 0.0)),
-        ("frontier", (VALID, WRONG, INVALID), True, (0.0, 0.0)),
-        ("duel", (VALID, RIGHT), False, (-1.0, 1.0)),
-        ("duel", (VALID, WRONG), False, (0.0, 0.0)),
-        ("duel", (INVALID,), True, (-3.0, 3.0)),
-        ("duel", (VALID, RIGHT, INVALID), True, (-3.0, 3.0)),
-        ("duel", (VALID, WRONG, INVALID), True, (-2.0, 2.0)),
-        ("duel", (VALID, WRONG) * 3, True, (0.0, 0.0)),
+        ("frontier", (VALID_PUZZLE,), False, (0.0, 0.0)),
+        ("frontier", (VALID_PUZZLE, RIGHT_SOLUTION), False, (0.25, 1.0)),
+        ("frontier", (VALID_PUZZLE, WRONG_SOLUTION), False, (1.0, 0.0)),
+        ("frontier", (VALID_PUZZLE, WRONG_SOLUTION, VALID_PUZZLE, RIGHT_SOLUTION), False, (1.25, 1.0)),
+        (
+            "frontier",
+            (VALID_PUZZLE, WRONG_SOLUTION, VALID_PUZZLE, RIGHT_SOLUTION, VALID_PUZZLE, RIGHT_SOLUTION),
+            True,
+            (1.5, 2.0),
+        ),
+        ("frontier", (INVALID_PUZZLE,), True, (-1.0, 0.0)),
+        ("frontier", (VALID_PUZZLE, WRONG_SOLUTION, INVALID_PUZZLE), True, (0.0, 0.0)),
+        ("duel", (VALID_PUZZLE, RIGHT_SOLUTION), False, (-1.0, 1.0)),
+        ("duel", (VALID_PUZZLE, WRONG_SOLUTION), False, (0.0, 0.0)),
+        ("duel", (INVALID_PUZZLE,), True, (-3.0, 3.0)),
+        ("duel", (VALID_PUZZLE, RIGHT_SOLUTION, INVALID_PUZZLE), True, (-3.0, 3.0)),
+        ("duel", (VALID_PUZZLE, WRONG_SOLUTION, INVALID_PUZZLE), True, (-2.0, 2.0)),
+        ("duel", (VALID_PUZZLE, WRONG_SOLUTION) * 3, True, (0.0, 0.0)),
     ],
 )
 def test_payoffs_by_hand(payoff, replies, done, returns):
-    play = played(*replies, payoff=payoff, rounds=3, easy=0.25)
+    play = play_replies(*replies, payoff=payoff, rounds=3, easy=0.25)
     assert (play.done, play.returns) == (done, returns)
     assert play.due() == (() if done else (len(replies) % 2,))
 
 
-def test_what_seats_are_told_and_draw():
-    play = played(VALID)
+def test_prompts_of_both_seats():
+    play = play_replies(VALID_PUZZLE)
     assert play.observe(1).text == "solve 3 5 7 target 22"
-    full = played("I take <puzzle>3  5 7 ->22</puzzle> as <proof>(3*5)+7</proof>", style="full")
+    full = play_replies("I take <puzzle>3  5 7 ->22</puzzle> as <proof>(3*5)+7</proof>", style="full")
     text = full.observe(1).text
     assert "The puzzle: 3 5 7 -> 22\n" in text and "(3*5)" not in text and "I take" not in text
-    play = played(VALID, WRONG, rounds=2)
+    play = play_replies(VALID_PUZZLE, WRONG_SOLUTION, rounds=2)
     assert play.observe(0).text == "failed propose 1 2 3 4 5 6 7 8 9"
-    play.step({0: VALID})
+    play.step({0: VALID_PUZZLE})
     assert play.observe(1).text == "failed solve 3 5 7 target 22"
-    full = played("<puzzle>3 5 -> 15</puzzle><proof>3*5</proof>", "<solution>5*3</solution>", rounds=2, style="full")
+    full = play_replies(
+        "<puzzle>3 5 -> 15</puzzle><proof>3*5</proof>", "<solution>5*3</solution>", rounds=2, style="full"
+    )
     assert full.returns == (0.5, 1.0)
     assert full.observe(0).text.startswith(
         "The last puzzle was solved.\nRound 2 of 2. The numbers of your puzzle may be, also repeatedly: 1 2 3"
     )
     with pytest.raises(GameError, match=r"seats \(0,\) are due"):
-        game().reset(Stream.from_seed(0)).step({1: VALID})
+        game().reset(Stream.from_seed(0)).step({1: VALID_PUZZLE})
 
 
 @every_case("style", ["brief", "full"])
@@ -106,10 +113,10 @@ def test_what_seats_are_told_and_draw():
         "\ud800",
     ],
 )
-def test_hard_replies_lose_and_nothing_else(style, reply):
-    play = played(reply, style=style)
+def test_malformed_replies_only_lose(style, reply):
+    play = play_replies(reply, style=style)
     assert play.done and play.returns == (-1.0, 0.0)
-    play = played(
+    play = play_replies(
         "<puzzle>3 5 -> 15</puzzle><proof>3*5</proof>" if style == "full" else "3 5 target 15 proof 3 * 5",
         reply,
         style=style,
@@ -122,11 +129,11 @@ def test_hard_replies_lose_and_nothing_else(style, reply):
     seed=st.integers(0, 2**32),
     rounds=st.integers(1, 4),
     payoff=st.sampled_from(["duel", "frontier"]),
-    noise=st.text(max_size=20),
+    random_text=st.text(max_size=20),
 )
-def test_payoffs_keep_their_bounds_and_what_is_said_has_its_words(seed, rounds, payoff, noise):
+def test_payoffs_stay_in_bounds_and_words_in_the_vocabulary(seed, rounds, payoff, random_text):
     rules = make_game("puzzle_duel", options={"rounds": rounds, "payoff": payoff})
-    play, stream, words, turns = (
+    play, stream, vocabulary, turns = (
         rules.reset(Stream.from_seed(seed)),
         Stream.from_seed(seed).child("play"),
         set(rules.vocabulary()),
@@ -135,10 +142,10 @@ def test_payoffs_keep_their_bounds_and_what_is_said_has_its_words(seed, rounds, 
     while not play.done:
         (seat,) = play.due()
         reply = play.sample(seat, stream.child(turns))
-        assert {*reply.split(), *play.observe(seat).text.split()} - words <= {
-            part for part in reply.split() if part.startswith("-")
+        assert {*reply.split(), *play.observe(seat).text.split()} - vocabulary <= {
+            word for word in reply.split() if word.startswith("-")
         }
-        play.step({seat: noise if stream.uniform(turns) < 0.2 else reply})
+        play.step({seat: random_text if stream.uniform(turns) < 0.2 else reply})
         turns += 1
         assert all(rules.min_utility <= value <= rules.max_utility for value in play.returns)
         assert payoff == "frontier" or sum(play.returns) == 0

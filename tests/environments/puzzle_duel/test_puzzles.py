@@ -1,4 +1,4 @@
-"""Expressions and puzzles: read as Python reads them, without eval, and refused where they are none."""
+"""Expressions and puzzles: parsed as Python parses them, but without eval; malformed text is refused."""
 
 import ast
 import re
@@ -18,7 +18,7 @@ from sparring.environments.puzzle_duel.puzzles import (
     read_puzzle,
     read_solution,
     solves,
-    tagged,
+    text_in_tags,
     value_of,
 )
 from tests.cases import every_case
@@ -28,7 +28,7 @@ ALLOWED = (3, 5, 7)
 
 
 def python_value(text):
-    """Return the value by Python's own grammar, or None where an expression holds what ours has not."""
+    """Return the value by Python's own parser, or None if our grammar does not allow the expression."""
     try:
         tree = ast.parse(text.strip(), mode="eval")
     except SyntaxError:
@@ -37,7 +37,7 @@ def python_value(text):
     if not all(isinstance(node, kinds) for node in ast.walk(tree)):
         return None
     if any(isinstance(node, ast.Constant) and node.value > 999_999 for node in ast.walk(tree)):
-        return None  # ours are shorter
+        return None  # our numbers have at most 6 digits
     return eval(compile(tree, "", "eval"), {"__builtins__": {}})
 
 
@@ -49,9 +49,9 @@ def python_value(text):
 @example("2-3-4")
 @example("2-3*4+5")
 @example("((2)*(3+4))-1")
-def test_an_expression_has_the_value_that_python_gives_it(text):
-    value, true = value_of(text), python_value(text)
-    assert (None if value is None else value[0]) == true
+def test_values_of_expressions_match_python(text):
+    value, expected = value_of(text), python_value(text)
+    assert (None if value is None else value[0]) == expected
     if value is not None:
         assert value[1] == tuple(sorted(map(int, re.findall(r"\d+", text))))
 
@@ -95,7 +95,7 @@ def test_an_expression_has_the_value_that_python_gives_it(text):
         ],
     ],
 )
-def test_what_is_no_expression_has_no_value(text):
+def test_malformed_expressions_have_no_value(text):
     assert value_of(text) is None
 
 
@@ -113,9 +113,13 @@ def test_expressions_and_tags_by_hand():
         and not solves(puzzle, "14")
         and not solves(puzzle, "3+3+5")
     )
-    assert tagged("<a>1</a> <a>2</a>", "a") == "2"
-    assert tagged("<a><a>2</a>", "a") == "2"
-    assert tagged("</a><a>", "a") is None and tagged("", "a") is None and tagged("<a>" * 10**6, "a") is None
+    assert text_in_tags("<a>1</a> <a>2</a>", "a") == "2"
+    assert text_in_tags("<a><a>2</a>", "a") == "2"
+    assert (
+        text_in_tags("</a><a>", "a") is None
+        and text_in_tags("", "a") is None
+        and text_in_tags("<a>" * 10**6, "a") is None
+    )
     assert read_solution("<solution>3</solution>", "brief") == "<solution>3</solution>"
     assert read_solution("3*5", "full") == ""
 
@@ -127,17 +131,17 @@ def test_expressions_and_tags_by_hand():
         ("3 5 7", "22", "3*5+7", True),
         ("3 3", "9", "3*3", True),
         ("3 5 7", "23", "3*5+7", False),  # the proof is wrong
-        ("3 5", "22", "3*5+7", False),  # of other numbers
-        ("3", "3", "3", False),  # too few
-        ("3 3 3 3", "12", "3+3+3+3", False),  # too many
+        ("3 5", "22", "3*5+7", False),  # the proof uses other numbers
+        ("3", "3", "3", False),  # too few numbers
+        ("3 3 3 3", "12", "3+3+3+3", False),  # too many numbers
         ("3 4", "7", "3+4", False),  # 4 is not allowed
         ("3 3", "0", "3-3", False),  # the target is too small
-        ("5 7 7", "245", "5*7*7", False),  # or too large
+        ("5 7 7", "245", "5*7*7", False),  # the target is too large
         ("3 5 7", "", "3*5+7", False),
         ("3 five 7", "22", "3*5+7", False),
     ],
 )
-def test_a_puzzle_is_valid_or_none(style, stated, target, proof, valid):
+def test_only_valid_puzzles_are_read(style, stated, target, proof, valid):
     text = f"{stated} target {target} proof {proof}"
     if style == "full":
         text = f"Let me think <b>. <puzzle>{stated} -> {target}</puzzle> so <proof>{proof}</proof> done"
@@ -153,7 +157,7 @@ def test_a_puzzle_is_valid_or_none(style, stated, target, proof, valid):
         st.sampled_from(["3", "5", "target", "proof", "<puzzle>", "</puzzle>", "->", "<proof>", "</proof>", "'", '"'])
     ).map(" ".join)
 )
-def test_no_text_breaks_the_reading(style, text):
+def test_random_text_never_breaks_the_parser(style, text):
     puzzle = read_puzzle(text, style, ALLOWED, LIMITS)
     assert puzzle is None or set(puzzle.numbers) <= set(ALLOWED)
     assert solves(Puzzle((3, 5), 15), read_solution(text, style)) in (True, False)

@@ -1,4 +1,4 @@
-"""Sokoban: moves against an independent simulation, rooms whose shortest solution is graded, what pays, seeds that bind, the wording."""
+"""Sokoban: moves against an independent simulation, shortest solutions of rooms, payoffs and prompts."""
 
 from dataclasses import replace
 from itertools import combinations
@@ -14,19 +14,19 @@ from sparring.environments.sokoban.distances import (
     Floor,
     cells_of,
     distances,
-    homes,
+    goal_positions,
     mask_of,
     positions,
 )
-from tests.environments.worlds import after, check_says, maker, refusing, start
+from tests.environments.worlds import check_contains, make_game_factory, make_refusal_test, start, state_after
 
 STEP = {"up": (-1, 0), "down": (1, 0), "left": (0, -1), "right": (0, 1)}
 CORRIDOR = "@-$-."
-game = maker("sokoban")
+game = make_game_factory("sokoban")
 
 
-def plain(table):
-    """Return a position as sets of (row, column): the free cells, the goals, the boxes, and the agent."""
+def position_sets(table):
+    """Return a position as coordinates: the sets of free cells, goals and boxes, and the cell of the agent."""
     floor = table.floor
 
     def places(mask):
@@ -38,7 +38,7 @@ def plain(table):
     return free, places(floor.goals), places(table.boxes), divmod(table.agent, floor.columns)
 
 
-def step(free, boxes, agent, word):
+def move_agent(free, boxes, agent, word):
     """Return (boxes, agent) after a move, or None, from the rules."""
     down, right = STEP[word]
     ahead, beyond = (agent[0] + down, agent[1] + right), (agent[0] + 2 * down, agent[1] + 2 * right)
@@ -48,13 +48,18 @@ def step(free, boxes, agent, word):
 
 
 def least_moves(free, goals, boxes, agent, number):
-    """Return the least moves until ``number`` boxes are on goals, by a search forwards; None if they never are."""
-    seen, layer, length = set(), {(boxes, agent)}, 0
+    """Return the fewest moves until ``number`` boxes are on goals, by forward search; None if impossible."""
+    visited, layer, length = set(), {(boxes, agent)}, 0
     while layer:
-        if any(len(placed & goals) >= number for placed, _ in layer):
+        if any(len(box_cells & goals) >= number for box_cells, _ in layer):
             return length
-        seen |= layer
-        layer = {position for placed, at in layer for word in STEP if (position := step(free, placed, at, word))} - seen
+        visited |= layer
+        layer = {
+            position
+            for box_cells, agent_cell in layer
+            for word in STEP
+            if (position := move_agent(free, box_cells, agent_cell, word))
+        } - visited
         length += 1
     return None
 
@@ -72,37 +77,37 @@ def test_moves_follow_the_rules(seed, boxes, walls, blocked):
     )
     draws = Stream.from_seed(seed).child("play")
     while not state.done:
-        free, goals, boxes_now, agent = plain(state.spiel.table)
-        ways = {word: step(free, boxes_now, agent, word) for word in STEP}
-        assert set(state.legal_actions()) == {word for word, way in ways.items() if way or blocked == "waits"}
+        free, goals, boxes_now, agent = position_sets(state.spiel.table)
+        results = {word: move_agent(free, boxes_now, agent, word) for word in STEP}
+        assert set(state.legal_actions()) == {word for word, result in results.items() if result or blocked == "waits"}
         word = state.legal_actions()[draws.integer(state.plies, len(state.legal_actions()))]
         state.apply(word)
-        assert plain(state.spiel.table) == (free, goals, *(ways[word] or (boxes_now, agent)))
+        assert position_sets(state.spiel.table) == (free, goals, *(results[word] or (boxes_now, agent)))
         assert state.done == (state.spiel.table.solved or state.plies == 20)
-    free, goals, boxes_now, agent = plain(state.spiel.table)
+    free, goals, boxes_now, agent = position_sets(state.spiel.table)
     assert state.returns == (float(boxes_now == goals),)
 
 
 @pytest.mark.parametrize(
-    ("rows", "columns", "boxes", "walls", "least", "most"),
+    ("rows", "columns", "boxes", "walls", "shortest", "longest"),
     [(4, 4, 1, 2, 3, 8), (4, 5, 2, 3, 5, 12), (5, 5, 1, 8, 6, 6), (4, 4, 3, 0, 4, 9)],
 )
-def test_the_shortest_solution_of_a_room_has_a_length_in_the_range(rows, columns, boxes, walls, least, most):
+def test_the_shortest_solution_of_a_room_has_a_length_in_the_range(rows, columns, boxes, walls, shortest, longest):
     lengths = set()
     for index in range(12):
-        room = room_of(rows, columns, boxes, walls, least, most, 0, index)
+        room = room_of(rows, columns, boxes, walls, shortest, longest, 0, index)
         table = game(
-            rows=rows, columns=columns, boxes=boxes, walls=walls, shortest=least, longest=most
+            rows=rows, columns=columns, boxes=boxes, walls=walls, shortest=shortest, longest=longest
         ).opening.spiel.table
-        free, goals, placed, agent = plain(_at(table, room))
-        assert len(free) == rows * columns - walls and len(goals) == len(placed) == boxes
-        assert agent in free and agent not in placed and placed | goals <= free
-        lengths.add(least_moves(free, goals, placed, agent, boxes))
-    assert None not in lengths and least <= min(lengths) <= max(lengths) <= most
-    assert len(lengths) > 2 or least == most
+        free, goals, box_cells, agent = position_sets(with_room(table, room))
+        assert len(free) == rows * columns - walls and len(goals) == len(box_cells) == boxes
+        assert agent in free and agent not in box_cells and box_cells | goals <= free
+        lengths.add(least_moves(free, goals, box_cells, agent, boxes))
+    assert None not in lengths and shortest <= min(lengths) <= max(lengths) <= longest
+    assert len(lengths) > 2 or shortest == longest
 
 
-def _at(table, room):
+def with_room(table, room):
     return replace(table, room=room, agent=room.agent, boxes=room.boxes)
 
 
@@ -111,42 +116,42 @@ def _at(table, room):
     [(3, 3, (4,), (0,)), (3, 4, (), (5, 6)), (2, 5, (3,), (1, 7)), (1, 6, (), (4,))],
 )
 @pytest.mark.parametrize("fewer", [0, 1])
-def test_distances_are_those_of_a_forward_search_from_every_position(rows, columns, walls, goals, fewer):
+def test_distances_match_a_forward_search_from_every_position(rows, columns, walls, goals, fewer):
     floor, boxes = Floor(rows=rows, columns=columns, walls=mask_of(walls), goals=mask_of(goals)), len(goals)
     number = boxes - fewer
     to_goal, count = distances(floor, boxes, number, 10**6), 0
-    inside = [divmod(cell, columns) for cell in range(rows * columns)]
-    free = {place for cell, place in enumerate(inside) if cell not in walls}
-    targets = frozenset(inside[cell] for cell in goals)
-    for placed in combinations(sorted(free), boxes):
-        for agent in free - set(placed):
+    cells = [divmod(cell, columns) for cell in range(rows * columns)]
+    free = {position for cell, position in enumerate(cells) if cell not in walls}
+    targets = frozenset(cells[cell] for cell in goals)
+    for box_cells in combinations(sorted(free), boxes):
+        for agent in free - set(box_cells):
             count += 1
-            truth = least_moves(free, targets, frozenset(placed), agent, number)
-            mask = mask_of([row * columns + column for row, column in placed])
-            assert to_goal.of(agent[0] * columns + agent[1], mask) == truth
+            expected = least_moves(free, targets, frozenset(box_cells), agent, number)
+            mask = mask_of([row * columns + column for row, column in box_cells])
+            assert to_goal.of(agent[0] * columns + agent[1], mask) == expected
     assert count == positions(floor, boxes)
     assert distances(floor, boxes, number, count - 1) is None and distances(floor, boxes, number, count) is not None
 
 
 def test_rooms_by_hand():
     floor = Floor(rows=1, columns=3, goals=0b100)
-    assert len(homes(floor, 1, 1)) == 2 and len(homes(floor, 1, 0)) == positions(floor, 1) == 6
-    state = after(game(room=CORRIDOR), "right", "right")
+    assert len(goal_positions(floor, 1, 1)) == 2 and len(goal_positions(floor, 1, 0)) == positions(floor, 1) == 6
+    state = state_after(game(room=CORRIDOR), "right", "right")
     assert not state.done and state.returns == (0.0,) and state.legal_actions() == ("left", "right")
     state.apply("right")
     assert state.done and state.returns == (1.0,)
     with pytest.raises(GameError):
         start(game(room=CORRIDOR)).apply("up")
-    state = after(game(room=CORRIDOR, blocked="waits", moves=4), "up")
+    state = state_after(game(room=CORRIDOR, blocked="waits", moves=4), "up")
     assert state.spiel.table.agent == 0 and state.observe(0, 1).text == "agent r1c1 box r1c3 goal r1c5 moves 3"
 
 
 @pytest.mark.parametrize(("pay", "worth"), [("solved", 0.0), ("share", 0.5)])
-def test_what_pays(pay, worth):
+def test_payoffs_by_hand(pay, worth):
     environment = game(room="-@$.-/--$.-", pay=pay, cost=0.01, moves=4)
-    state = after(environment, "right", "left", "left", "right")
+    state = state_after(environment, "right", "left", "left", "right")
     assert state.done and state.returns == pytest.approx((worth - 0.04,))
-    state = after(environment, "right", "left", "down", "right")
+    state = state_after(environment, "right", "left", "down", "right")
     assert state.returns == pytest.approx((0.96,))
     assert (environment.min_utility, environment.max_utility) == (-0.04, 1.0)
 
@@ -176,14 +181,14 @@ def test_rooms_that_cannot_be_played_are_refused(room, message):
         game(room=room)
 
 
-test_options_out_of_range_are_refused = refusing(
+test_options_out_of_range_are_refused = make_refusal_test(
     "sokoban", {"walls": 6}, {"shortest": 9}, {"longest": 13}, {"shortest": 100, "longest": 100, "moves": 100}
 )
 
 
-def test_flags_keys_views_and_wording():
+def test_keys_views_and_prompts():
     environment = game(room="----/-@--/--$./----")
-    first, second = after(environment, "up", "down"), after(environment, "left", "right")
+    first, second = state_after(environment, "up", "down"), state_after(environment, "left", "right")
     assert first.observe(0).key != second.observe(0).key and first.observe(0).view == second.observe(0).view
     assert first.observe(0).view == "agent r2c2 box r3c3 goal r3c4 moves 10"
     state = start(game(room="@-$./#---"))
@@ -196,7 +201,7 @@ def test_flags_keys_views_and_wording():
     )
     state = start(game(room="----/-$--/#-*+", style="full", moves=20, cost=0.25))
     text = state.observe(0).text
-    check_says(
+    check_contains(
         text,
         "at most 20 moves",
         "######\n#----#\n#-$--#\n##-*+#\n######",
@@ -208,7 +213,7 @@ def test_flags_keys_views_and_wording():
     )
     text = start(game(style="full", pay="share", blocked="waits")).observe(0).text
     assert "the share of boxes" in text and "costs the move" in text
-    state = after(game(room=CORRIDOR, style="full"), "right", "right")
+    state = state_after(game(room=CORRIDOR, style="full"), "right", "right")
     assert "Your moves so far: right, right." in state.observe(0).text and "Your moves" not in state.observe(0, 2).text
     state.apply("right")
     assert "The room is solved." in state.observe(0).text and "The room is solved." in state.observe(0, 3).text

@@ -1,4 +1,4 @@
-"""Sudoku judged by its constraints: against counting solutions by an independent search and by Z3, and against best play."""
+"""The solver of sudoku against an independent search, Z3 and best play."""
 
 import pytest
 
@@ -6,38 +6,38 @@ from sparring.core.errors import OracleError
 from sparring.core.rng import Stream
 from sparring.environments.sudoku import puzzle_of
 from sparring.environments.sudoku.solver import solution
-from tests.environments.sudoku.test_sudoku import BOX, fits
+from tests.environments.sudoku.test_sudoku import BOX, can_place
 from tests.environments.worlds import (
-    check_lost_boards,
-    check_values_of_puzzles,
+    check_boards_with_mistakes,
+    check_puzzle_values,
     constraint_oracle,
-    maker,
-    right_play,
+    make_game_factory,
+    sample_correct_states,
 )
 from tests.methods.oracles.positions import played
 
-game = maker("sudoku")
+game = make_game_factory("sudoku")
 
 
-def solvable(size, cells):
+def is_solvable(size, cells):
     if 0 not in cells:
         return True
     cell = cells.index(0)
     boards = ([*cells[:cell], digit, *cells[cell + 1 :]] for digit in range(1, size + 1))
-    return any(fits(size, board, cell, board[cell]) and solvable(size, board) for board in boards)
+    return any(can_place(size, board, cell, board[cell]) and is_solvable(size, board) for board in boards)
 
 
 @pytest.mark.parametrize(("size", "blanks", "plays"), [(4, 11, 8), (6, 14, 2), (9, 24, 1)])
 @pytest.mark.parametrize("solver", ["backtracking", "z3"])
 def test_a_move_is_right_exactly_if_the_board_keeps_a_solution(size, blanks, plays, solver):
-    states = right_play(game(size=size, blanks=blanks), plays)
+    states = sample_correct_states(game(size=size, blanks=blanks), plays)
     for state, judgement in zip(states, constraint_oracle(solver=solver).judge(states), strict=True):
         cells = state.spiel.table.cells
         for index, word, value in zip(state.spiel.legal_actions(), judgement.actions, judgement.values, strict=True):
             cell, digit = index // size, index % size + 1
             board = [*cells[:cell], digit, *cells[cell + 1 :]]
-            keeps = fits(size, cells, cell, digit) and solvable(size, board)
-            assert value == float(keeps) and (word in judgement.best) == keeps
+            is_right = can_place(size, cells, cell, digit) and is_solvable(size, board)
+            assert value == float(is_right) and (word in judgement.best) == is_right
         assert (judgement.certainty, judgement.bound) == (1.0, 0.0)
 
 
@@ -46,59 +46,61 @@ def test_z3_and_backtracking_agree_on_hard_puzzles_and_on_several_solutions():
         puzzle, _ = puzzle_of(9, 52, "search", 0, index)
         assert solution(9, puzzle, "backtracking") == solution(9, puzzle, "z3")
     for solver in ("backtracking", "z3"):
-        for board, what in (
+        for board, message in (
             ((0,) * 16, "several"),
             ((1, 1, *(0,) * 14), "no solution"),
             ((1, 2, 3, 0, 0, 0, 0, 4, *(0,) * 8), "no solution"),
         ):
-            with pytest.raises(OracleError, match=what):
+            with pytest.raises(OracleError, match=message):
                 solution(4, board, solver)
 
 
 @pytest.mark.parametrize("pay", ["solved", "share"])
 @pytest.mark.parametrize("wrong", ["ends", "continues"])
 def test_values_are_the_returns_of_best_play(wrong, pay):
-    check_values_of_puzzles(played(game(blanks=3, wrong=wrong, pay=pay), number=12))
+    check_puzzle_values(played(game(blanks=3, wrong=wrong, pay=pay), number=12))
 
 
-def test_boards_by_hand():
+def test_lost_boards_and_forced_moves_by_hand():
     environment = game(wrong="continues")
-    check_lost_boards(environment, played(environment, number=10))
+    check_boards_with_mistakes(environment, played(environment, number=10))
     environment = game(
         puzzle="1..4 ..13 ..4. .2.."
-    )  # r1c3 sees 4, 1 and 3; 2 fits nowhere else in row 2 than r2c1; the rest likewise
+    )  # r1c3=2: its units hold 1, 3 and 4; r2c1=2: 2 fits no other cell of row 2
     judgement = constraint_oracle(right="forced").judge([environment.reset(Stream.from_seed(0))])[0]
     assert judgement.best == {
         *["r1c2=3", "r1c3=2", "r2c1=2", "r2c2=4", "r3c1=3", "r3c2=1", "r3c4=2", "r4c1=4", "r4c3=3", "r4c4=1"]
     }
 
 
-def single(size, cells, cell, digit):
-    """Return whether a digit is the only one for its cell, or has only this cell in its row, column or box: from the rules."""
-    high, wide = BOX[size]
+def is_single(size, cells, cell, digit):
+    """Return whether a digit is the only one for its cell, or has only this cell in its row, column or box."""
+    box_rows, box_columns = BOX[size]
 
-    def able(other, number):
-        return cells[other] == 0 and fits(size, cells, other, number)
+    def is_possible(other, number):
+        return cells[other] == 0 and can_place(size, cells, other, number)
 
-    if [number for number in range(1, size + 1) if able(cell, number)] == [digit]:
+    if [number for number in range(1, size + 1) if is_possible(cell, number)] == [digit]:
         return True
-    labels = (lambda c: c // size, lambda c: c % size, lambda c: (c // size // high, c % size // wide))
+    labels = (lambda c: c // size, lambda c: c % size, lambda c: (c // size // box_rows, c % size // box_columns))
     return any(
-        [other for other in range(size * size) if label(other) == label(cell) and able(other, digit)] == [cell]
+        [other for other in range(size * size) if label(other) == label(cell) and is_possible(other, digit)] == [cell]
         for label in labels
     )
 
 
 @pytest.mark.parametrize(("size", "blanks"), [(6, 24), (9, 52)])
 def test_forced_moves_are_those_of_one_deduction(size, blanks):
-    states, fewer = right_play(game(size=size, blanks=blanks, level="search"), 2), 0
-    verdicts = zip(
+    states, num_narrowed = sample_correct_states(game(size=size, blanks=blanks, level="search"), 2), 0
+    judgements = zip(
         constraint_oracle().judge(states), constraint_oracle(right="forced").judge(states), states, strict=True
     )
-    for every, forced, state in verdicts:
+    for judgement, forced_judgement, state in judgements:
         cells = list(state.spiel.table.cells)
-        moves = dict(zip(every.actions, (divmod(index, size) for index in state.spiel.legal_actions()), strict=True))
-        deduced = {word for word in every.best if single(size, cells, moves[word][0], moves[word][1] + 1)}
-        assert forced.best == (deduced or every.best) and forced.values == every.values
-        fewer += deduced < every.best
-    assert fewer > 10
+        moves = dict(
+            zip(judgement.actions, (divmod(index, size) for index in state.spiel.legal_actions()), strict=True)
+        )
+        deduced = {word for word in judgement.best if is_single(size, cells, moves[word][0], moves[word][1] + 1)}
+        assert forced_judgement.best == (deduced or judgement.best) and forced_judgement.values == judgement.values
+        num_narrowed += deduced < judgement.best
+    assert num_narrowed > 10

@@ -1,4 +1,4 @@
-"""Sudoku: puzzles with one solution (counted by an independent search), levels, what pays, seeds that bind, the wording."""
+"""Sudoku: puzzles with one solution (counted by an independent search), levels, payoffs and prompts."""
 
 import itertools
 
@@ -8,88 +8,94 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError
 from sparring.environments.sudoku import puzzle_of
-from tests.environments.worlds import check_says, maker, refusing, right_actions, start
+from tests.environments.worlds import check_contains, correct_actions, make_game_factory, make_refusal_test, start
 
 BOX = {4: (2, 2), 6: (2, 3), 9: (3, 3)}
 PUZZLE = "1.3. 34.. 21.. .3.1"
 SOLVED = "1234/3412/2143/4321".replace("/", "")
-game = maker("sudoku")
+game = make_game_factory("sudoku")
 
 
-def fits(size, cells, cell, digit):
-    high, wide = BOX[size]
+def can_place(size, cells, cell, digit):
+    box_rows, box_columns = BOX[size]
     row, column = divmod(cell, size)
-    for other, written in enumerate(cells):
-        r, c = divmod(other, size)
+    for filled_cell, value in enumerate(cells):
+        r, c = divmod(filled_cell, size)
         if (
-            other != cell
-            and written == digit
-            and (r == row or c == column or (r // high == row // high and c // wide == column // wide))
+            filled_cell != cell
+            and value == digit
+            and (
+                r == row
+                or c == column
+                or (r // box_rows == row // box_rows and c // box_columns == column // box_columns)
+            )
         ):
             return False
     return True
 
 
-def count(size, cells):
+def count_solutions(size, cells):
     """Return the number of solutions by trying every digit in the first empty cell."""
     if 0 not in cells:
-        return int(all(fits(size, cells, cell, digit) for cell, digit in enumerate(cells)))
+        return int(all(can_place(size, cells, cell, digit) for cell, digit in enumerate(cells)))
     cell = cells.index(0)
     return sum(
-        count(size, [*cells[:cell], digit, *cells[cell + 1 :]])
+        count_solutions(size, [*cells[:cell], digit, *cells[cell + 1 :]])
         for digit in range(1, size + 1)
-        if fits(size, cells, cell, digit)
+        if can_place(size, cells, cell, digit)
     )
 
 
 @pytest.mark.parametrize(("size", "blanks"), [(4, 1), (4, 6), (4, 11), (6, 12), (6, 22), (9, 20), (9, 44)])
-def test_every_puzzle_has_one_solution_and_the_blanks_asked_for(size, blanks):
+def test_every_puzzle_has_one_solution_and_the_given_blanks(size, blanks):
     for index in range(20 if size == 4 else 5):
         givens, solution = puzzle_of(size, blanks, "any", 3, index)
         assert givens.count(0) == blanks
-        assert count(size, list(givens)) == count(size, list(solution)) == 1
-        assert all(digit in (0, right) for digit, right in zip(givens, solution, strict=True))
+        assert count_solutions(size, list(givens)) == count_solutions(size, list(solution)) == 1
+        assert all(digit in (0, solution_digit) for digit, solution_digit in zip(givens, solution, strict=True))
 
 
-def singles(size, cells, hidden):
-    """Return the board filled by naked and, if asked for, hidden singles: one pass at a time, straight from the rules."""
-    high, wide = BOX[size]
+def fill_singles(size, cells, hidden):
+    """Return the board filled by repeated passes of naked singles and, with ``hidden``, hidden singles."""
+    box_rows, box_columns = BOX[size]
     rows = [[row * size + column for column in range(size)] for row in range(size)]
     columns = [list(cells) for cells in zip(*rows, strict=True)]
     boxes = [
-        [(top + r) * size + side + c for r, c in itertools.product(range(high), range(wide))]
-        for top, side in itertools.product(range(0, size, high), range(0, size, wide))
+        [(top + r) * size + left + c for r, c in itertools.product(range(box_rows), range(box_columns))]
+        for top, left in itertools.product(range(0, size, box_rows), range(0, size, box_columns))
     ]
-    cells, before = list(cells), None
-    while before != cells:
-        before = list(cells)
+    cells, previous = list(cells), None
+    while previous != cells:
+        previous = list(cells)
         for cell in range(size * size):
-            able = [digit for digit in range(1, size + 1) if not cells[cell] and fits(size, cells, cell, digit)]
-            cells[cell] = able[0] if len(able) == 1 else cells[cell]
+            candidates = [
+                digit for digit in range(1, size + 1) if not cells[cell] and can_place(size, cells, cell, digit)
+            ]
+            cells[cell] = candidates[0] if len(candidates) == 1 else cells[cell]
         for unit, digit in itertools.product([*rows, *columns, *boxes], range(1, size + 1)) if hidden else ():
-            able = [cell for cell in unit if not cells[cell] and fits(size, cells, cell, digit)]
-            if len(able) == 1 and digit not in [cells[cell] for cell in unit]:
-                cells[able[0]] = digit
+            candidates = [cell for cell in unit if not cells[cell] and can_place(size, cells, cell, digit)]
+            if len(candidates) == 1 and digit not in [cells[cell] for cell in unit]:
+                cells[candidates[0]] = digit
     return cells
 
 
 @pytest.mark.parametrize(("size", "blanks"), [(4, 10), (6, 22), (9, 50)])
 def test_levels_need_the_deduction_that_they_promise(size, blanks):
     for index in range(4):
-        naked, _ = puzzle_of(size, blanks, "naked", 0, index)
-        assert 0 not in singles(size, naked, hidden=False)
-        both, _ = puzzle_of(size, blanks, "singles", 0, index)
-        assert 0 not in singles(size, both, hidden=True)
+        naked_puzzle, _ = puzzle_of(size, blanks, "naked", 0, index)
+        assert 0 not in fill_singles(size, naked_puzzle, hidden=False)
+        singles_puzzle, _ = puzzle_of(size, blanks, "singles", 0, index)
+        assert 0 not in fill_singles(size, singles_puzzle, hidden=True)
         if size > 4:
-            assert 0 in singles(size, puzzle_of(size, blanks + 2, "search", 0, index)[0], hidden=True)
+            assert 0 in fill_singles(size, puzzle_of(size, blanks + 2, "search", 0, index)[0], hidden=True)
 
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_what_pays_by_the_number_of_right_digits(data):
+def test_payoffs_by_the_number_of_right_digits(data):
     wrong, pay = data.draw(st.sampled_from(["ends", "continues"])), data.draw(st.sampled_from(["solved", "share"]))
     blanks = data.draw(st.integers(1, 12))
-    state, right, mistakes = (
+    state, num_right, num_mistakes = (
         start(
             game(size=data.draw(st.sampled_from([4, 6])), blanks=blanks, wrong=wrong, pay=pay),
             data.draw(st.integers(0, 99)),
@@ -98,15 +104,15 @@ def test_what_pays_by_the_number_of_right_digits(data):
         0,
     )
     while not state.done:
-        good = [state.game.words[index] for index in right_actions(state)]
-        word = data.draw(st.sampled_from(good if data.draw(st.booleans()) else state.legal_actions()))
-        right, mistakes = right + (word in good), mistakes + (word not in good)
+        right_words = [state.game.words[index] for index in correct_actions(state)]
+        word = data.draw(st.sampled_from(right_words if data.draw(st.booleans()) else state.legal_actions()))
+        num_right, num_mistakes = num_right + (word in right_words), num_mistakes + (word not in right_words)
         state.apply(word)
         assert state.parse(word) == word and word[:5] not in {
             action[:5] for action in state.legal_actions()
         }  # the cell is filled
-        assert state.done == (right + mistakes == blanks or (wrong == "ends" and mistakes > 0))
-    assert state.returns == (right / blanks if pay == "share" else float(right == blanks),)
+        assert state.done == (num_right + num_mistakes == blanks or (wrong == "ends" and num_mistakes > 0))
+    assert state.returns == (num_right / blanks if pay == "share" else float(num_right == blanks),)
 
 
 def test_banks_and_given_puzzles():
@@ -136,10 +142,12 @@ def test_a_puzzle_without_exactly_one_solution_is_refused(puzzle, message):
         game(puzzle=puzzle)
 
 
-test_options_out_of_range_are_refused = refusing("sudoku", {"blanks": 0}, {"blanks": 13}, {"size": 6, "blanks": 29})
+test_options_out_of_range_are_refused = make_refusal_test(
+    "sudoku", {"blanks": 0}, {"blanks": 13}, {"size": 6, "blanks": 29}
+)
 
 
-def test_flags_keys_views_and_wording():
+def test_keys_views_and_prompts():
     environment = game(puzzle=PUZZLE)
     first, second = start(environment), start(environment)
     for state, order in ((first, ("r1c2=2", "r1c4=4")), (second, ("r1c4=4", "r1c2=2"))):
@@ -156,7 +164,7 @@ def test_flags_keys_views_and_wording():
     assert state.observe(0, 1).text == "."
     assert state.observe(0).text.endswith(" r4c4=1 r2c3=1")
     text = start(game(size=6, puzzle="", style="full")).observe(0).text
-    check_says(
+    check_contains(
         text,
         "6 rows and 6 columns",
         "box of 2 rows and 3 columns",

@@ -1,4 +1,4 @@
-"""Team matrix games: payoffs by hand, what all three have in common, wording."""
+"""Team matrix games: payoffs by hand, properties of all three games, prompts."""
 
 import pytest
 from hypothesis import given
@@ -8,12 +8,12 @@ from sparring.core.rng import Stream
 from sparring.environments.base import filled_together, teams_of
 from sparring.environments.team_matrix import team_matrix
 from sparring.testing import check_environment
-from tests.environments.worlds import refusing
+from tests.environments.worlds import make_refusal_test
 
 GAMES = ("example", "rock_paper_scissors", "seek_attack_defend")
 
 
-def played(mine, theirs, **options):
+def team_payoff(mine, theirs, **options):
     rules = team_matrix(members=len(mine.split()), **options)
     play = rules.reset(Stream.from_seed(0))
     assert play.due() == tuple(range(rules.num_seats)) and play.returns == (0.0,) * rules.num_seats
@@ -25,7 +25,7 @@ def played(mine, theirs, **options):
 
 @pytest.mark.parametrize("style", ["brief", "full"])
 @pytest.mark.parametrize("game", GAMES)
-def test_it_keeps_the_contract(game, style):
+def test_environment_contract(game, style):
     check_environment(team_matrix, game=game, style=style, plays=5, members=2)
 
 
@@ -42,8 +42,8 @@ def test_it_keeps_the_contract(game, style):
         ("one one one", "zero zero zero", -1.5),
     ],
 )
-def test_the_example_pays_what_the_paper_says(mine, theirs, pay):
-    assert played(mine, theirs) == pytest.approx(pay)
+def test_payoffs_of_the_example_match_the_paper(mine, theirs, pay):
+    assert team_payoff(mine, theirs) == pytest.approx(pay)
 
 
 @pytest.mark.parametrize(
@@ -57,8 +57,8 @@ def test_the_example_pays_what_the_paper_says(mine, theirs, pay):
         ("rock rock rock", "rock rock scissors", -1.0),
     ],
 )
-def test_a_team_that_agrees_shows_rock_or_scissors(mine, theirs, pay):
-    assert played(mine, theirs, game="rock_paper_scissors") == pay
+def test_payoffs_of_rock_paper_scissors_by_hand(mine, theirs, pay):
+    assert team_payoff(mine, theirs, game="rock_paper_scissors") == pay
 
 
 @pytest.mark.parametrize(
@@ -79,29 +79,29 @@ def test_a_team_that_agrees_shows_rock_or_scissors(mine, theirs, pay):
         ("2 2 2 2", "0 0 0 0", {"levels": 2}, 8.0),
     ],
 )
-def test_seekers_earn_unless_they_are_attacked_and_nobody_defends(mine, theirs, options, pay):
-    assert played(mine, theirs, game="seek_attack_defend", **options) == pytest.approx(pay)
+def test_payoffs_of_seek_attack_defend_by_hand(mine, theirs, options, pay):
+    assert team_payoff(mine, theirs, game="seek_attack_defend", **options) == pytest.approx(pay)
 
 
 @given(data=st.data(), game=st.sampled_from(GAMES), members=st.integers(2, 5), cost=st.sampled_from([0.0, 0.3]))
-def test_what_one_team_gets_the_other_loses_whoever_of_it_chose_what(data, game, members, cost):
+def test_payoffs_are_zero_sum_and_ignore_the_order_of_members(data, game, members, cost):
     payoffs = team_matrix(game=game, members=members, cost=cost, levels=4).payoffs
     choice = st.lists(st.integers(0, len(payoffs.words) - 1), min_size=members, max_size=members)
     mine, theirs = (tuple(data.draw(choice)) for _ in range(2))
     shuffled = tuple(data.draw(st.permutations(mine)))
-    summary, other = payoffs.summary_of(mine), payoffs.summary_of(theirs)
-    assert payoffs.payoff(summary, other) == -payoffs.payoff(other, summary)
+    summary, other_summary = payoffs.summary_of(mine), payoffs.summary_of(theirs)
+    assert payoffs.payoff(summary, other_summary) == -payoffs.payoff(other_summary, summary)
     assert payoffs.summary_of(shuffled) == summary and payoffs.payoff(summary, summary) == 0.0
-    assert abs(payoffs.payoff(summary, other)) <= payoffs.max_payoff
+    assert abs(payoffs.payoff(summary, other_summary)) <= payoffs.max_payoff
 
 
-def test_seats_by_hand():
+def test_teams_and_prompts_by_hand():
     assert teams_of(team_matrix(members=2)) == (0, 0, 1, 1)
     assert filled_together(teams_of(team_matrix(members=3))) == ((0, 1, 2), (3, 4, 5))
     play = team_matrix(members=2, style="full").reset(Stream.from_seed(0))
-    seen = play.observe(1)
-    assert "You are a2. You play with a1, against b1 and b2." in seen.text
-    assert "a1 and a2 against b1 and b2." in seen.text and "exactly one of: zero, one." in seen.ask
+    observation = play.observe(1)
+    assert "You are a2. You play with a1, against b1 and b2." in observation.text
+    assert "a1 and a2 against b1 and b2." in observation.text and "exactly one of: zero, one." in observation.ask
     play.step({0: "zero", 1: "one", 2: "one", 3: "one"})
     assert play.ending(2) == "b1 chose one, b2 chose one, a1 chose zero, a2 chose one. Your team got 1."
     assert (
@@ -110,4 +110,4 @@ def test_seats_by_hand():
     )
 
 
-test_options_out_of_range_are_refused = refusing("team_matrix", {"force": 4}, {"force": 0}, by_option=True)
+test_options_out_of_range_are_refused = make_refusal_test("team_matrix", {"force": 4}, {"force": 0}, by_option=True)

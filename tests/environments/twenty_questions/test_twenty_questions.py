@@ -1,4 +1,4 @@
-"""Twenty questions: tables by count, play against an independent judge, answers that are wrong as often as they should be, the wording."""
+"""Twenty questions: tables, an independent simulation, the rate of noisy answers, prompts."""
 
 from collections import Counter
 
@@ -9,19 +9,22 @@ from scipy import stats
 
 from sparring.core.errors import GameError
 from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, QuestionsTable, rows_of
-from tests.environments.worlds import check_says, maker, refusing, start
+from tests.environments.worlds import check_contains, make_game_factory, make_refusal_test, start
 
-game = maker("twenty_questions")
+game = make_game_factory("twenty_questions")
 
 
-def test_tables_and_a_game_for_one():
+def test_words_are_unique_and_tables_uniform():
     words = [*NOUNS, *(value for _, values in ATTRIBUTES for value in values)]
     assert len(set(words)) == len(words) == 32 + 20 and len({name for name, _ in ATTRIBUTES}) == 5
-    seen = Counter(rows_of(2, 2, 2, 0, number) for number in range(3000))
+    counts = Counter(rows_of(2, 2, 2, 0, number) for number in range(3000))
     pairs = [(a, b) for a in ((0, 0), (0, 1), (1, 0), (1, 1)) for b in ((0, 0), (0, 1), (1, 0), (1, 1)) if a != b]
-    assert set(seen) == set(pairs)
-    assert stats.chisquare([seen[pair] for pair in pairs]).pvalue > 0.005
+    assert set(counts) == set(pairs)
+    assert stats.chisquare([counts[pair] for pair in pairs]).pvalue > 0.005
     assert sorted(rows_of(27, 3, 3, 0, 5)) == sorted((a, b, c) for a in range(3) for b in range(3) for c in range(3))
+
+
+def test_prompts_hide_the_object_and_questions_are_limited():
     states = [start(game(tables=1), seed) for seed in range(30)]
     assert len({state.observe(0) for state in states}) == 1
     first, second = (
@@ -40,46 +43,49 @@ def test_tables_and_a_game_for_one():
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_play_against_an_independent_judge(data):
+def test_episodes_match_an_independent_simulation(data):
     values, attributes = data.draw(st.integers(2, 4)), data.draw(st.integers(1, 3))
     objects = data.draw(st.integers(2, min(12, values**attributes)))
     questions, cost = data.draw(st.integers(1, 6)), data.draw(st.sampled_from([0.0, 0.1]))
     environment = game(objects=objects, attributes=attributes, values=values, questions=questions, cost=cost, tables=9)
     state = start(environment, data.draw(st.integers(0, 999)))
-    sheet = {words[0]: set(words[1:]) for words in state.spiel.table.sheet()}
+    properties_of = {words[0]: set(words[1:]) for words in state.spiel.table.sheet()}
     hidden, num_asked = NOUNS[state.spiel.table.hidden], 0
-    ask = [value for _, every in ATTRIBUTES[:attributes] for value in every[:values]]
-    assert len(sheet) == objects and len({frozenset(has) for has in sheet.values()}) == objects
+    askable = [value for _, attribute_values in ATTRIBUTES[:attributes] for value in attribute_values[:values]]
+    assert (
+        len(properties_of) == objects
+        and len({frozenset(properties) for properties in properties_of.values()}) == objects
+    )
     while not state.done:
-        assert state.legal_actions() == (*(ask if num_asked < questions else []), *NOUNS[:objects])
+        assert state.legal_actions() == (*(askable if num_asked < questions else []), *NOUNS[:objects])
         word = data.draw(st.sampled_from(state.legal_actions()))
         state.apply(word)
         answer = state.observe(0, state.plies).text
-        if word in ask:
+        if word in askable:
             num_asked += 1
-            assert answer == ("yes" if word in sheet[hidden] else "no")
+            assert answer == ("yes" if word in properties_of[hidden] else "no")
         else:
             assert answer == ("right" if word == hidden else f"wrong {hidden}")
             assert state.done and state.returns == pytest.approx((float(word == hidden) - cost * num_asked,))
     assert state.plies <= environment.max_turns == questions + 1
 
 
-def test_an_answer_is_wrong_as_often_as_the_noise_says_each_time_anew():
-    environment, wrong = game(noise=0.2, questions=20, tables=1), []
+def test_answers_are_wrong_independently_with_the_rate_of_the_noise():
+    environment, is_wrong = game(noise=0.2, questions=20, tables=1), []
     for seed in range(100):
         state = start(environment, seed)
         for _ in range(20):
             state.apply("red")
             table = state.spiel.table
-            wrong.append(table.answers[-1] != table.true_answer(table.hidden, 0))
-    assert stats.binomtest(sum(wrong), len(wrong), 0.2).pvalue > 0.005
-    repeats = sum(a and b for a, b in zip(wrong[::2], wrong[1::2], strict=True))
-    assert stats.binomtest(repeats, len(wrong) // 2, 0.04).pvalue > 0.005
+            is_wrong.append(table.answers[-1] != table.true_answer(table.hidden, 0))
+    assert stats.binomtest(sum(is_wrong), len(is_wrong), 0.2).pvalue > 0.005
+    num_both_wrong = sum(a and b for a, b in zip(is_wrong[::2], is_wrong[1::2], strict=True))
+    assert stats.binomtest(num_both_wrong, len(is_wrong) // 2, 0.04).pvalue > 0.005
     node = environment.spiel.new_initial_state().child(0).child(3).child(0)
     assert node.is_chance_node() and sorted(dict(node.chance_outcomes()).values()) == [0.2, 0.8]
 
 
-def test_wording():
+def test_prompts_keys_and_returns():
     small = {"objects": 2, "attributes": 1, "values": 2, "questions": 2}
     state = start(game(**small, tables=2), 1)
     sheet = " ".join(" ".join(words) for words in state.spiel.table.sheet())
@@ -95,7 +101,7 @@ def test_wording():
     assert table.key(0) == "objects: ball red, bell green; red no; green yes; ball wrong bell"
     assert table.returns() == [-0.5]
     full = start(game(style="full", noise=0.1, cost=0.05), 3)
-    check_says(
+    check_contains(
         full.observe(0).text, "wrong with probability 0.1", "less 0.05 point(s)", "You may ask 4 more question(s)."
     )
     full.apply("red")
@@ -105,6 +111,6 @@ def test_wording():
     assert "All answers are true" in start(game(style="full")).observe(0).text
 
 
-test_options_out_of_range_are_refused = refusing(
+test_options_out_of_range_are_refused = make_refusal_test(
     "twenty_questions", {"objects": 33, "attributes": 5}, {"objects": 28}, {"noise": 0.5}
 )

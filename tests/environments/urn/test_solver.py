@@ -1,4 +1,4 @@
-"""The solver of urn against all worlds and all plays, closed forms, reductions."""
+"""The solver of urn against brute force, a closed form, and values by hand."""
 
 from fractions import Fraction
 from math import comb, log
@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.urn.solver import UrnValues
-from tests.environments.worlds import check_beliefs, maker, solver_of
+from tests.environments.worlds import check_beliefs, load_solver, make_game_factory
 
-game = maker("urn")
-belief = solver_of("urn")
+game = make_game_factory("urn")
+judge = load_solver("urn")
 
 
 @pytest.mark.parametrize(
@@ -23,43 +23,51 @@ belief = solver_of("urn")
         {"urns": 3, "colours": 3, "draws": 4, "cost": 0.01, "sets": 2, "balls": 7, "apart": 2},
         {"urns": 2, "colours": 4, "draws": 2, "cost": 0.5, "sets": 1, "balls": 6, "apart": 1},
     ],
-    ids=["two", "three", "colours", "dear"],
+    ids=["two", "three", "colours", "expensive"],
 )
 @pytest.mark.parametrize("prior", ["uniform", "bank"])
-def test_values_and_entropy_are_those_of_all_worlds_and_plays(options, prior):
-    check_beliefs(game(**options), belief, 12, 4, prior=prior)
+def test_values_and_entropy_match_brute_force(options, prior):
+    check_beliefs(game(**options), judge, 12, 4, prior=prior)
 
 
 @pytest.mark.parametrize("draws", [1, 3, 7, 15])
-def test_free_draws_from_mirrored_urns_are_a_majority_vote(draws):
-    trial = UrnValues(((7, 3), (3, 7)), draws, 0.0)
-    right = sum(
+def test_free_draws_from_mirrored_urns_end_in_a_majority_vote(draws):
+    values = UrnValues(((7, 3), (3, 7)), draws, 0.0)
+    probability_correct = sum(
         comb(draws, red) * Fraction(7, 10) ** red * Fraction(3, 10) ** (draws - red)
         for red in range(draws // 2 + 1, draws + 1)
     )
-    assert trial.value((0, 0)) == pytest.approx(float(right), abs=1e-12)
+    assert values.value((0, 0)) == pytest.approx(float(probability_correct), abs=1e-12)
 
 
-def test_values_by_hand():
-    trial = UrnValues(((7, 3), (3, 7)), 8, 0.0)
-    assert trial.chances((2, 1)) == pytest.approx([0.7, 0.3])
-    assert trial.chances((0, 0)) == [0.5, 0.5]
+def test_probabilities_and_values_by_hand():
+    values = UrnValues(((7, 3), (3, 7)), 8, 0.0)
+    assert values.chances((2, 1)) == pytest.approx([0.7, 0.3])  # 7 * 7 * 3 : 3 * 3 * 7 = 7 : 3
+    assert values.chances((0, 0)) == [0.5, 0.5]
     assert UrnValues(((1, 4), (2, 3), (3, 2)), 8, 0.0).chances((1, 1)) == pytest.approx([4 / 16, 6 / 16, 6 / 16])
-    trial = UrnValues(((7, 3), (3, 7)), 1, 0.05)
-    assert trial.drawing((0, 0)) == pytest.approx(0.65) and trial.value((1, 0)) == pytest.approx(0.7)
+    values = UrnValues(((7, 3), (3, 7)), 1, 0.05)
+    # 0.7 after the draw, less its cost; then no draw is left
+    assert values.draw_value((0, 0)) == pytest.approx(0.65) and values.value((1, 0)) == pytest.approx(0.7)
+
+
+def test_judgements_include_the_cost_of_earlier_draws():
     state = game(cost=0.4).reset(Stream.from_seed(0))
-    judgement = belief(state)
-    assert judgement.values[0] < 0.5 == judgement.values[1] == judgement.values[
-        2
-    ] and judgement.entropy == pytest.approx(log(2))
+    judgement = judge(state)
+    assert judgement.values[0] < 0.5 and judgement.values[1:] == [0.5, 0.5]
+    assert judgement.entropy == pytest.approx(log(2))
     state.apply("draw")
-    after = belief(state)
-    assert sum(after.values[1:]) == pytest.approx(1.0 - 2 * 0.4)
-    single, double = UrnValues(((2, 3), (4, 1)), 6, 0.02), UrnValues(((4, 6), (8, 2)), 6, 0.02)
-    for counts in ((0, 0), (1, 0), (2, 3)):
-        assert single.value(counts) == pytest.approx(double.value(counts), abs=1e-12)
+    assert sum(judge(state).values[1:]) == pytest.approx(1.0 - 2 * 0.4)  # both declarations have paid the draw
+
+
+@pytest.mark.parametrize("counts", [(0, 0), (1, 0), (2, 3)])
+def test_values_depend_only_on_the_shares_of_colours(counts):
+    few_balls, many_balls = UrnValues(((2, 3), (4, 1)), 6, 0.02), UrnValues(((4, 6), (8, 2)), 6, 0.02)
+    assert few_balls.value(counts) == pytest.approx(many_balls.value(counts), abs=1e-12)
+
+
+def test_the_largest_game_is_judged_exactly():
     state = game(urns=6, colours=4, balls=20, apart=4, draws=20, sets=1).reset(Stream.from_seed(0))
-    judgement = belief(state)
+    judgement = judge(state)
     assert judgement.certainty == 1.0 and judgement.values[0] > max(judgement.values[1:])
 
 
@@ -76,15 +84,15 @@ def test_more_draws_or_a_lower_cost_never_hurt(data):
     cost = data.draw(st.sampled_from([0.0, 0.01, 0.1]))
     counts = tuple(data.draw(st.lists(st.integers(0, 2), min_size=colours, max_size=colours)))
     num_drawn = sum(counts)
-    few, many, cheap = (
+    base, more_draws, cheaper = (
         UrnValues(contents, num_drawn + 1, cost),
         UrnValues(contents, num_drawn + 3, cost),
         UrnValues(contents, num_drawn + 3, cost / 2),
     )
     assert (
-        max(few.chances(counts)) - 1e-12
-        <= few.value(counts)
-        <= many.value(counts) + 1e-12
-        <= cheap.value(counts) + 2e-12
+        max(base.chances(counts)) - 1e-12
+        <= base.value(counts)
+        <= more_draws.value(counts) + 1e-12
+        <= cheaper.value(counts) + 2e-12
         <= 1.0 + 3e-12
     )

@@ -1,4 +1,4 @@
-"""Deductions of Werewolf: when they are asked for, what is read, who is told, and how often they are right."""
+"""Deductions in Werewolf: when seats deduce, parsing, privacy, and figures of right guesses."""
 
 import hashlib
 import itertools
@@ -27,34 +27,34 @@ from sparring.measure.matches import self_plays
 from sparring.play.players.random import random
 from sparring.play.players.scripted import scripted
 from sparring.play.players.werewolf_bot import werewolf_bot
-from sparring.play.rollout import play as played
+from sparring.play.rollout import play as run_episodes
 from sparring.play.spec import EpisodeSpec
-from tests.environments.worlds import steps
+from tests.environments.worlds import play_replies
 
 KINDS = ("wolf", "seer", "villager", "villager")
 ROOT = Stream.from_seed(0)
 
 
-def day(**options):
-    """Wolf p1, seer p2, villagers p3, who is dead, and p4."""
+def play_at_day(**options):
+    """Return an episode on day 1: wolf p1, seer p2, dead villager p3, villager p4."""
     play = werewolf(deduce=True, **options).begin((0, 1, 2, 3), ROOT)
     play.step({0: "p3", 1: "p1"})
     return play
 
 
-def test_who_deduces_and_when():
-    play = day()
+def test_seats_deduce_before_they_speak_or_vote():
+    play = play_at_day()
     assert play.due() == (0,) and play.legal(0) is None
-    seen = play.observe(0)
-    assert seen.note and seen.prompt == "dead p3 deduce p2 p4"  # of whom
+    observation = play.observe(0)
+    assert observation.note and observation.prompt == "dead p3 deduce p2 p4"  # the players to guess
     play.step({0: "p4 villager low p2 seer high"})
     assert play.due() == (0,) and "silence" in play.legal(0)
-    seen = play.observe(0)
-    assert not seen.note and seen.prompt == "think p2 seer high p4 villager low say"
+    observation = play.observe(0)
+    assert not observation.note and observation.prompt == "think p2 seer high p4 villager low say"
     play.step({0: "silence"})
     assert play.due() == (1,) and play.legal(1) is None
     for seat in (1, 3):
-        steps(play, {seat: "p1 wolf high"}, {seat: "silence"})
+        play_replies(play, {seat: "p1 wolf high"}, {seat: "silence"})
     assert play.due() == (0, 1, 3) and all(play.legal(seat) is None and play.observe(seat).note for seat in play.due())
     play.step({0: "p2 seer high p4 villager high", 1: "p1 wolf high p4 villager high", 3: "p1 seer low p2 wolf low"})
     assert play.due() == (0, 1, 3) and play.legal(3) == ("p1", "p2", "abstain")
@@ -73,21 +73,27 @@ def test_who_deduces_and_when():
     assert all(play.legal(seat) and not play.observe(seat).note for seat in play.due())
 
 
-def test_who_learns_of_a_deduction():
-    play, plain = day(deducers=["seer"]), werewolf().begin((0, 1, 2, 3), ROOT)
-    plain.step({0: "p3", 1: "p1"})
-    assert play.due() == plain.due() == (0,) and play.observe(0) == plain.observe(0) and play.legal(0) == plain.legal(0)
+def test_deductions_are_private():
+    play, plain_play = play_at_day(deducers=["seer"]), werewolf().begin((0, 1, 2, 3), ROOT)
+    plain_play.step({0: "p3", 1: "p1"})
+    assert (
+        play.due() == plain_play.due() == (0,)
+        and play.observe(0) == plain_play.observe(0)
+        and play.legal(0) == plain_play.legal(0)
+    )
     play.step({0: "silence"})
-    plain.step({0: "silence"})
+    plain_play.step({0: "silence"})
     assert play.due() == (1,) and play.legal(1) is None
     play.step({1: "p1 wolf high p4 seer low"})
-    for course in (play, plain):
-        course.step({1: "silence"})
-        assert course.due() == (3,) and "silence" in course.legal(3)
-        course.step({3: "silence"})
-    assert play.due() == (1,) and play.legal(1) is None and plain.due() == (0, 1, 3)  # it deduces before all vote
+    for current in (play, plain_play):
+        current.step({1: "silence"})
+        assert current.due() == (3,) and "silence" in current.legal(3)
+        current.step({3: "silence"})
+    assert (
+        play.due() == (1,) and play.legal(1) is None and plain_play.due() == (0, 1, 3)
+    )  # the seer deduces first, then all vote
     play.step({1: "p1 wolf high p4 seer low"})
-    assert play.due() == (0, 1, 3) and all(play.observe(seat) == plain.observe(seat) for seat in (0, 3))
+    assert play.due() == (0, 1, 3) and all(play.observe(seat) == plain_play.observe(seat) for seat in (0, 3))
     play.step({0: "p2", 1: "p1", 3: "p1"})
     figures = play.figures()
     assert (
@@ -95,9 +101,9 @@ def test_who_learns_of_a_deduction():
         and figures["right_roles"][1] == 0.5
         and all(map(math.isnan, (figures["right_roles"][0], figures["right_roles"][3])))
     )
-    rules = {seat: day(deducers=["seer"], style="full").observe(seat).prompt for seat in (0, 1)}
+    rules = {seat: play_at_day(deducers=["seer"], style="full").observe(seat).prompt for seat in (0, 1)}
     assert "you are asked what you think" not in rules[0]
-    first, second = day(), day()
+    first, second = play_at_day(), play_at_day()
     first.step({0: "p2 villager low p4 seer low"})
     second.step({0: "I will not say"})
     assert (
@@ -124,13 +130,13 @@ def test_who_learns_of_a_deduction():
         ({"malformed": "illegal"}, "malformed=illegal concerns deductions, but deduce is false"),
     ],
 )
-def test_who_deduces_is_a_role_where_there_are_deductions(options, message):
+def test_invalid_deduction_options_are_refused(options, message):
     with pytest.raises(ConfigError, match=message):
         werewolf(**options)
 
 
 @pytest.mark.parametrize(
-    ("text", "noted"),
+    ("text", "note"),
     [
         ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
         ("p4 villager low p2 seer high", "p2 seer high p4 villager low"),
@@ -144,12 +150,12 @@ def test_who_deduces_is_a_role_where_there_are_deductions(options, message):
         ("", ""),
     ],
 )
-def test_the_grammar_is_read_as_it_is(text, noted):
-    assert read_deduction(text, ("p2", "p4"), KINDS, True) == (noted or "p2 unknown p4 unknown")
+def test_brief_deductions_are_parsed_strictly(text, note):
+    assert read_deduction(text, ("p2", "p4"), KINDS, True) == (note or "p2 unknown p4 unknown")
 
 
 @pytest.mark.parametrize(
-    ("text", "noted"),
+    ("text", "note"),
     [
         ("p2 seer high p4 villager low", "p2 seer high p4 villager low"),
         ("p2: werewolf, high\np4: villager, medium", "p2 wolf high p4 villager medium"),
@@ -170,59 +176,61 @@ def test_the_grammar_is_read_as_it_is(text, noted):
         ("p2 " * 60_000, "p2 unknown p4 unknown"),
     ],
 )
-def test_sentences_are_read_leniently(text, noted):
-    assert read_deduction(text, ("p2", "p4"), KINDS, False) == noted
+def test_sentences_are_parsed_leniently(text, note):
+    assert read_deduction(text, ("p2", "p4"), KINDS, False) == note
 
 
 @pytest.mark.parametrize(
     ("style", "good", "bad"),
     [("brief", "p4 seer low p2 wolf high", "p2 seer"), ("full", "p2 is the seer, p4: villager", "p2 is the seer.")],
 )
-def test_what_is_malformed_may_be_an_illegal_reply(style, good, bad):
-    strict, lenient = (day(malformed=kind, style=style) for kind in ("illegal", "noted"))
+def test_malformed_deductions_can_be_illegal_replies(style, good, bad):
+    strict, lenient = (play_at_day(malformed=kind, style=style) for kind in ("illegal", "noted"))
     assert lenient.read(0, bad) == bad and strict.read(0, bad) is None
     assert strict.read(0, good) == good and strict.read(0, bad, True) is None
     assert strict.observe(0) == lenient.observe(0)
     strict.step({0: good})
     assert (
         strict.read(0, "silence") == "silence" and strict.read(0, "p2 seer low p4 wolf high") is None
-    )  # a speech by now
+    )  # a speech is due now
 
 
-@pytest.mark.parametrize("around", [False, True])
-def test_an_illegal_deduction_is_paid_for_and_another_is_noted_in_its_place(around):
+@pytest.mark.parametrize("inside_choose", [False, True])
+def test_an_illegal_deduction_costs_the_penalty_and_is_replaced(inside_choose):
     name, options = "werewolf", {"deduce": True, "malformed": "illegal", "rounds": 1}
-    if around:
+    if inside_choose:
         name, options = "choose", {"environment": {"name": name, "options": options}, "count": 2}
     game = make_game(name, options=options, illegal={"rule": "random", "penalty": 0.25})
     specs = [
         EpisodeSpec(game=game, episode_id=0, group_id=0, deal=ROOT, stream=ROOT, seats=("a",) * 4, trained=(True,) * 4)
     ]
-    (episode,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
+    (episode,) = run_episodes(specs, {"a": scripted(preference=["p4", "silence", "0"])})
     turns = [turn for turn in episode.turns if not turn.legal_actions]
     assert turns and {turn.event for turn in turns} == {"unparsable"}
     assert all(
         read_deduction(turn.action, tuple(turn.action.split()[::3]), KINDS, True) == turn.action for turn in turns
     )
-    plain = (
+    lenient_options = (
         {**options, "environment": {"name": "werewolf", "options": {"deduce": True, "rounds": 1}}}
-        if around
+        if inside_choose
         else {"deduce": True, "rounds": 1}
     )
-    specs = [replace(specs[0], game=make_game(name, options=plain, illegal={"rule": "random", "penalty": 0.25}))]
-    (lenient,) = played(specs, {"a": scripted(preference=["p4", "silence", "0"])})
-    assert {turn.event for turn in lenient.turns if not turn.legal_actions} == {"ok"}
+    specs = [
+        replace(specs[0], game=make_game(name, options=lenient_options, illegal={"rule": "random", "penalty": 0.25}))
+    ]
+    (lenient_episode,) = run_episodes(specs, {"a": scripted(preference=["p4", "silence", "0"])})
+    assert {turn.event for turn in lenient_episode.turns if not turn.legal_actions} == {"ok"}
 
 
-def test_malformed_deductions_and_lines_of_a_language_model():
-    play = day()
+def test_malformed_deductions_figures_and_full_style_prompts():
+    play = play_at_day()
     play.step({0: "p2 seer"})
     assert play.observe(0).prompt == "think p2 unknown p4 unknown say" and "silence" in play.legal(0)
     for seat, text in ((0, ""), (1, "p1 wolf high p4 villager high"), (3, "p1 seer low p2 wolf low")):
         if seat:
             play.step({seat: text})
         play.step({seat: "silence"})
-    steps(
+    play_replies(
         play, {0: "p2 seer high p4 villager low", 1: "what?", 3: "p1 wolf low p2 wolf low"}, {0: "p2", 1: "p1", 3: "p1"}
     )
     figures = play.figures()
@@ -233,68 +241,76 @@ def test_malformed_deductions_and_lines_of_a_language_model():
     assert math.isnan(figures["right_roles"][2])  # killed before it was asked
     assert figures["right_roles_seer"][1] == 1 / 2 and sum(map(math.isnan, figures["right_roles_seer"])) == 3
     assert figures["right_roles_villager"][3] == 1 / 4 and set(figures) == set(play.rules.figures)
-    play = day(style="full")
-    seen = play.observe(0)
+    play = play_at_day(style="full")
+    observation = play.observe(0)
     rules = werewolf(deduce=True, style="full").reset(ROOT).observe(0).prompt
-    assert "Before you speak or vote you are asked what you think" in rules and seen.ask == (
+    assert "Before you speak or vote you are asked what you think" in rules and observation.ask == (
         "What do you think that the others are? Write a line for each of p2, p4: PLAYER: ROLE, CONFIDENCE. A role is one of: "
         "werewolf, seer, villager. A confidence is one of: low, medium, high."
     )
     play.step({0: "p2: seer, high."})
     assert play.observe(0).prompt == "You have noted: p2 is the seer (high), p4 unknown."
     assert play.observe(0).ask.startswith("What do you say to all?")
-    free = day(style="full", speech="text", limit=20)
-    free.step({0: "p2: seer, high, as it speaks a great deal and says nothing"})
-    assert free.cut == (0, 0, 0, 0) and free.observe(0).ask.endswith("Reply with your speech alone.")
+    free_text_play = play_at_day(style="full", speech="text", limit=20)
+    free_text_play.step({0: "p2: seer, high, as it speaks a great deal and says nothing"})
+    assert free_text_play.cut == (0, 0, 0, 0) and free_text_play.observe(0).ask.endswith(
+        "Reply with your speech alone."
+    )
 
 
-def test_draws_and_bots():
-    play = day()
+def test_sampled_deductions_use_what_a_seat_knows():
+    play = play_at_day()
     counts = Counter(random_deduction(play.position, 0, ROOT.child(number)) for number in range(900))
     assert {text.split()[1] for text in counts} == {"seer", "villager"} and all("medium" in text for text in counts)
-    assert sum(n for text, n in counts.items() if text.startswith("p2 seer")) == pytest.approx(300, abs=60)
-    steps(play, {0: ""}, {0: "silence"}, {1: ""}, {1: "silence"})
+    assert sum(count for text, count in counts.items() if text.startswith("p2 seer")) == pytest.approx(300, abs=60)
+    play_replies(play, {0: ""}, {0: "silence"}, {1: ""}, {1: "silence"})
     counts = Counter(random_deduction(play.position, 3, ROOT.child(number)) for number in range(900))
     assert len(counts) == 4 and all("high" not in text for text in counts)  # p3 was killed, so that it is no wolf
-    assert sum(n for text, n in counts.items() if text.startswith("p1 wolf")) == pytest.approx(450, abs=60)
+    assert sum(count for text, count in counts.items() if text.startswith("p1 wolf")) == pytest.approx(450, abs=60)
+
+
+def test_scripted_players_deduce():
     game = make_game("werewolf", options={"deduce": True, "rounds": 1})
     self_play = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
     assert 0 < self_play.figures["right_roles"].mean < 1 and self_play.figures["right_roles_wolf"].count == 8
-    play, bot = day(), werewolf_bot()
+    play, bot = play_at_day(), werewolf_bot()
     assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
     with pytest.raises(GameError, match="no exact probabilities if any text is a reply"):
         bot.chances(play, 0)
+
+
+def test_deductions_in_json_are_parsed():
     note = 'I think: {"p1": {"confidence": "high", "reason": "it was quiet", "role": "Werewolf"}, "P3": "seer", "p4": {"role": "x"}}'
     assert (
         read_deduction(note, ["p1", "p3", "p4"], ["wolf", "seer", "villager"], False)
         == "p1 wolf high p3 seer low p4 unknown"
     )
-    for broken in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
-        assert read_deduction(broken, ["p1"], ["wolf"], False) == "p1 unknown"
+    for malformed_json in ("{", "}", "{}", "[1]", '{"p1": null}', '{"p1": [1]}', "{" * 1000):
+        assert read_deduction(malformed_json, ["p1"], ["wolf"], False) == "p1 unknown"
 
 
-def possible(position, seat):
-    """Return the roles by number of every deal that a seat cannot exclude, one deal after another."""
+def possible_deals(position, seat):
+    """Yield every deal (roles by player number) that is possible given what a seat knows."""
     setup, living = position.setup, {position.places[other] for other in position.living()}
-    seen = position.events_of(seat)
-    for kinds in set(itertools.permutations(setup.kinds)):
-        wolves = {place for place, kind in enumerate(kinds) if kind == "wolf"}
+    events = position.events_of(seat)
+    for deal in set(itertools.permutations(setup.kinds)):
+        wolves = {place for place, role in enumerate(deal) if role == "wolf"}
         num_wolves = len(wolves & living)
         if (
-            kinds[position.places[seat]] != setup.kinds[seat]
+            deal[position.places[seat]] != setup.kinds[seat]
             or not 0 < num_wolves < len(living) - num_wolves + setup.strict
         ):
             continue
         if any(
-            event.kind in ("dead", "out") and event.word not in ("", kinds[event.target]) for event in seen
+            event.kind in ("dead", "out") and event.word not in ("", deal[event.target]) for event in events
         ):  # revealed
             continue
         if setup.kinds[seat] == "wolf" and wolves != {position.places[other] for other in setup.wolves}:
             continue
-        if any(event.kind == "dead" and event.target in wolves for event in seen):
+        if any(event.kind == "dead" and event.target in wolves for event in events):
             continue
-        if all((event.target in wolves) == (event.word == "wolf") for event in seen if event.kind == "look"):
-            yield kinds
+        if all((event.target in wolves) == (event.word == "wolf") for event in events if event.kind == "look"):
+            yield deal
 
 
 @settings(max_examples=40, deadline=None)
@@ -305,9 +321,7 @@ def possible(position, seat):
     reveal=st.booleans(),
     order=st.sampled_from(["ordered", "simultaneous"]),
 )
-def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_of_them_say(
-    seed, players, strict, reveal, order
-):
+def test_sampled_deductions_are_possible_and_their_confidence_is_exact(seed, players, strict, reveal, order):
     play = werewolf(deduce=True, players=players, strict=strict, reveal=reveal, order=order).reset(
         Stream.from_seed(seed)
     )
@@ -317,35 +331,36 @@ def test_what_is_drawn_is_a_deal_that_the_seat_cannot_exclude_and_high_what_all_
             break
         stream = draws.child(number)
         for seat in play.due() if play.position.deducing else ():
-            deals = list(possible(play.position, seat))
+            deals = list(possible_deals(play.position, seat))
             for turn in range(4):
                 text = random_deduction(play.position, seat, stream.child(f"{seat} {turn}"))
-                parts, names = guesses(text), [f"p{place + 1}" for place in play.position.targets(seat)]
+                parts, names = guesses(text), [f"p{index + 1}" for index in play.position.targets(seat)]
                 assert all(
                     read_deduction(text, names, play.rules.setup.kinds, is_brief) == text for is_brief in (True, False)
                 )
-                places = [int(guess.name[1:]) - 1 for guess in parts]
+                indices = [int(guess.name[1:]) - 1 for guess in parts]
                 assert any(
-                    all(deal[place] == guess.role for place, guess in zip(places, parts, strict=True)) for deal in deals
+                    all(deal[index] == guess.role for index, guess in zip(indices, parts, strict=True))
+                    for deal in deals
                 )
-                for place, guess in zip(places, parts, strict=True):
-                    assert (guess.confidence == "high") == all(deal[place] == guess.role for deal in deals)
-                    assert (guess.confidence == "low") == (len({deal[place] == "wolf" for deal in deals}) == 2)
+                for index, guess in zip(indices, parts, strict=True):
+                    assert (guess.confidence == "high") == all(deal[index] == guess.role for deal in deals)
+                    assert (guess.confidence == "low") == (len({deal[index] == "wolf" for deal in deals}) == 2)
         play.step({seat: random_reply(play, seat, play.legal(seat), stream.child(seat)) for seat in play.due()})
 
 
-def test_deductions_are_right_by_number_and_make_no_tree():
+def test_right_roles_follow_player_numbers_and_deductions_prevent_a_tree():
     play = werewolf(deduce=True, rounds=1).begin((1, 0, 2, 3), ROOT)  # seer p1, wolf p2
     play.step({0: "p3", 1: "p2"})
     while not play.done:
         texts = {"p1": "p1 seer low", "p2": "p2 wolf low", "p4": "p4 villager low"}
         names = {seat: f"p{play.position.places[seat] + 1}" for seat in play.due()}
-        speaks = "silence" if play.position.phase == "speak" else "abstain"
+        action = "silence" if play.position.phase == "speak" else "abstain"
         play.step(
             {
                 seat: " ".join(text for name, text in texts.items() if name != names[seat])
                 if play.position.deducing
-                else speaks
+                else action
                 for seat in names
             }
         )
@@ -361,8 +376,8 @@ def test_deductions_are_right_by_number_and_make_no_tree():
         ({"players": 6, "speech": "text", "style": "full"}, "ac2ecd320de44b69"),
     ],
 )
-def test_without_them_plays_are_as_they_were_before(options, digest):
-    """Also those of the scripted players, byte for byte; the digests are of the code before there were deductions."""
+def test_episodes_without_deductions_are_unchanged(options, digest):
+    """The digests come from the code before deductions existed."""
     text = ""
     for seed in range(2):
         for bot in (random(), werewolf_bot(), werewolf_bot(style="silent"), werewolf_bot(style="accuser")):

@@ -1,4 +1,4 @@
-"""What is said of others, and votes that agree with it: by hand, and for whatever is said."""
+"""Stances in speeches and the votes that agree with them: by hand and for random speeches."""
 
 import math
 
@@ -29,12 +29,12 @@ STREAM = Stream.from_seed(0)
         ("Good morning.", None),
     ],
 )
-def test_a_stance_is_what_a_speech_means_of_another(speech, expected):
+def test_stances_of_speeches(speech, expected):
     assert stance(WerewolfEvent("say", 0, word=speech)) == expected
 
 
-def day(speeches, votes, **options):
-    """Return the figures of a play of one day: wolf p1, seer p2, doctor p3, villagers p4 and p5; nobody dies at night."""
+def figures_of_day(speeches, votes, **options):
+    """Return the figures of one day without a death: wolf p1, seer p2, doctor p3, villagers p4 and p5."""
     play = werewolf(players=5, doctor=True, tie="none", rounds=1, **options).begin((0, 1, 2, 3, 4), STREAM)
     play.step({0: "p5", 1: "p1", 2: "p5"})
     while play.position.phase == "speak":
@@ -45,19 +45,21 @@ def day(speeches, votes, **options):
 
 
 @pytest.mark.parametrize("options", [{}, {"deduce": True}, {"order": "simultaneous"}])
-def test_by_hand(options):
+def test_figures_by_hand(options):
     speeches = ["accuse p2", "seer p1 wolf", "support p1", "silence", "accuse p4"]
     votes = ["p2", "p1", "p4", "p4", "abstain"]
-    figures = day(speeches, votes, **options)
+    figures = figures_of_day(speeches, votes, **options)
     nan = math.nan
     assert (1.0, 1.0, 0.0, nan, 0.0) == figures["right_stances"]
-    assert (1.0, 1.0, nan, nan, 0.0) == figures["votes_as_said"]  # p5 abstained, of p4 nothing was said by itself
-    # p2's mates p3 and p4 voted for another, p5 for nobody; the wolf has no mates
+    assert (1.0, 1.0, nan, nan, 0.0) == figures["votes_as_said"]  # p5 abstained; p4 stated nothing
+    # of p2's team, p3 and p4 voted for another player and p5 for nobody; the wolf has no team
     assert (nan, 0.0, 0.5, 0.5, nan) == figures["votes_with_team"]
 
 
-def test_votes_and_numbers_that_nobody_has():
-    figures = day(["support p2", "support p3", "accuse p2", "support p1", "accuse p1"], ["p2", "p3", "p1", "p1", "p1"])
+def test_figures_of_contrary_votes_and_unknown_players():
+    figures = figures_of_day(
+        ["support p2", "support p3", "accuse p2", "support p1", "accuse p1"], ["p2", "p3", "p1", "p1", "p1"]
+    )
     assert figures["right_stances"] == (0.0, 1.0, 0.0, 0.0, 1.0)
     assert (math.nan, math.nan, 0.0, math.nan, 1.0) == figures["votes_as_said"]
     assert (math.nan, 0.0, 2 / 3, 2 / 3, 2 / 3) == figures["votes_with_team"]
@@ -68,7 +70,7 @@ def test_votes_and_numbers_that_nobody_has():
         "I trust p8.",
         "",
     ]
-    figures = day(speeches, ["p2", "p1", "p1", "p1", "p1"], speech="text", style="full")
+    figures = figures_of_day(speeches, ["p2", "p1", "p1", "p1", "p1"], speech="text", style="full")
     for name in ("right_stances", "votes_as_said"):
         assert (math.nan, 1.0, math.nan, math.nan, math.nan) == figures[name]
 
@@ -86,7 +88,7 @@ def test_votes_and_numbers_that_nobody_has():
         ]
     ),
 )
-def test_they_are_shares_of_days_that_were_played(seed, options):
+def test_figures_are_shares_for_random_episodes(seed, options):
     play, draws = werewolf(**options).reset(Stream.from_seed(seed)), Stream.from_seed(seed).child("draws")
     number = 0
     while not play.done:
@@ -94,7 +96,7 @@ def test_they_are_shares_of_days_that_were_played(seed, options):
         replies = {
             seat: random_reply(play, seat, play.legal(seat), draws.child(number).child(seat)) for seat in play.due()
         }
-        if play.position.speaking and play.legal(play.due()[0]) is None:  # who is named may be in no game
+        if play.position.speaking and play.legal(play.due()[0]) is None:  # speeches may name players that do not exist
             replies = {seat: text.replace("p2", "p9").replace("p3", "p6") for seat, text in replies.items()}
         assert all(
             play.gist(seat).key and werewolf_bot().chances(play, seat)

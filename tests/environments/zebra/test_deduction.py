@@ -1,4 +1,4 @@
-"""Logic-grid puzzles: solutions against trying every arrangement, propagation against unit propagation on clauses."""
+"""Logic-grid puzzles: solutions against enumeration, and narrowing against unit propagation on clauses."""
 
 import itertools
 
@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sparring.environments.zebra.deduction import (
     KINDS,
     PLACES,
-    deduced,
-    narrowed,
+    deduce_board,
+    possible_houses,
     solutions,
     true_clues,
 )
@@ -18,7 +18,7 @@ from tests.cases import every_case
 SIZES = [(2, 2), (2, 4), (3, 2), (3, 3), (4, 2)]
 
 
-def says(kind, a, b):
+def clue_holds(kind, a, b):
     return {
         "is": a == b,
         "not": a != b,
@@ -30,9 +30,9 @@ def says(kind, a, b):
     }[kind]
 
 
-def true_of(at, clue):
+def is_true_of(house_of, clue):
     kind, a, b = clue
-    return says(kind, at[a], b if kind in PLACES else at[b])
+    return clue_holds(kind, house_of[a], b if kind in PLACES else house_of[b])
 
 
 def arrangements(houses, attributes):
@@ -40,22 +40,26 @@ def arrangements(houses, attributes):
         yield tuple(house for row in rows for house in row)
 
 
-def board(houses, attributes, at):
+def fill_board(houses, attributes, house_of):
     cells = [0] * (houses * attributes)
-    for item, house in enumerate(at):
+    for item, house in enumerate(house_of):
         cells[house * attributes + item // houses] = item % houses + 1
     return tuple(cells)
 
 
-def brute(houses, attributes, clues, cells=None):
-    """Return every full board that keeps to the clues and the cells."""
+def enumerate_boards(houses, attributes, clues, cells=None):
+    """Return every full board that satisfies the clues and the filled cells."""
     cells = cells or (0,) * (houses * attributes)
     boards = (
-        board(houses, attributes, at)
-        for at in arrangements(houses, attributes)
-        if all(true_of(at, clue) for clue in clues)
+        fill_board(houses, attributes, house_of)
+        for house_of in arrangements(houses, attributes)
+        if all(is_true_of(house_of, clue) for clue in clues)
     )
-    return {full for full in boards if all(written in (0, value) for written, value in zip(cells, full, strict=True))}
+    return {
+        candidate
+        for candidate in boards
+        if all(filled in (0, value) for filled, value in zip(cells, candidate, strict=True))
+    }
 
 
 @st.composite
@@ -77,12 +81,12 @@ def puzzles(draw, most=7):
 
 @settings(max_examples=150, deadline=None)
 @given(puzzle=puzzles())
-def test_solutions_are_all_arrangements_that_keep_to_the_clues(puzzle):
+def test_solutions_match_enumeration(puzzle):
     houses, attributes, clues, cells = puzzle
-    truth = brute(houses, attributes, clues, cells)
+    expected = enumerate_boards(houses, attributes, clues, cells)
     boards = solutions(houses, attributes, clues, cells, limit=10_000)
-    assert len(boards) == len(set(boards)) and set(boards) == truth
-    assert len(solutions(houses, attributes, clues, cells)) == min(2, len(truth))
+    assert len(boards) == len(set(boards)) and set(boards) == expected
+    assert len(solutions(houses, attributes, clues, cells)) == min(2, len(expected))
 
 
 def clauses(houses, attributes, clues, cells):
@@ -100,8 +104,8 @@ def clauses(houses, attributes, clues, cells):
             out.append([(a, b, kind == "is")])
             continue
         for house in span:
-            out.append([(a, house, False), *((b, other, True) for other in span if says(kind, house, other))])
-            out.append([(b, house, False), *((a, other, True) for other in span if says(kind, other, house))])
+            out.append([(a, house, False), *((b, other, True) for other in span if clue_holds(kind, house, other))])
+            out.append([(b, house, False), *((a, other, True) for other in span if clue_holds(kind, other, house))])
             if kind == "without":
                 out.append([(a, house, False), (b, house, False)])
     for cell, value in enumerate(cells):
@@ -110,64 +114,76 @@ def clauses(houses, attributes, clues, cells):
     return out
 
 
-def propagated(every):
+def propagate_units(all_clauses):
     """Return the literals that unit propagation derives, or None if it derives the empty clause."""
-    known, grown = {}, True
-    while grown:
-        grown = False
-        for clause in every:
-            if any(known.get((item, house)) == sign for item, house, sign in clause):
+    literal_signs, has_changed = {}, True
+    while has_changed:
+        has_changed = False
+        for clause in all_clauses:
+            if any(literal_signs.get((item, house)) == sign for item, house, sign in clause):
                 continue
-            literals = [literal for literal in clause if literal[:2] not in known]
+            literals = [literal for literal in clause if literal[:2] not in literal_signs]
             if not literals:
                 return None
             if len(literals) == 1:
                 (item, house, sign) = literals[0]
-                known[item, house], grown = sign, True
-    return known
+                literal_signs[item, house], has_changed = sign, True
+    return literal_signs
 
 
 @settings(max_examples=200, deadline=None)
 @given(puzzle=puzzles(most=9))
-def test_what_is_narrowed_down_is_unit_propagation_on_the_clauses(puzzle):
+def test_narrowing_matches_unit_propagation(puzzle):
     houses, attributes, clues, cells = puzzle
-    known, can = propagated(clauses(houses, attributes, clues, cells)), narrowed(houses, attributes, clues, cells)
-    if known is None:
-        assert can is None and deduced(houses, attributes, clues, cells) is None
+    literal_signs, choices = (
+        propagate_units(clauses(houses, attributes, clues, cells)),
+        possible_houses(houses, attributes, clues, cells),
+    )
+    if literal_signs is None:
+        assert choices is None and deduce_board(houses, attributes, clues, cells) is None
         return
-    truth = [
-        sum(1 << house for house in range(houses) if known.get((item, house), True))
+    expected = [
+        sum(1 << house for house in range(houses) if literal_signs.get((item, house), True))
         for item in range(houses * attributes)
     ]
-    assert can == truth
-    at = [choice.bit_length() - 1 if choice.bit_count() == 1 else None for choice in truth]
-    sure = [0] * len(cells)
-    for item, house in enumerate(at):
+    assert choices == expected
+    houses_of = [choice.bit_length() - 1 if choice.bit_count() == 1 else None for choice in expected]
+    cells_deduced = [0] * len(cells)
+    for item, house in enumerate(houses_of):
         if house is not None:
-            sure[house * attributes + item // houses] = item % houses + 1
-    assert deduced(houses, attributes, clues, cells) == tuple(sure)
+            cells_deduced[house * attributes + item // houses] = item % houses + 1
+    assert deduce_board(houses, attributes, clues, cells) == tuple(cells_deduced)
 
 
 @every_case("kind", KINDS)
 @every_case(("houses", "attributes"), [(2, 2), (3, 3), (4, 2)])
-def test_true_clues_are_all_that_are_true_and_say_something(houses, attributes, kind):
-    at = next(itertools.islice(arrangements(houses, attributes), 3, None))
-    clues = true_clues(houses, attributes, board(houses, attributes, at), kind)
+def test_true_clues_are_all_informative_true_clues(houses, attributes, kind):
+    house_of = next(itertools.islice(arrangements(houses, attributes), 3, None))
+    clues = true_clues(houses, attributes, fill_board(houses, attributes, house_of), kind)
     items = range(houses * attributes)
-    two = range(houses) if kind in PLACES else items
-    truth = {(kind, item, other) for item, other in itertools.product(items, two) if true_of(at, (kind, item, other))}
+    second_items = range(houses) if kind in PLACES else items
+    expected = {
+        (kind, item, other)
+        for item, other in itertools.product(items, second_items)
+        if is_true_of(house_of, (kind, item, other))
+    }
     if kind not in PLACES:
-        truth = {clue for clue in truth if clue[1] != clue[2]}
+        expected = {clue for clue in expected if clue[1] != clue[2]}
     if kind in ("with", "without"):
-        truth = {clue for clue in truth if clue[1] // houses != clue[2] // houses}
+        expected = {clue for clue in expected if clue[1] // houses != clue[2] // houses}
     if kind in ("with", "without", "next"):
-        truth = {clue for clue in truth if clue[1] < clue[2]}
-    assert len(clues) == len(set(clues)) and set(clues) == truth
+        expected = {clue for clue in expected if clue[1] < clue[2]}
+    assert len(clues) == len(set(clues)) and set(clues) == expected
 
 
-def test_a_puzzle_by_hand():
-    clues = [("left", 0, 1), ("with", 1, 3), ("next", 3, 4), ("not", 2, 0)]  # 0 left of 1, so 2 is at an end: the last
+def test_solutions_and_deductions_by_hand():
+    clues = [
+        ("left", 0, 1),
+        ("with", 1, 3),
+        ("next", 3, 4),
+        ("not", 2, 0),
+    ]  # item 0 is left of 1, so 2 is in house 1 or 3; it is not in 1
     assert solutions(3, 2, clues, limit=9) == [(1, 2, 2, 1, 3, 3), (1, 3, 2, 1, 3, 2)]
-    assert deduced(3, 2, clues) == (1, 0, 2, 1, 3, 0)
+    assert deduce_board(3, 2, clues) == (1, 0, 2, 1, 3, 0)
     assert solutions(3, 2, [*clues, ("is", 5, 0)], limit=9) == [(1, 3, 2, 1, 3, 2)]
-    assert solutions(3, 2, clues, (2, 0, 0, 0, 0, 0)) == [] and deduced(3, 2, clues, (2, 0, 0, 0, 0, 0)) is None
+    assert solutions(3, 2, clues, (2, 0, 0, 0, 0, 0)) == [] and deduce_board(3, 2, clues, (2, 0, 0, 0, 0, 0)) is None

@@ -1,4 +1,4 @@
-"""Logic-grid puzzles: one solution (by trying everything and by Z3), no clue to spare, levels, pay, seeds that bind, the wording."""
+"""Logic-grid puzzles: unique solutions, no redundant clue, levels, payoffs, prompts."""
 
 import pyspiel
 import pytest
@@ -6,45 +6,45 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sparring.core.errors import ConfigError
-from sparring.environments.zebra.deduction import deduced
+from sparring.environments.zebra.deduction import deduce_board
 from sparring.environments.zebra.puzzles import OF_KIND, clues_text, puzzle_of
 from sparring.environments.zebra.solver import z3_solutions
 from tests.cases import every_case
-from tests.environments.worlds import check_says, maker, right_actions, start
-from tests.environments.zebra.test_deduction import SIZES, brute
+from tests.environments.worlds import check_contains, correct_actions, make_game_factory, start
+from tests.environments.zebra.test_deduction import SIZES, enumerate_boards
 
 PUZZLE = "green next blue; red left green, not h3=tea milk with green"
-game = maker("zebra")
+game = make_game_factory("zebra")
 
 
 @every_case("level", ["any", "deduced"])
 @every_case("kinds", ["places", "links", "order"])
 @every_case(("houses", "attributes"), SIZES)
-def test_clues_leave_one_solution_by_trying_everything_and_none_can_be_spared(houses, attributes, kinds, level):
+def test_puzzles_have_one_solution_and_no_redundant_clue(houses, attributes, kinds, level):
     for index in range(4):
         clues, solution = puzzle_of(houses, attributes, kinds, level, 3, index)
         assert {kind for kind, _, _ in clues} <= set(OF_KIND[kinds])
-        assert brute(houses, attributes, clues) == {solution}
-        for left_out in range(len(clues)):
-            fewer = clues[:left_out] + clues[left_out + 1 :]
+        assert enumerate_boards(houses, attributes, clues) == {solution}
+        for index_left_out in range(len(clues)):
+            other_clues = clues[:index_left_out] + clues[index_left_out + 1 :]
             if level == "any":
-                assert len(brute(houses, attributes, fewer)) > 1
+                assert len(enumerate_boards(houses, attributes, other_clues)) > 1
             else:
-                assert 0 in deduced(houses, attributes, fewer)
+                assert 0 in deduce_board(houses, attributes, other_clues)
 
 
 @pytest.mark.parametrize(("houses", "attributes"), [(3, 2), (3, 3), (5, 4)])
 def test_levels_need_the_deduction_that_they_promise(houses, attributes):
     for index in range(6):
         clues, solution = puzzle_of(houses, attributes, "order", "deduced", 0, index)
-        assert deduced(houses, attributes, clues) == solution
+        assert deduce_board(houses, attributes, clues) == solution
         clues, solution = puzzle_of(houses, attributes, "order", "search", 0, index)
-        assert 0 in deduced(houses, attributes, clues)
+        assert 0 in deduce_board(houses, attributes, clues)
         assert z3_solutions(houses, attributes, clues, 2) == [solution]
 
 
 @pytest.mark.parametrize("kinds", ["places", "links", "order"])
-def test_a_bank_has_clues_of_every_kind_and_few_that_name_the_house(kinds):
+def test_banks_have_clues_of_every_kind_and_few_of_kind_is(kinds):
     clue_kinds = [kind for index in range(64) for kind, _, _ in puzzle_of(3, 3, kinds, "any", 0, index)[0]]
     assert set(clue_kinds) == set(OF_KIND[kinds])
     assert kinds != "order" or clue_kinds.count("is") < len(clue_kinds) / 8
@@ -52,23 +52,28 @@ def test_a_bank_has_clues_of_every_kind_and_few_that_name_the_house(kinds):
 
 @settings(max_examples=60, deadline=None)
 @given(data=st.data())
-def test_what_pays_by_the_number_of_right_values(data):
+def test_payoffs_by_the_number_of_right_values(data):
     wrong, pay = data.draw(st.sampled_from(["ends", "continues"])), data.draw(st.sampled_from(["solved", "share"]))
     houses, attributes = data.draw(st.sampled_from(SIZES))
     environment = game(houses=houses, attributes=attributes, wrong=wrong, pay=pay)
-    state, right, mistakes, cells = start(environment, data.draw(st.integers(0, 99))), 0, 0, houses * attributes
+    state, num_right, num_mistakes, num_cells = (
+        start(environment, data.draw(st.integers(0, 99))),
+        0,
+        0,
+        houses * attributes,
+    )
     while not state.done:
-        good = [state.game.words[index] for index in right_actions(state)]
-        word = data.draw(st.sampled_from((data.draw(st.booleans()) and good) or state.legal_actions()))
-        right, mistakes = right + (word in good), mistakes + (word not in good)
+        right_words = [state.game.words[index] for index in correct_actions(state)]
+        word = data.draw(st.sampled_from((data.draw(st.booleans()) and right_words) or state.legal_actions()))
+        num_right, num_mistakes = num_right + (word in right_words), num_mistakes + (word not in right_words)
         state.apply(word)
         assert state.done or word not in state.legal_actions()
-        assert state.done == (right + mistakes == cells or (wrong == "ends" and mistakes > 0))
-    assert state.returns == (right / cells if pay == "share" else float(right == cells),)
+        assert state.done == (num_right + num_mistakes == num_cells or (wrong == "ends" and num_mistakes > 0))
+    assert state.returns == (num_right / num_cells if pay == "share" else float(num_right == num_cells),)
 
 
 def test_banks_and_given_puzzles():
-    # A puzzle by number is the same in every version: results name puzzles by it.
+    # A numbered puzzle must not change between versions, because results refer to its number.
     texts = [clues_text(3, puzzle_of(3, 3, "order", "any", 0, index)[0]) for index in range(2)]
     assert texts == [
         "green with cat green without milk fish left cat red next fish juice with fish",
@@ -83,7 +88,7 @@ def test_banks_and_given_puzzles():
 
 @settings(max_examples=60, deadline=None)
 @given(size=st.sampled_from(SIZES), kinds=st.sampled_from(["places", "links", "order"]), index=st.integers(0, 99))
-def test_what_the_clues_say_is_read_back(size, kinds, index):
+def test_clues_as_text_are_parsed_unchanged(size, kinds, index):
     houses, attributes = size
     clues, solution = puzzle_of(houses, attributes, kinds, "any", 0, index)
     table = game(houses=houses, attributes=attributes, puzzle=clues_text(houses, clues)).table
@@ -105,7 +110,7 @@ def test_what_the_clues_say_is_read_back(size, kinds, index):
         ("red is tea", "no clue"),
     ],
 )
-def test_clues_without_exactly_one_solution_or_that_are_none_are_refused(puzzle, message):
+def test_unparsable_clues_and_puzzles_without_one_solution_are_refused(puzzle, message):
     with pytest.raises(ConfigError, match=message):
         game(puzzle=puzzle)
 
@@ -116,7 +121,7 @@ def test_a_level_for_which_no_puzzle_is_found_is_refused(options):
         game(level="search", **options)
 
 
-def test_flags_keys_views_and_wording():
+def test_keys_views_and_prompts():
     environment = game(attributes=2, puzzle=PUZZLE)
     first, second = start(environment), start(environment)
     for state, order in ((first, ("h1=red", "h2=milk")), (second, ("h2=milk", "h1=red"))):
@@ -128,8 +133,8 @@ def test_flags_keys_views_and_wording():
         != second.observe(0).key
     )
     assert first.observe(0).view == second.observe(0).view
-    again = pyspiel.load_game(str(environment.spiel))  # the clues outlive a trip as text
-    assert again.opening == environment.table and environment.table.only is not None
+    reloaded = pyspiel.load_game(str(environment.spiel))  # the clues survive conversion to text
+    assert reloaded.opening == environment.table and environment.table.only is not None
     state = start(game(attributes=2, puzzle=PUZZLE))
     state.apply("h2=milk")
     assert state.observe(0, 1).text == "."
@@ -138,7 +143,7 @@ def test_flags_keys_views_and_wording():
     state = start(game(puzzle=puzzle, style="full"))
     state.apply("h1=red")
     text = state.observe(0).text
-    check_says(
+    check_contains(
         text,
         "3 houses in a row",
         "(colour: red, green, blue; drink: tea, milk, juice; pet: cat, dog, fish)",

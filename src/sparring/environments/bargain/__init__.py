@@ -45,9 +45,9 @@ NOTES = {
     "cut": "Your last message was too long: only its first {talk} characters were passed on.",
 }
 _TAG = re.compile(r"<(propose|accept|reject)\s?/?>", re.IGNORECASE)
-_ALONE = re.compile(r"\W{0,9}(accept|reject)\W{0,9}", re.IGNORECASE)
-_BROKEN = re.compile(r"<\s?/?\s?(?:propos|accept|reject)", re.IGNORECASE)
-_PART = re.compile(r"([0-9]{1,3})\s?([a-z]+)")
+_BARE_VERB = re.compile(r"\W{0,9}(accept|reject)\W{0,9}", re.IGNORECASE)
+_BROKEN_TAG = re.compile(r"<\s?/?\s?(?:propos|accept|reject)", re.IGNORECASE)
+_ITEM_COUNT = re.compile(r"([0-9]{1,3})\s?([a-z]+)")
 
 
 def items_in_words(counts: Counts) -> str:
@@ -58,7 +58,7 @@ def items_in_words(counts: Counts) -> str:
     )
 
 
-def clean(reply: str, talk: int) -> tuple[str, bool]:
+def clean_reply(reply: str, talk: int) -> tuple[str, bool]:
     """Return a reply as one line of printable characters, and whether it was truncated.
 
     Thoughts before ``</think>``, and unfinished thoughts, are left out.
@@ -67,17 +67,17 @@ def clean(reply: str, talk: int) -> tuple[str, bool]:
         reply: any text.
         talk: most characters of the line.
     """
-    spoken = reply.rpartition("</think>")[2].partition("<think>")[0]
-    line = " ".join("".join(c if c.isprintable() else " " for c in spoken).split())
+    visible_text = reply.rpartition("</think>")[2].partition("<think>")[0]
+    line = " ".join("".join(c if c.isprintable() else " " for c in visible_text).split())
     return (line[:talk].rstrip(), True) if len(line) > talk else (line, False)
 
 
-def share_of(text: str, counts: Counts) -> tuple[Counts | None, str]:
+def parse_share(text: str, counts: Counts) -> tuple[Counts | None, str]:
     """Return (share of a proposal, ""), with 0 for kinds without a number, or (None, error)."""
     names = KINDS[: len(counts)]
     amounts: dict[str, int] = {}
-    for part in re.split(r",|\band\b", text.lower()):
-        match = _PART.fullmatch(part.strip(" ."))
+    for item in re.split(r",|\band\b", text.lower()):
+        match = _ITEM_COUNT.fullmatch(item.strip(" ."))
         if match is None:
             return None, f"write it like {items_in_words(counts)}"
         name = match[2] if match[2] in names else f"{match[2]}s"
@@ -96,36 +96,38 @@ def read_full(line: str, is_truncated: bool, counts: Counts) -> tuple[Message, s
     The last of ``<propose>...</propose>``, ``<accept>``, ``<reject>`` counts; a message "accept" or
     "reject" without a tag counts too.
     """
-    bare_verb, tags = _ALONE.fullmatch(line), [*_TAG.finditer(line)]
+    bare_verb, tags = _BARE_VERB.fullmatch(line), [*_TAG.finditer(line)]
     verb = bare_verb[1].lower() if bare_verb else tags[-1][1].lower() if tags else ""
     if verb == "accept":
         return Message(line, "accept", cut=is_truncated), ""
     if verb == "reject":
         return Message(line, "reject", cut=is_truncated), ""
     if not verb:
-        broken = _BROKEN.search(line) is not None
+        broken = _BROKEN_TAG.search(line) is not None
         why = "close the form with </propose> and open it with <propose>" if broken else ""
         return Message(line, "malformed" if broken else "talk", cut=is_truncated), why
     body, end_tag, _ = line[tags[-1].end() :].partition("</propose>")
-    share, why = share_of(body, counts) if end_tag else (None, "it does not end with </propose>")
+    share, why = parse_share(body, counts) if end_tag else (None, "it does not end with </propose>")
     if share is None:
         return Message(line, "malformed", cut=is_truncated), why
     return Message(line, "offer", share, is_truncated), ""
 
 
 def read_brief(line: str, is_cut: bool, counts: Counts, words_read: frozenset[str]) -> Message:
-    """Return a message of brief style: its known words, of which the last verb counts.
+    """Return a message of brief style: its words of the vocabulary; the last verb counts.
 
     An offer is "offer" with exactly one number per kind of the pool.
     """
     words = [word for word in line.split() if word in words_read]
     text = " ".join(words)
-    place = max((index for index, word in enumerate(words) if word in VERBS), default=-1)
-    if place < 0:
+    verb_index = max((index for index, word in enumerate(words) if word in VERBS), default=-1)
+    if verb_index < 0:
         return Message(text, "talk", cut=is_cut)
-    if words[place] != "offer":
-        return Message(text, "accept" if words[place] == "accept" else "reject", cut=is_cut)
-    digits = itertools.takewhile(lambda word: word.isascii() and word.isdigit(), words[place + 1 :])
+    if words[verb_index] != "offer":
+        return Message(text, "accept" if words[verb_index] == "accept" else "reject", cut=is_cut)
+    digits = itertools.takewhile(
+        lambda word: word.isascii() and word.isdigit(), words[verb_index + 1 :]
+    )
     numbers = tuple(map(int, digits))
     fits = len(numbers) == len(counts)
     if not fits or any(a > b for a, b in zip(numbers, counts, strict=True)):
@@ -191,19 +193,20 @@ def full_form(counts: Counts) -> str:
     )
 
 
-FIRM, SOFT = 0.8, 0.3  # shares of the pool that ``house`` asks for in its first and last message
-ACTS = {"offer": "offers", "accept": "accepts", "reject": "breaks off", "talk": ""}
+# shares of the worth of the pool that player ``house`` demands in its first and last message
+FIRST_DEMAND, LAST_DEMAND = 0.8, 0.3
+ACT_LABELS = {"offer": "offers", "accept": "accepts", "reject": "breaks off", "talk": ""}
 
 
 class BargainPlay(PaintedPlay):
-    """A play of bargain.
+    """An episode of bargain.
 
     Attributes:
         rules: the environment.
         table: the position.
-        why: per seat, the error in the proposal of its last message, or "".
-        malformed: per seat, the number of unparsable proposals.
-        cut: per seat, the number of too long messages.
+        why: for each seat the error in the proposal of its last message, or "".
+        malformed: number of unparsable proposals of each seat.
+        cut: number of too long messages of each seat.
     """
 
     def __init__(
@@ -244,7 +247,7 @@ class BargainPlay(PaintedPlay):
         position, roles = self.table, self.rules.roles
         scenario, due = position.scenario, () if position.done else (position.seat,)
         kinds = KINDS[: len(scenario.counts)]
-        seats(canvas, roles, due, _got(position, seat))
+        seats(canvas, roles, due, _point_labels(position, seat))
         rows = [("", *kinds), ("pool", *map(str, scenario.counts))]
         for player, role in enumerate(roles):
             is_visible = seat in (None, player)
@@ -260,7 +263,7 @@ class BargainPlay(PaintedPlay):
                 roles[number % 2], message.text or "(nothing)", seat_colour(number % 2), note
             )
             for number, message in enumerate(position.messages)
-            for note in [_note(position, number, seat)]
+            for note in [_act_label(position, number, seat)]
         ]
         timeline(canvas, messages, most=8)
 
@@ -312,9 +315,9 @@ class BargainPlay(PaintedPlay):
 
     def step(self, replies: Mapping[int, str]) -> None:
         seat, counts = self.table.seat, self.table.scenario.counts
-        line, is_truncated = clean(replies[seat], self.rules.talk)
+        line, is_truncated = clean_reply(replies[seat], self.rules.talk)
         if self.rules.brief:
-            message, why = read_brief(line, is_truncated, counts, self.rules.known), ""
+            message, why = read_brief(line, is_truncated, counts, self.rules.brief_vocabulary), ""
         else:
             message, why = read_full(line, is_truncated, counts)
         self.table = self.table.after(message)
@@ -323,34 +326,34 @@ class BargainPlay(PaintedPlay):
     # -- random and scripted messages ----------------------------------------------------------
 
     def sample(self, seat: int, stream: Stream) -> str:
-        """Return a random message: mostly an offer, or talk, an acceptance or a refusal."""
+        """Return a random message: mostly an offer, or talk, an acceptance or a rejection."""
         table, counts = self.table, self.table.scenario.counts
-        kind = stream.integer(0, 20)
-        if kind < 6 and table.offer_of(1 - seat) is not None:
+        draw = stream.integer(0, 20)
+        if draw < 6 and table.offer_of(1 - seat) is not None:
             return self._act("accept")
-        if kind == 6:
+        if draw == 6:
             return self._act("reject")
         brief, name = self.rules.brief, KINDS[stream.integer(1, len(counts))]
-        verb = TALK[stream.integer(2, 4)]  # one that a kind may follow
-        talk = "" if kind < 15 else f"{verb} {name}" if brief else f"I {verb} the {name}."
-        if kind == 19:
+        verb = TALK[stream.integer(2, 4)]  # "give" or "keep", which a kind of item may follow
+        talk = "" if draw < 15 else f"{verb} {name}" if brief else f"I {verb} the {name}."
+        if draw == 19:
             return talk
-        share = tuple(stream.integer(3 + place, most + 1) for place, most in enumerate(counts))
+        share = tuple(stream.integer(3 + index, count + 1) for index, count in enumerate(counts))
         return f"{talk} {self._offer(share)}".strip()
 
     def house(self, seat: int, stream: Stream) -> str:
         """Return the message of a scripted partner that asks for less and less until the end.
 
-        The partner accepts a share that is worth its current demand, and any share at its last
-        message. Otherwise it proposes a share with the worth of its demand that leaves the most
-        items to the other seat.
+        The partner accepts a share worth at least its current demand, and any share at its last
+        message. Otherwise it proposes a share worth its demand that leaves the most items to the
+        other seat.
         """
         table, total = self.table, self.rules.source.total
         scenario, offer = table.scenario, table.offer_of(1 - seat)
-        num_messages = (table.limit - seat + 1) // 2  # messages of the seat in a whole play
+        num_messages = (table.limit - seat + 1) // 2  # of the seat in an episode
         progress = (len(table.messages) // 2) / max(num_messages - 1, 1)
-        target = (FIRM + (SOFT - FIRM) * progress) * total
-        gain = scenario.worth(seat, scenario.rest(offer)) if offer is not None else 0
+        target = (FIRST_DEMAND + (LAST_DEMAND - FIRST_DEMAND) * progress) * total
+        gain = scenario.worth(seat, scenario.remainder(offer)) if offer is not None else 0
         if gain >= target or (gain > 0 and table.left <= 2):
             return self._act("accept")
         shares = itertools.product(*(range(count + 1) for count in scenario.counts))
@@ -383,7 +386,7 @@ class BargainPlay(PaintedPlay):
         table, offer = self.table, self.table.offer_of(1 - seat)
         lines = []
         if offer is not None:
-            gain = table.scenario.rest(offer)
+            gain = table.scenario.remainder(offer)
             lines.append(
                 f"By the other player's last proposal you would get {items_in_words(gain)}, worth "
                 f"{table.scenario.worth(seat, gain)} points to you."
@@ -407,14 +410,14 @@ def _numbers_in_words(numbers: Counts) -> str:
     return ", ".join(f"{kind} {number}" for kind, number in zip(KINDS, numbers, strict=False))
 
 
-def _note(position: BargainTable, number: int, seat: int | None) -> str:
+def _act_label(position: BargainTable, number: int, seat: int | None) -> str:
     """Return the act of a message; only its own seat sees that it is malformed."""
     message = position.messages[number]
-    is_own = seat is None or number % 2 == seat
-    return ACTS.get(message.act, message.act if is_own else "")
+    is_visible = seat is None or number % 2 == seat
+    return ACT_LABELS.get(message.act, message.act if is_visible else "")
 
 
-def _got(position: BargainTable, seat: int | None) -> dict[int, str]:
+def _point_labels(position: BargainTable, seat: int | None) -> dict[int, str]:
     if position.shares() is None:
         return {}
     points = enumerate(position.worth())
@@ -437,7 +440,7 @@ class Bargain(Bank):
     ``<reject>`` anywhere in the message, and the last act counts. In brief style it is "offer 2 0
     1", a number per kind, "accept" or "reject", and words outside the vocabulary are left out. An
     unparsable proposal counts as talk, and the next prompt of its seat has an error notice, as
-    after an acceptance without a proposal and after a truncated message. A play counts them
+    after an acceptance without a proposal and after a truncated message. An episode counts them
     per seat (``malformed``, ``cut``).
 
     Mathematics: with n items of each kind, a proposal x and values v,
@@ -446,12 +449,12 @@ class Bargain(Bank):
         r^i = x . v^i / total,  r^j = (n - x) . v^j / total    if j accepts what i proposed, else 0
         r^0 = r^1 = (r^0 + r^1) / 2                            with pay=joint
 
-    Pitfalls: the game is general-sum, so that a policy from self-play may learn a convention that
-    no other policy knows; measure it against others as well. The player ``house`` is a stubborn
-    partner that concedes towards the end. The seat with the second-last message can ask for nearly
-    everything. Any text is legal, so an entropy bonus may fill messages with random words. Rule and
-    penalty for illegal replies apply only if a renderer requires a form of answer; use a renderer
-    without such a form (``answer: free``).
+    Pitfalls: the game is general-sum, so a policy from self-play may learn a convention that no
+    other policy knows; evaluate it against other policies as well. The player ``house`` is a
+    stubborn partner that concedes towards the end. The seat with the second-last message can ask
+    for nearly everything. Any text is legal, so an entropy bonus may fill messages with random
+    words. Rule and penalty for illegal replies apply only if a renderer requires a form of answer;
+    use a renderer without such a form (``answer: free``).
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
@@ -494,11 +497,11 @@ class Bargain(Bank):
         self.bank, self.scenarios = bank, scenarios
         self.max_turns, self.talk = messages, talk
         self.cooperative, self.style, self.brief = pay == "joint", style, style == "brief"
-        self.known = brief_words(kinds, most, total)
+        self.brief_vocabulary = brief_words(kinds, most, total)
         self.rules = full_rules(messages, talk, self.cooperative)
 
     def vocabulary(self) -> tuple[str, ...]:
-        return tuple(sorted({*self.known, *self.roles}))
+        return tuple(sorted({*self.brief_vocabulary, *self.roles}))
 
     def reset(self, stream: Stream) -> BargainPlay:
         scenario = self.start(stream.integer(0, self.scenarios))

@@ -30,8 +30,8 @@ class Scenario(NamedTuple):
         """Return the worth of a share to a seat."""
         return sum(units * value for units, value in zip(share, self.values[seat], strict=True))
 
-    def rest(self, share: Counts) -> Counts:
-        """Return the rest of the pool without a share."""
+    def remainder(self, share: Counts) -> Counts:
+        """Return the items of the pool that a share leaves to the other seat."""
         return tuple(count - number for count, number in zip(self.counts, share, strict=True))
 
 
@@ -75,7 +75,7 @@ def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, 
     Raises:
         ConfigError: there is no such pool.
     """
-    fitting = tuple(
+    valid_pools = tuple(
         counts
         for counts in itertools.product(range(1, most + 1), repeat=kinds)
         if any(
@@ -83,12 +83,12 @@ def pools(kinds: int, most: int, total: int, name: str = NAME) -> tuple[Counts, 
             for first, second in itertools.product(valuations(counts, total), repeat=2)
         )
     )
-    if not fitting:
+    if not valid_pools:
         raise ConfigError(
             f"{name}: no pool of {kinds} kinds with at most {most} of each can be worth {total} "
             f"to both seats; write total={kinds * most}."
         )
-    return fitting
+    return valid_pools
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +102,7 @@ class Scenarios:
     bank: int
 
     def check(self, name: str = NAME) -> None:
-        """Check that these options make scenarios.
+        """Check that scenarios with these options exist.
 
         Args:
             name: of the environment with the options.
@@ -131,7 +131,7 @@ class Scenarios:
             first, second = (options[stream.integer(draw + seat, len(options))] for seat in (0, 1))
             if _share_interest(first, second):
                 return Scenario(counts, (first, second))
-        raise AssertionError  # a count has no end
+        raise AssertionError  # itertools.count never ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +150,8 @@ class BargainTable:
     @property
     def done(self) -> bool:
         """Whether an offer was accepted, the talks were broken off, or no message is left."""
-        over = bool(self.messages) and self.messages[-1].act in ("accept", "reject")
-        return over or len(self.messages) >= self.limit
+        is_settled = bool(self.messages) and self.messages[-1].act in ("accept", "reject")
+        return is_settled or len(self.messages) >= self.limit
 
     @property
     def left(self) -> int:
@@ -175,10 +175,10 @@ class BargainTable:
         """Return the items of seats 0 and 1; None without an agreement."""
         if not self.messages or self.messages[-1].act != "accept":
             return None
-        proposer = len(self.messages) % 2  # who has not sent the last message
+        proposer = len(self.messages) % 2  # the seat that did not send the last message
         share = self.offer_of(proposer)
         assert share is not None
-        other_share = self.scenario.rest(share)
+        other_share = self.scenario.remainder(share)
         return (other_share, share) if proposer else (share, other_share)
 
     def worth(self) -> tuple[int, int]:

@@ -23,12 +23,12 @@ from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.environments.options import check_range, entry_of
 
-# the name registered with OpenSpiel, whose own "battleship" is a game for two
+# the name registered with OpenSpiel; OpenSpiel's own "battleship" is a game for two
 NAME = "battleship_hunt"
 ANSWERS = ("miss", "hit", "sunk")
-# least share of random placements that must be layouts: layouts come from rejection sampling
-TIGHT = 1e-4
-BLOCK = 256  # tries drawn at once
+# layouts come from rejection sampling; at least this share of random placements must be layouts
+MIN_LAYOUT_SHARE = 1e-4
+BLOCK_SIZE = 256  # random placements drawn at once
 
 
 def lengths_of(fleet: str) -> tuple[int, ...]:
@@ -50,14 +50,14 @@ def lengths_of(fleet: str) -> tuple[int, ...]:
 
 @lru_cache(maxsize=256)
 def check_fleet_fits(rows: int, columns: int, lengths: tuple[int, ...], touch: bool) -> None:
-    """Refuse a fleet that does not fit, or fits in so few ways that layouts are too hard to find.
+    """Refuse a fleet that does not fit, or whose layouts are too rare for rejection sampling.
 
     Raises:
-        ConfigError: the fleet does not fit, or hardly.
+        ConfigError: the fleet does not fit, or its layouts are too rare.
     """
     water = waters(rows, columns, lengths, touch)
     share = water.tally().ordered / max(1, prod(map(len, water.masks)))
-    if share < TIGHT:
+    if share < MIN_LAYOUT_SHARE:
         raise ConfigError(
             f"{NAME}: ships of {', '.join(map(str, lengths))} "
             f"cells{'' if touch else ' that do not touch'} {'hardly ' if share else 'do not '}fit "
@@ -85,10 +85,10 @@ def fleet_of(
     generator = stream.generator()
     while True:
         for places in generator.integers(
-            0, [len(options) for options in water.masks], size=(BLOCK, len(lengths))
+            0, [len(options) for options in water.masks], size=(BLOCK_SIZE, len(lengths))
         ).tolist():
             if all(
-                water.apart[ship][other][places[ship], places[other]]
+                water.compatible[ship][other][places[ship], places[other]]
                 for ship in ships
                 for other in range(ship)
             ):
@@ -167,13 +167,13 @@ class Sea(BattleshipOptions, Table):
             )
         moves = (*self.moves, index)
         ship = next((ship for ship in self.ships if ship >> index & 1), 0)
-        complete = ship and not ship & ~sum(1 << cell for cell in moves)
+        is_sunk = ship and not ship & ~sum(1 << cell for cell in moves)
         return replace(
-            self, moves=moves, answers=(*self.answers, 2 if complete else 1 if ship else 0)
+            self, moves=moves, answers=(*self.answers, 2 if is_sunk else 1 if ship else 0)
         )
 
     def returns(self) -> list[float]:
-        """Return at the end 1 if all ships are sunk, else 0 or the share of their cells hit."""
+        """Return 0 before the end; then 1 for a sunk fleet, else 0 or the share of cells hit."""
         if self.player != TERMINAL:
             return [0.0]
         return [
@@ -187,10 +187,10 @@ class Sea(BattleshipOptions, Table):
 
     def feedback(self, number: int) -> tuple[str, ...]:
         """Return the words after shot ``number``: its answer, and how the game ended."""
-        last = self.player == TERMINAL and number == len(self.moves) - 1
+        is_last = self.player == TERMINAL and number == len(self.moves) - 1
         return (
             ANSWERS[self.answers[number]],
-            *(["won" if self.sunk == len(self.lengths) else "lost"] if last else []),
+            *(["won" if self.sunk == len(self.lengths) else "lost"] if is_last else []),
         )
 
     def key(self, seat: int) -> str:
@@ -213,7 +213,7 @@ class Sea(BattleshipOptions, Table):
         )
 
     def __str__(self) -> str:
-        """Return the shots in order, the board and where the ships lie."""
+        """Return the shots in order, the board and the ships."""
         return f"{self.key(0)} {self.view(0)} ships {' '.join(map(str, self.ships))}"
 
 
@@ -241,7 +241,7 @@ def rules(options: BattleshipOptions) -> Rules:
 register(NAME, BattleshipOptions, rules)
 
 
-SAID = ("a miss.", "a hit.", "a hit, and a ship is sunk.")
+ANSWER_SENTENCES = ("a miss.", "a hit.", "a hit, and a ship is sunk.")
 
 
 class BattleshipHunt(BankGame):
@@ -315,7 +315,7 @@ class BattleshipHunt(BankGame):
                 if self.brief:
                     out += [*([] if since else [word]), *feedback]
                     continue
-                out.append(f"You shot at {word}: {SAID[table.answers[event.ply]]}")
+                out.append(f"You shot at {word}: {ANSWER_SENTENCES[table.answers[event.ply]]}")
                 out += [
                     "All ships are sunk." if end == "won" else "You have no shots left."
                     for end in feedback[1:]
@@ -346,9 +346,9 @@ class BattleshipHunt(BankGame):
     def paint_table(self, canvas: Canvas, table: Sea, seat: int | None) -> None:
         ships = sum(table.ships) if seat is None else 0
         answers = dict(zip(table.moves, table.answers, strict=True))
-        last = table.moves[-1] if table.moves else -1
+        last_cell = table.moves[-1] if table.moves else -1
         cells = [
-            _cell(answers.get(cell), bool(ships >> cell & 1), cell == last)
+            _cell(answers.get(cell), bool(ships >> cell & 1), cell == last_cell)
             for cell in range(table.cells)
         ]
         board = [
@@ -356,7 +356,7 @@ class BattleshipHunt(BankGame):
         ]
         columns = [str(column + 1) for column in range(table.columns)]
         grid(canvas, board, rows="abcdefgh"[: table.rows], columns=columns)
-        paragraph(canvas, _news(table), colour="dim")
+        paragraph(canvas, _status_sentence(table), colour="dim")
 
     def describe_table(self, table: Sea, seat: int | None) -> str:
         hit = [
@@ -373,21 +373,22 @@ class BattleshipHunt(BankGame):
                 for ship in table.ships
             )
             ships = f" The ships lie on {'; '.join(layout)}."
-        return f"{_news(table)} Hit so far: {', '.join(hit) or 'nothing'}.{ships}"
+        return f"{_status_sentence(table)} Hit so far: {', '.join(hit) or 'nothing'}.{ships}"
 
 
-def _cell(answer: int | None, ship: bool, last: bool) -> BoardCell:
+def _cell(answer: int | None, ship: bool, is_last: bool) -> BoardCell:
     fill = "sky" if ship else "none"
     if answer is None:
         return BoardCell(fill=fill)
     if not answer:
-        return BoardCell(fill="panel", shape="dot", colour="dim", marked=last)
+        return BoardCell(fill="panel", shape="dot", colour="dim", marked=is_last)
     if answer == 1:
-        return BoardCell("X", fill=fill, colour="black" if ship else "red", marked=last, bold=True)
-    return BoardCell("X", fill=fill, shape="disc", colour="red", marked=last, bold=True)
+        colour = "black" if ship else "red"
+        return BoardCell("X", fill=fill, colour=colour, marked=is_last, bold=True)
+    return BoardCell("X", fill=fill, shape="disc", colour="red", marked=is_last, bold=True)
 
 
-def _news(table: Sea) -> str:
+def _status_sentence(table: Sea) -> str:
     afloat = len(table.lengths) - table.sunk
     remaining = f"{table.shots_left} shots and {afloat} of {len(table.lengths)} ships are left."
     if not table.moves:

@@ -37,7 +37,7 @@ def placements(rows: int, columns: int, length: int) -> tuple[int, ...]:
 
 
 def halo(rows: int, columns: int, mask: int) -> int:
-    """Return the cells of a set and the up to 8 cells around each."""
+    """Return the cells of a set and all cells around them."""
     out = 0
     for cell in (cell for cell in range(rows * columns) if mask >> cell & 1):
         row, column = divmod(cell, columns)
@@ -53,14 +53,14 @@ class Tally(NamedTuple):
     """The number of fleets, and for each ship the number of fleets with each placement."""
 
     fleets: int
-    # per ship [placements]; ships of equal length are distinct here, so divide by ``ordered``
-    of: tuple[Floats, ...]
+    # for each ship, [placements]; ships of equal length are distinct, so divide by ``ordered``
+    counts: tuple[Floats, ...]
     ordered: int  # ``fleets`` where ships of equal length are distinct
 
     def chances(self, waters: Waters) -> Floats:
         """Return the probability of a ship in each cell, [cells], for equally likely fleets."""
         expected = sum(
-            (count @ cover for count, cover in zip(self.of, waters.covers, strict=True)),
+            (count @ cover for count, cover in zip(self.counts, waters.covers, strict=True)),
             np.zeros(waters.cells),
         )
         return np.asarray(expected / self.ordered, dtype=np.float64)
@@ -91,13 +91,13 @@ class Waters:
         self.cells, self.lengths = rows * columns, lengths
         places = [placements(rows, columns, length) for length in lengths]
         self.masks: list[Masks] = [np.array(masks, dtype=np.uint64) for masks in places]
-        around = self.masks
+        blocked = self.masks
         if not touch:
             halos = ([halo(rows, columns, mask) for mask in masks] for masks in places)
-            around = [np.array(masks, dtype=np.uint64) for masks in halos]
-        self.apart: list[list[Floats]] = [
-            [((near[:, None] & other[None, :]) == 0).astype(np.float64) for other in self.masks]
-            for near in around
+            blocked = [np.array(masks, dtype=np.uint64) for masks in halos]
+        self.compatible: list[list[Floats]] = [
+            [((mask[:, None] & other[None, :]) == 0).astype(np.float64) for other in self.masks]
+            for mask in blocked
         ]
         self.covers: list[Floats] = [
             (
@@ -105,14 +105,16 @@ class Waters:
             ).astype(np.float64)
             for masks in self.masks
         ]
-        self.alike = prod(factorial(number) for number in Counter(lengths).values())
+        # orders of ships of equal length, which ``Tally.ordered`` counts separately
+        self.num_orders = prod(factorial(number) for number in Counter(lengths).values())
 
     def tally(self, usable: Sequence[Flags] | None = None, hits: int = 0) -> Tally:
         """Return the number of fleets of usable placements that together cover all of ``hits``.
 
-        Ships do not overlap, so a fleet covers all hits if the numbers of hits that its ships cover
-        add up to all. Placements are grouped by that number. The number of compatible placements i,
-        j, k is the sum of A[i, j] B[i, k] C[j, k]. All are integers below 2^53, so exact.
+        Ships do not overlap, so a fleet covers all hits if the hits that its ships cover sum to
+        their number. Placements are grouped by the number of hits that they cover. The number of
+        compatible placements i, j, k is the sum of A[i, j] B[i, k] C[j, k]. All are integers below
+        2^53, so exact.
 
         Args:
             usable: for each ship which placements may be used, or None for all.
@@ -123,53 +125,54 @@ class Waters:
             if usable is None
             else [np.flatnonzero(flags) for flags in usable]
         )
-        covered = [
+        hits_covered = [
             np.bitwise_count(masks[index] & np.uint64(hits))
             for masks, index in zip(self.masks, indices, strict=True)
         ]
-        of = tuple(np.zeros(len(masks)) for masks in self.masks)
-        for numbers in product(*(np.unique(counts).tolist() for counts in covered)):
-            if sum(numbers) != hits.bit_count():
+        totals = tuple(np.zeros(len(masks)) for masks in self.masks)
+        for hits_per_ship in product(*(np.unique(counts).tolist() for counts in hits_covered)):
+            if sum(hits_per_ship) != hits.bit_count():
                 continue
-            parts = [
+            groups = [
                 index[counts == number]
-                for index, counts, number in zip(indices, covered, numbers, strict=True)
+                for index, counts, number in zip(indices, hits_covered, hits_per_ship, strict=True)
             ]
-            for total, index, count in zip(of, parts, self._together(parts, 0), strict=True):
+            counts = self._count_compatible(groups, 0)
+            for total, index, count in zip(totals, groups, counts, strict=True):
                 total[index] += count
-        ordered = round(of[0].sum())
-        return Tally(ordered // self.alike, of, ordered)
+        ordered = round(totals[0].sum())
+        return Tally(ordered // self.num_orders, totals, ordered)
 
-    def _together(self, parts: list[npt.NDArray[np.int64]], first: int) -> list[Floats]:
-        """Return per ship from ``first`` on the compatible choices of the others, [placements]."""
+    def _count_compatible(self, parts: list[npt.NDArray[np.int64]], first: int) -> list[Floats]:
+        """Return, for each placement of each ship from ``first`` on, the compatible fleets."""
         if len(parts) == 1:
             return [np.ones(len(parts[0]))]
-        pair = [
+        matrices = [
             [
-                self.apart[first + i][first + j][np.ix_(rows, columns)]
+                self.compatible[first + i][first + j][np.ix_(rows, columns)]
                 for j, columns in enumerate(parts)
             ]
             for i, rows in enumerate(parts)
         ]
         if len(parts) == 2:
-            return [pair[0][1].sum(1), pair[0][1].sum(0)]
+            return [matrices[0][1].sum(1), matrices[0][1].sum(0)]
         if len(parts) == 3:
-            a, b, c = pair[0][1], pair[0][2], pair[1][2]
+            a, b, c = matrices[0][1], matrices[0][2], matrices[1][2]
             return [((a @ c) * b).sum(1), ((a.T @ b) * c).sum(1), ((b.T @ a) * c.T).sum(1)]
-        out = [np.zeros(len(part)) for part in parts]
+        totals = [np.zeros(len(part)) for part in parts]
         for number in range(len(parts[0])):
-            free = [np.flatnonzero(row[number]) for row in pair[0][1:]]
-            counts = self._together(
-                [part[index] for part, index in zip(parts[1:], free, strict=True)], first + 1
+            compatible = [np.flatnonzero(row[number]) for row in matrices[0][1:]]
+            counts = self._count_compatible(
+                [part[index] for part, index in zip(parts[1:], compatible, strict=True)], first + 1
             )
-            out[0][number] = counts[0].sum()
-            for total, index, count in zip(out[1:], free, counts, strict=True):
+            totals[0][number] = counts[0].sum()
+            for total, index, count in zip(totals[1:], compatible, counts, strict=True):
                 total[index] += count
-        return out
+        return totals
 
     def fleets(self, tally: Tally, hits: int = 0) -> Iterator[tuple[int, ...]]:
         """Yield the fleets that were counted, ships of equal length in ascending order."""
-        places = [np.flatnonzero(count).tolist() for count in tally.of]
+        places = [np.flatnonzero(count).tolist() for count in tally.counts]
         masks = [row.tolist() for row in self.masks]
         yield from self._fleets(places, masks, hits, ())
 
@@ -183,16 +186,16 @@ class Waters:
         ship = len(chosen)
         if ship == len(places):
             if not uncovered:
-                yield tuple(masks[other][place] for other, place in enumerate(chosen))
+                yield tuple(masks[other][placement] for other, placement in enumerate(chosen))
             return
         if uncovered.bit_count() > sum(self.lengths[ship:]):
             return
         previous = chosen[-1] if ship and self.lengths[ship] == self.lengths[ship - 1] else -1
-        rows = [self.apart[other][ship][place] for other, place in enumerate(chosen)]
-        for place in places[ship]:
-            if place > previous and all(row[place] for row in rows):
+        rows = [self.compatible[other][ship][placement] for other, placement in enumerate(chosen)]
+        for placement in places[ship]:
+            if placement > previous and all(row[placement] for row in rows):
                 yield from self._fleets(
-                    places, masks, uncovered & ~masks[ship][place], (*chosen, place)
+                    places, masks, uncovered & ~masks[ship][placement], (*chosen, placement)
                 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
 from functools import lru_cache
 from math import log
 from typing import Annotated, Literal, NamedTuple
@@ -33,26 +32,26 @@ class BattleshipSearch:
     """
 
     def __init__(self, fleets: list[Fleet], cells: int, share: bool, beliefs: int) -> None:
-        self.share, self.most = share, beliefs
-        self.inside: list[int] = [0] * cells  # per cell the fleets with a ship there
-        # per cell the ships there, each with its fleets
-        self.through: list[dict[int, int]] = [{} for _ in range(cells)]
+        self.share, self.limit = share, beliefs
+        self.fleets_at: list[int] = [0] * cells  # for each cell the fleets with a ship there
+        # for each cell the ships there, each with its fleets
+        self.ships_at: list[dict[int, int]] = [{} for _ in range(cells)]
         for number, fleet in enumerate(fleets):
             for ship in fleet:
                 for cell in (cell for cell in range(cells) if ship >> cell & 1):
-                    self.inside[cell] |= 1 << number
-                    self.through[cell][ship] = self.through[cell].get(ship, 0) | 1 << number
-        self._known: dict[tuple[int, int, int], int] = {}
+                    self.fleets_at[cell] |= 1 << number
+                    self.ships_at[cell][ship] = self.ships_at[cell].get(ship, 0) | 1 << number
+        self._values: dict[tuple[int, int, int], int] = {}
 
     def bound(self, fleets: int, afloat: int, shots: int) -> int:
         """Return the most that shots get of ``afloat`` cells if the fleet is known."""
         return fleets * min(afloat, shots) if self.share else fleets * (afloat <= shots)
 
-    def shooting(self, alive: int, shot: int, afloat: int, shots: int, cell: int) -> int:
-        """Return the value of a shot followed by best play."""
-        hit, all_shots = alive & self.inside[cell], shot | 1 << cell
+    def shot_value(self, alive: int, shot: int, afloat: int, shots: int, cell: int) -> int:
+        """Return the value of a shot then best play; ``alive`` are the possible fleets."""
+        hit, all_shots = alive & self.fleets_at[cell], shot | 1 << cell
         sunk = 0
-        for ship, fleets in self.through[cell].items():
+        for ship, fleets in self.ships_at[cell].items():
             if not ship & ~all_shots:
                 sunk |= fleets
         total = self.value(alive & ~hit, all_shots, afloat, shots - 1)
@@ -67,40 +66,40 @@ class BattleshipSearch:
         Raises:
             LongBattleshipSearchError: the search needs more beliefs than its limit.
         """
-        top = self.bound(alive.bit_count(), afloat, shots)
-        if not top:
+        upper_bound = self.bound(alive.bit_count(), afloat, shots)
+        if not upper_bound:
             return 0
-        hits = [alive & fleets for fleets in self.inside]
+        hits = [alive & fleets for fleets in self.fleets_at]
         options = [
             (cell, hit.bit_count()) for cell, hit in enumerate(hits) if hit and not shot >> cell & 1
         ]
         if len(options) == afloat:  # one fleet is left, up to the division into ships
-            return top
+            return upper_bound
         belief = alive, shot & sum(1 << cell for cell, hit in enumerate(hits) if hit), shots
-        total = self._known.get(belief)
+        total = self._values.get(belief)
         if total is None:
-            if len(self._known) >= self.most:
+            if len(self._values) >= self.limit:
                 raise LongBattleshipSearchError
-            self._known[belief] = 0  # counts towards the limit; no belief recurs below itself
-            self._known[belief] = total = self._best(alive, shot, afloat, shots, options)
+            self._values[belief] = 0  # counts towards the limit; no belief recurs below itself
+            self._values[belief] = total = self._best(alive, shot, afloat, shots, options)
         return total
 
     def _best(
         self, alive: int, shot: int, afloat: int, shots: int, options: list[tuple[int, int]]
     ) -> int:
-        number, best = alive.bit_count(), 0
+        num_fleets, best = alive.bit_count(), 0
         ranked = []
         for cell, hit in options:
             bound = (
                 self.share * hit
                 + self.bound(hit, afloat - 1, shots - 1)
-                + self.bound(number - hit, afloat, shots - 1)
+                + self.bound(num_fleets - hit, afloat, shots - 1)
             )
             ranked.append((-bound, -hit, cell))
         for bound, _, cell in sorted(ranked):
             if -bound <= best:
                 break
-            best = max(best, self.shooting(alive, shot, afloat, shots, cell))
+            best = max(best, self.shot_value(alive, shot, afloat, shots, cell))
         return best
 
 
@@ -175,9 +174,9 @@ def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -
     water = waters(table.rows, table.columns, table.lengths, table.touch)
     usable = [answers.allows(masks) for masks in water.masks]
     posterior = (
-        _from_bank(table, water, usable, answers, most)
+        _posterior_of_bank(table, water, usable, answers, most)
         if prior == "bank"
-        else _from_counts(water, usable, answers, most)
+        else _posterior_by_counting(water, usable, answers, most)
     )
     if posterior is None:
         raise OracleError(
@@ -187,7 +186,7 @@ def posterior_of(table: Sea, prior: Literal["uniform", "bank"], most: int = 0) -
     return posterior
 
 
-def _from_counts(
+def _posterior_by_counting(
     water: Waters, usable: list[Flags], answers: ShotAnswers, limit: int
 ) -> Posterior | None:
     tally: Tally = water.tally(usable, answers.hits)
@@ -197,31 +196,29 @@ def _from_counts(
     return Posterior(tally.chances(water), tally.fleets, log(tally.fleets), fleets)
 
 
-def _from_bank(
+def _posterior_of_bank(
     table: Sea, water: Waters, usable: list[Flags], answers: ShotAnswers, limit: int
 ) -> Posterior | None:
     places = [set(masks[flags].tolist()) for masks, flags in zip(water.masks, usable, strict=True)]
     layouts = _bank(
         table.rows, table.columns, table.lengths, table.touch, table.bank, table.layouts
     )
-    agree = [
+    fleets = [
         fleet
         for fleet in layouts
         if all(ship in ships for ship, ships in zip(fleet, places, strict=True))
-        and not answers.hits & ~_union(fleet)
+        and not answers.hits & ~sum(fleet)
     ]
-    if not agree:
+    if not fleets:
         return None
-    cover = [_union(fleet) for fleet in agree]
+    masks = [sum(fleet) for fleet in fleets]
     chances = np.array(
-        [sum(mask >> cell & 1 for mask in cover) / len(agree) for cell in range(table.cells)]
+        [sum(mask >> cell & 1 for mask in masks) / len(fleets) for cell in range(table.cells)]
     )
-    entropy = sum(count / len(agree) * log(len(agree) / count) for count in Counter(agree).values())
-    return Posterior(chances, len(agree), entropy, agree if len(agree) <= limit else [])
-
-
-def _union(fleet: Iterable[int]) -> int:
-    return sum(fleet)
+    entropy = sum(
+        count / len(fleets) * log(len(fleets) / count) for count in Counter(fleets).values()
+    )
+    return Posterior(chances, len(fleets), entropy, fleets if len(fleets) <= limit else [])
 
 
 def battleship_hunt(
@@ -231,7 +228,8 @@ def battleship_hunt(
     worlds: Annotated[int, Field(ge=0)] = 64,
     beliefs: Annotated[int, Field(ge=0)] = 1000,
 ) -> Judgement:
-    """Exact value of each shot in battleship_hunt for few layouts, else its exact hit probability.
+    """Exact value of each shot in battleship_hunt if few layouts are left, else its hit
+    probability.
 
     What: with at most ``worlds`` layouts left and a search of at most ``beliefs`` beliefs, the
     value of a shot is exactly the return of best play after it. Else the value is the probability
@@ -239,18 +237,18 @@ def battleship_hunt(
     with "share" it is the share of the ships' cells that are hit with this shot if nothing is hit
     later. The best shots are those of the largest value.
     When to use: through oracle ``posterior``, on game ``battleship_hunt``.
-    Mathematics: a layout agrees if each ship alone agrees with the answers in its cells and the
-    ships cover all hits. If a ship is not wholly shot at, the answers in its cells are hits. If it
-    is wholly shot at, the last shot sank it. n layouts agree, n_c of them with a ship in cell c:
+    Mathematics: a layout agrees if each ship agrees with the answers in its cells and the ships
+    cover all hits. All shots at a ship afloat are hits. The last shot at a sunk ship has the answer
+    "sunk". n layouts agree, n_c of them with a ship in cell c:
         P(ship in c | answers) = n_c / n
-    by ``games.battleship_hunt.fleets``, in integers. Best play with k shots left is
+    by ``environments.battleship_hunt.fleets``, in integers. Best play with k shots left is
         V(B, k) = max_c [hits(B, c) + sum_a V(B_c=a, k - 1)]
     summed over the layouts in B and the answers a. The search skips cells that no layout of B has,
     and cells whose value, if the layout were known, is not above the best so far.
         entropy = log n
     For a bank that has a layout more than once, entropy = -sum P log P over different layouts.
-    Pitfalls: the shot that hits most likely is not always best play: a miss can tell more, and
-    "sunk" can matter more than a hit. Where this probability replaces the value the certainty is
+    Pitfalls: the likeliest hit is not always the best shot: a miss can give more information, and
+    "sunk" can matter more than a hit. If the hit probability replaces the value, the certainty is
     0.5, which marks an approximation and is not a probability. ``bound`` is then the largest
     possible error, mostly wide (0 for the last shot). When too few shots are left to sink all,
     every shot is worth exactly 0 with ``pay`` "sunk", and all are best. Four ships on 8 x 8 take
@@ -272,34 +270,34 @@ def battleship_hunt(
     posterior = posterior_of(table, prior, worlds)
     legal = table.legal()
     afloat = sum(table.lengths) - table.hits
-    values = _searched(table, posterior.layouts, afloat, beliefs) if posterior.layouts else None
+    values = _best_play(table, posterior.layouts, afloat, beliefs) if posterior.layouts else None
     if values is None and table.pay != "share" and afloat > table.shots_left:
         values = [0.0] * len(legal)
     if values is not None:
         return Judgement(values=values, entropy=posterior.entropy)
-    values, bound = _hitting(table, [float(posterior.chances[cell]) for cell in legal])
+    values, bound = _hit_values(table, [float(posterior.chances[cell]) for cell in legal])
     return Judgement(
         values=values, certainty=GREEDY if bound else 1.0, bound=bound, entropy=posterior.entropy
     )
 
 
-def _hitting(table: Sea, chances: list[float]) -> tuple[list[float], float]:
+def _hit_values(table: Sea, chances: list[float]) -> tuple[list[float], float]:
     """Return hit probabilities in the game's units, and a bound on their distance to best play."""
-    total, shots, later = sum(table.lengths), table.shots_left - 1, 0.0
+    total, shots, gain = sum(table.lengths), table.shots_left - 1, 0.0
     afloat = total - table.hits
     if table.pay == "share":
         if shots:  # an upper bound: play with a known layout
-            later = max(
+            gain = max(
                 chance * min(afloat - 1, shots) + (1.0 - chance) * min(afloat, shots)
                 for chance in chances
             )
-        return [(table.hits + chance) / total for chance in chances], later / total
+        return [(table.hits + chance) / total for chance in chances], gain / total
     if shots:  # a miss loses if every shot is needed
-        later = max(max(chance, 1.0 - chance if shots >= afloat else 0.0) for chance in chances)
-    return chances, later
+        gain = max(max(chance, 1.0 - chance if shots >= afloat else 0.0) for chance in chances)
+    return chances, gain
 
 
-def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> list[float] | None:
+def _best_play(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> list[float] | None:
     """Return the value of best play after each legal shot, None if the search is too long."""
     search, shot = (
         BattleshipSearch(fleets, table.cells, table.pay == "share", beliefs),
@@ -308,7 +306,7 @@ def _searched(table: Sea, fleets: list[Fleet], afloat: int, beliefs: int) -> lis
     alive, total = (1 << len(fleets)) - 1, sum(table.lengths)
     try:
         sums = [
-            search.shooting(alive, shot, afloat, table.shots_left, cell) for cell in table.legal()
+            search.shot_value(alive, shot, afloat, table.shots_left, cell) for cell in table.legal()
         ]
     except LongBattleshipSearchError:
         return None

@@ -1,4 +1,4 @@
-"""A lead that calls workers for sub-tasks, some of which need others to be finished."""
+"""A lead calls workers for sub-tasks, some of which depend on others."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from sparring.environments.wide_search.scoring import FIGURES, critical_steps, w
 from sparring.environments.wide_search.world import NAMES, VALUES
 
 Shape = Literal["independent", "chain", "random"]
-RESULTS = VALUES["colour"]  # what the last page of a sub-task can say
+RESULTS = VALUES["colour"]  # possible results of a sub-task, on its last page
 MOST_PAGES = 4
 MOST_TASKS = len(NAMES) // MOST_PAGES
 
@@ -55,8 +55,8 @@ class DagWorld:
         """Return (content, is_result) of a page: the next page's name, or the result."""
         for chain, result in zip(self.pages, self.results, strict=True):
             if name in chain:
-                place = chain.index(name)
-                return (result, True) if place == len(chain) - 1 else (chain[place + 1], False)
+                index = chain.index(name)
+                return (result, True) if index == len(chain) - 1 else (chain[index + 1], False)
         raise ValueError(f"no page {name!r}")
 
 
@@ -75,12 +75,12 @@ def world(stream: Stream, tasks: int, pages: int, shape: Shape, edges: float) ->
     lengths = [1 + stream.child("pages").integer(task, pages) for task in range(tasks)]
     names = stream.child("names").shuffled(NAMES, sum(lengths))
     ends = [sum(lengths[: task + 1]) for task in range(tasks)]
-    results, needed = stream.child("results"), stream.child("needs")
+    results, draws = stream.child("results"), stream.child("needs")
 
     def needs(task: int) -> tuple[int, ...]:
         if shape == "random":
             return tuple(
-                other for other in range(task) if needed.uniform(task * tasks + other) < edges
+                other for other in range(task) if draws.uniform(task * tasks + other) < edges
             )
         return (task - 1,) if shape == "chain" and task else ()
 
@@ -120,7 +120,7 @@ class WaveSchedule:
         steps: turns that each sub-task takes.
         needs: for each sub-task those that must be finished first.
         workers: most workers in a wave.
-        handout: steps of the lead for each worker in a call, besides one for the call.
+        handout: steps of the lead for each worker in a call, in addition to one for the call.
     """
 
     steps: tuple[int, ...]
@@ -129,7 +129,7 @@ class WaveSchedule:
     handout: int
 
     @property
-    def all(self) -> int:
+    def all_tasks(self) -> int:
         """The set of all sub-tasks."""
         return (1 << len(self.steps)) - 1
 
@@ -173,7 +173,7 @@ class WaveSchedule:
 @lru_cache(maxsize=100_000)
 def _best(schedule: WaveSchedule, finished: int) -> BestSchedule:
     ready = schedule.ready(finished)
-    schedules = [BestSchedule(0, 0)] if finished == schedule.all else []
+    schedules = [BestSchedule(0, 0)] if finished == schedule.all_tasks else []
     for width in range(1, min(schedule.workers, len(ready)) + 1):
         tasks = ready[:width]
         remaining = _best(schedule, finished | sum(1 << task for task in tasks))
@@ -227,7 +227,7 @@ def opening_text(play: Dag) -> str:
 
 
 def wave_text(play: Dag) -> str:
-    """Return the prompt of the lead after a wave: what is finished, left and ready."""
+    """Return the prompt of the lead after a wave: finished and ready sub-tasks, and steps left."""
     finished, steps = len(play.done_by), play.steps_left
     if play.rules.brief:
         return f"finished {finished} left {steps} {_ready(play)}"
@@ -247,28 +247,28 @@ def _numbers(tasks: list[int] | tuple[int, ...]) -> str:
 
 def worker_observation(play: Dag, seat: int, call: DagCall) -> Observation:
     """Return a worker's observation: the name of its first page, then each opened page."""
-    brief, role, fresh = play.rules.brief, play.rules.roles[seat], not call.log
-    if fresh:
-        first = play.start.pages[call.task][0]
+    brief, role, is_fresh = play.rules.brief, play.rules.roles[seat], not call.log
+    if is_fresh:
+        start = play.start.pages[call.task][0]
         text = (
-            f"{role} begin {first}"
+            f"{role} begin {start}"
             if brief
-            else f"You are {role}. Open the page of {first}. Each page names the next one, and the "
+            else f"You are {role}. Open the page of {start}. Each page names the next one, and the "
             "last one says a result: note it. That ends your work, and so does done."
         )
     else:
         name = call.log[-1].split()[1]
-        content, last = play.start.read_page(name)
+        content, is_last = play.start.read_page(name)
         if brief:
-            text = f"page {name} {'result' if last else 'next'} {content}"
-        elif last:
+            text = f"page {name} {'result' if is_last else 'next'} {content}"
+        elif is_last:
             text = f"The page of {name} is the last one. The result is {content}."
         else:
             text = f"The page of {name} says: go on at {content}."
     text = f"{text} left {call.turns}" if brief else f"{text} Turns left: {call.turns}."
     ask = "" if brief else f"Reply open NAME, note RESULT ({', '.join(RESULTS)}), or done."
     key = f"{role} {call.task} | {' | '.join((*call.log, text))}"
-    return Observation(prompt=text, ask=ask, key=key, view=text, fresh=fresh)
+    return Observation(prompt=text, ask=ask, key=key, view=text, fresh=is_fresh)
 
 
 LEAD = 0
@@ -279,33 +279,33 @@ CALL, OPEN, NOTE, DONE = "call", "open", "note", "done"
 class DagSearch(Bank):
     """Sub-tasks depend on one another: a lead says wave by wave how many workers it calls.
 
-    What: the lead sees what every sub-task takes and needs, which are ready, and how many steps are
-    left, and calls workers. The first ready sub-tasks go to them in the order of their numbers, one
-    to each, and the lead waits for all. A worker starts a fresh conversation. The worker opens a
-    page, which names the next one, up to the last, which says the result, and notes the result. A
-    right note finishes the sub-task; any note, ``done``, or ``turns`` turns end the call. The
-    episode ends when all is finished or no step is left.
-    When to use: to train a lead that decides how much to do at once (Agent Swarm). One worker at a
-    time is best in a chain, and where a short sub-task makes others ready while the lead would
-    still wait for a long one.
+    What: the lead sees the turns and the needs of every sub-task, which are ready, and how many
+    steps are left. It then calls workers. The first ready sub-tasks go to them in the order of
+    their numbers, one to each, and the lead waits for all. A worker starts a fresh conversation.
+    It opens pages, each of which names the next one, up to the last, which states the result. It
+    then notes the result. A right note finishes the sub-task; any note, ``done``, or ``turns``
+    turns end the call. The episode ends when all is finished or no step is left.
+    When to use: to train a lead that decides how much to do in parallel (Agent Swarm). One worker
+    at a time is best in a chain. It can also be best when a short sub-task makes others ready and
+    the lead would otherwise wait for a long one.
     Mathematics: the return of every seat is the share of sub-tasks finished in the limit L:
 
         critical steps = sum over waves t of (1 + handout w_t + max over i of turns of worker i)
         L = ceil(slack D(0)),  D(S) = min over w of [1 + handout w + max over i in F(S, w) of d_i
                                                      + D(S + F(S, w))],  D(all) = 0
 
-    with w_t the workers called, a worker too many included; d_i the turns of sub-task i, its pages
-    and one; F(S, w) the first w sub-tasks that are ready when S is finished. D is computed over the
-    reachable sets S.
+    with w_t the workers called, including idle ones; d_i the turns of sub-task i, its number of
+    pages plus 1; F(S, w) the first w sub-tasks that are ready when S is finished. D is computed
+    over the reachable sets S.
     Figures: waves, width (of the widest wave), critical_steps, total_steps, called (number of
     calls of a worker), finished, parallel (width as a share of the possible, 0 for one worker),
-    finished_share (of the calls), success (all is finished), optimal_critical_steps, D(0),
+    finished_share (of the calls), success (whether all is finished), optimal_critical_steps, D(0),
     serial_critical_steps, the steps to finish all with one worker at a time, and optimal_width, the
     width of the narrowest schedule that takes D(0). Per seat, found: the sub-tasks that it
     finished.
     Pitfalls: with ``slack`` 1 one wasted step costs a sub-task. The best schedule assumes workers
-    without faults. A guess without the pages is right 1 time in 8. With ``handout: 0`` a worker too
-    many costs nothing.
+    without faults. A guess without the pages is right 1 time in 8. With ``handout: 0`` an idle
+    worker costs nothing.
     Reference: Kimi K2.5, Agent Swarm (arXiv 2602.02276): critical steps, and budgets in them. The
     sub-tasks, the hand-out steps and the limit are ours.
     Verified by: tests/environments/dag_search/test_dag_search.py,
@@ -398,7 +398,7 @@ class DagCall:
 
 
 class Dag(PaintedPlay):
-    """One episode.
+    """An episode of dag_search.
 
     Attributes:
         start: the world.
@@ -483,7 +483,7 @@ class Dag(PaintedPlay):
         return tuple(sorted(self.calls)) or (LEAD,)
 
     def legal(self, seat: int) -> tuple[str, ...]:
-        """Return the legal replies of a seat, none where it is not due."""
+        """Return the legal replies of a seat, () if it is not due."""
         if seat not in self.due():
             return ()
         if seat == LEAD:
@@ -493,7 +493,7 @@ class Dag(PaintedPlay):
         return (*pages, *notes, DONE)
 
     def observe(self, seat: int) -> Observation:
-        """Return the observation of a seat; each call starts a worker's conversation anew."""
+        """Return the observation of a seat; each call starts a new conversation of a worker."""
         if seat == LEAD:
             text, key = self.history[-1], f"lead | {' | '.join(self.history)}"
             ask = "" if self.rules.brief else "Reply call N, with a number of workers."
@@ -512,9 +512,9 @@ class Dag(PaintedPlay):
             self._call(int(replies[LEAD].split()[1]))
         if self.calls and self.steps_left:
             return
-        over = not self.steps_left or len(self.done_by) == self.rules.tasks
+        is_over = not self.steps_left or len(self.done_by) == self.rules.tasks
         self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
-        self.waves, self.ended = (*self.waves, tuple(self.steps.values())), over
+        self.waves, self.ended = (*self.waves, tuple(self.steps.values())), is_over
         self.calls, self.steps = {}, {}
         self.history = (*self.history, wave_text(self))
         self.lead_view = self.finished, self.steps_left
@@ -524,7 +524,7 @@ class Dag(PaintedPlay):
         self.history = (*self.history, f"{CALL} {width}")
         tasks = enumerate(self.ready()[:width], start=1)
         self.calls = {seat: DagCall(task, self.rules.turns) for seat, task in tasks}
-        self.ends = {seat: how for seat, how in self.ends.items() if seat not in self.calls}
+        self.ends = {seat: end for seat, end in self.ends.items() if seat not in self.calls}
         num_calls = {seat: self.num_calls.get(seat, 0) + 1 for seat in self.calls}
         self.num_calls = {**self.num_calls, **num_calls}
         self.steps = dict.fromkeys(range(1, width + 1), 0)
@@ -547,17 +547,17 @@ class Dag(PaintedPlay):
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a finished episode and of its best schedule."""
         seats, best = self.rules.num_seats, self.schedule.best()
-        of_all = {
+        figures_of_all = {
             **wave_figures(self.lead_steps, self.waves, len(self.done_by), self.rules.workers),
             "success": float(len(self.done_by) == self.rules.tasks),
             "optimal_width": float(best.width),
             "optimal_critical_steps": float(best.steps),
             "serial_critical_steps": float(self.schedule.serial()),
         }
-        by = list(self.done_by.values())
+        finishers = list(self.done_by.values())
         return {
-            **{name: (value,) * seats for name, value in of_all.items()},
-            "found": tuple(float(by.count(seat)) for seat in range(seats)),
+            **{name: (value,) * seats for name, value in figures_of_all.items()},
+            "found": tuple(float(finishers.count(seat)) for seat in range(seats)),
         }
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
@@ -571,8 +571,8 @@ class Dag(PaintedPlay):
             for task, needs in enumerate(start.needs):
                 state = "ready" if task in ready else "waits"
                 state = "finished" if finished >> task & 1 else state
-                wants = " ".join(str(other + 1) for other in needs) or "-"
-                row = (str(task + 1), str(start.steps[task]), wants, state)
+                needs_text = " ".join(str(other + 1) for other in needs) or "-"
+                row = (str(task + 1), str(start.steps[task]), needs_text, state)
                 rows.append((*row, *(() if hidden else (start.results[task],))))
             heading(canvas, "Sub-tasks", f"{steps_left} steps left")
             table(canvas, rows)
@@ -585,17 +585,17 @@ class Dag(PaintedPlay):
             if call is None:
                 return f"{rules.roles[seat]} is not at work."
             first = self.start.pages[call.task][0]
-            opened = [reply.split()[1] for reply in call.log[1::2]]
-            pages = f", has opened {', '.join(opened)}" if opened else ""
+            opened_pages = [reply.split()[1] for reply in call.log[1::2]]
+            pages = f", has opened {', '.join(opened_pages)}" if opened_pages else ""
             return f"{rules.roles[seat]} begins at {first}{pages}; {call.turns} turns left."
-        over = f" Result: {self.returns[0]:.3f}." if self.done and seat is None else ""
+        result = f" Result: {self.returns[0]:.3f}." if self.done and seat is None else ""
         number = (self.finished if seat is None else self.lead_view[0]).bit_count()
-        return f"Finished: {number} of {rules.tasks}. Waves so far: {len(self.waves)}.{over}"
+        return f"Finished: {number} of {rules.tasks}. Waves so far: {len(self.waves)}.{result}"
 
     def clone(self) -> Dag:
-        twin = object.__new__(Dag)
-        twin.__dict__.update(self.__dict__)
-        return twin
+        copy = object.__new__(Dag)
+        copy.__dict__.update(self.__dict__)
+        return copy
 
 
 dag_search = DagSearch

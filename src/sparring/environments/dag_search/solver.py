@@ -16,14 +16,14 @@ def dag_search(state: Situation) -> Judgement | None:
     What: the value of a width is the largest share of all sub-tasks that can be finished after it
     in the critical steps left. A worker's decisions are not judged.
     When to use: through oracle ``planning``, on ``dag_search``.
-    Mathematics: with S the finished sub-tasks, l the steps left, n all of them and F(S, w) the
-    first w that are ready:
+    Mathematics: with S the finished sub-tasks, l the steps left, n the number of sub-tasks and
+    F(S, w) the first w that are ready:
         V(S, l) = max over w of V(S', l'),  V(S, 0) = |S| / n,  V(all, l) = 1
         l' = max(l - 1 - handout w - max over i in F(S, w) of d_i, 0)
         S' = S + those of F(S, w) with d_i <= l - 1 - handout w
-    Pitfalls: with steps to spare all widths are worth 1. The number of reachable sets grows with
-    the sub-tasks that are ready at once; with 12 sub-tasks it is small, as the first ready ones
-    always go out first.
+    Pitfalls: with enough steps left all widths have the value 1. The number of reachable sets grows
+    with the sub-tasks that are ready at once. With 12 sub-tasks it is small, because the first
+    ready ones are always handed out first.
     Reference: Bellman, 1957; Graham, "Bounds on multiprocessing timing anomalies", 1969 (list
     schedules).
     Verified by: tests/environments/dag_search/test_schedule.py,

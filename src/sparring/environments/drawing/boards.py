@@ -48,7 +48,7 @@ def grid(
         cells: row by row.
         rows: names of the rows, at the left.
         columns: names of the columns.
-        boxes: distances of thick lines in rows and columns; 0: none.
+        boxes: rows and columns between thick lines; 0: no thick lines.
         most: largest side of a square, in units.
         below: whether the names of the columns are below the board.
     """
@@ -56,7 +56,7 @@ def grid(
     side = min(most, (INSIDE - 40) / wide)
     left = (WIDTH - side * wide) / 2
     head = 20.0 if columns else 0.0
-    top = canvas.room(head + side * high) + (0 if below else head)
+    top = canvas.reserve(head + side * high) + (0 if below else head)
     for r, row in enumerate(cells):
         if rows:
             canvas.text(
@@ -119,29 +119,29 @@ def _lines(
 ) -> None:
     (left, top), (wide, high) = corner, size
     for r in range(high + 1):
-        thick = r in (0, high) or (boxes[0] and r % boxes[0] == 0)
+        is_thick = r in (0, high) or (boxes[0] and r % boxes[0] == 0)
         canvas.line(
             left,
             top + side * r,
             left + side * wide,
             top + side * r,
-            colour="dim" if thick else "rule",
-            thick=2 if thick else 1,
+            colour="dim" if is_thick else "rule",
+            thick=2 if is_thick else 1,
         )
     for c in range(wide + 1):
-        thick = c in (0, wide) or (boxes[1] and c % boxes[1] == 0)
+        is_thick = c in (0, wide) or (boxes[1] and c % boxes[1] == 0)
         canvas.line(
             left + side * c,
             top,
             left + side * c,
             top + side * high,
-            colour="dim" if thick else "rule",
-            thick=2 if thick else 1,
+            colour="dim" if is_thick else "rule",
+            thick=2 if is_thick else 1,
         )
 
 
 LABEL = 112.0  # width of the label before a row, in units
-PIPS = {  # places of the pips of a die, in thirds from the middle
+PIPS = {  # offsets of the pips of a die from its middle
     1: ((0, 0),),
     2: ((-1, -1), (1, 1)),
     3: ((-1, -1), (0, 0), (1, 1)),
@@ -160,10 +160,10 @@ class Card(NamedTuple):
 
 
 def _tile(
-    canvas: Canvas, place: tuple[float, float, float, float], down: bool, *, corner: float
+    canvas: Canvas, rectangle: tuple[float, float, float, float], is_hidden: bool, *, corner: float
 ) -> None:
-    fill = "panel" if down else "paper"
-    canvas.box(*place, fill=fill, edge="dim", thick=1.5, corner=corner, dashed=down)
+    fill = "panel" if is_hidden else "paper"
+    canvas.box(*rectangle, fill=fill, edge="dim", thick=1.5, corner=corner, dashed=is_hidden)
 
 
 def _label_row(canvas: Canvas, label: str, y: float, colour: str) -> float:
@@ -190,21 +190,21 @@ def cards(
         high: height of a card.
     """
     notes = 16 if any(card.note for card in hand) else 0
-    top = canvas.room(high + notes)
+    top = canvas.reserve(high + notes)
     left = _label_row(canvas, label, top + high / 2 + 5, colour)
     wide = min(high * 0.72, (WIDTH - EDGE - left + 6) / max(1, len(hand)) - 6)
     for number, card in enumerate(hand):
         x = left + (wide + 6) * number
-        down = not card.face
+        is_hidden = not card.face
         size = min(22.0, (wide - 6) / max(1.0, BOLD * width_of(visible(card.face), 1)))
-        _tile(canvas, (x, top, wide, high), down, corner=5)
+        _tile(canvas, (x, top, wide, high), is_hidden, corner=5)
         canvas.text(
             x + wide / 2,
             top + high / 2 + 8,
             card.face or "?",
             size=size,
-            bold=not down,
-            colour="dim" if down else "ink",
+            bold=not is_hidden,
+            colour="dim" if is_hidden else "ink",
             anchor="middle",
             width=wide,
         )
@@ -225,16 +225,16 @@ def cards(
 def dice(canvas: Canvas, label: str, faces: Sequence[int | None], *, colour: str = "none") -> None:
     """Draw dice after a label; None is a hidden die."""
     side = 40.0
-    top = canvas.room(side)
+    top = canvas.reserve(side)
     left = _label_row(canvas, label, top + side / 2 + 5, colour)
     for number, face in enumerate(faces):
         x = left + (side + 6) * number
-        down = face is None
-        _tile(canvas, (x, top, side, side), down, corner=7)
+        is_hidden = face is None
+        _tile(canvas, (x, top, side, side), is_hidden, corner=7)
         middle = x + side / 2, top + side / 2
         if face in PIPS:
-            for across, down_by in PIPS[face]:
-                canvas.disc(middle[0] + across * 11, middle[1] + down_by * 11, 3.6, fill="ink")
+            for dx, dy in PIPS[face]:
+                canvas.disc(middle[0] + dx * 11, middle[1] + dy * 11, 3.6, fill="ink")
         else:
             word = "?" if face is None else str(face)
             canvas.text(
@@ -243,8 +243,8 @@ def dice(canvas: Canvas, label: str, faces: Sequence[int | None], *, colour: str
                 word,
                 size=20,
                 anchor="middle",
-                colour="dim" if down else "ink",
-                bold=not down,
+                colour="dim" if is_hidden else "ink",
+                bold=not is_hidden,
             )
 
 
@@ -271,7 +271,7 @@ def discs(
     room = WIDTH - EDGE - left - (110 if after else 0)
     radius = min(radius, (room / max(1, len(row)) - 4) / 2)
     high = max(2 * radius, 18)
-    top = canvas.room(high)
+    top = canvas.reserve(high)
     _label_row(canvas, label, top + high / 2 + 5, colour)
     for number, (sign, fill) in enumerate(row):
         x, y = left + radius + (2 * radius + 4) * number, top + high / 2

@@ -1,4 +1,4 @@
-"""A picture as SVG: a column of pieces on a canvas that grows downwards.
+"""A picture as SVG: parts below one another on a canvas that grows downwards.
 
 Pictures are safe to show anywhere: they have no script, style, link or external reference, and all
 text is escaped. Colours have names, so that one drawing gives a light and a dark picture.
@@ -14,7 +14,7 @@ from typing import Literal, get_args
 
 from sparring.core.errors import UnknownNameError
 from sparring.environments.base import Theme as Theme
-from sparring.environments.drawing.words import as_printed, cut, visible
+from sparring.environments.drawing.words import as_printed, shorten, visible
 
 WIDTH = 400.0  # width in units, shown at 320 to 480 pixels
 EDGE = 12.0  # margin on each side, in units
@@ -87,8 +87,8 @@ class Canvas:
         self.theme, self.colours, self.y = theme, THEMES[theme], EDGE
         self._parts: list[str] = []
 
-    def room(self, height: float) -> float:
-        """Return the top of a new piece of this height, and move below it."""
+    def reserve(self, height: float) -> float:
+        """Reserve this height for the next part, and return its top."""
         top, self.y = self.y, self.y + height + GAP
         return top
 
@@ -119,21 +119,21 @@ class Canvas:
         if not words:
             return
         weight = ' font-weight="700"' if bold else ""
-        where = f' text-anchor="{anchor}"' if anchor != "start" else ""
-        escaped = html.escape(cut(words, size, width))
+        anchor_attribute = f' text-anchor="{anchor}"' if anchor != "start" else ""
+        escaped = html.escape(shorten(words, size, width))
         self._parts.append(
-            f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}"{where}{weight} '
+            f'<text x="{_fmt(x)}" y="{_fmt(y)}" font-size="{_fmt(size)}"{anchor_attribute}{weight} '
             f'fill="{self.colours[colour]}">{escaped}</text>'
         )
 
     def printed(self, x: float, y: float, words: str, *, size: float = 14) -> None:
-        """Write one line in a monospaced font with its blanks, as in a printed board."""
+        """Write one line in a monospaced font; blanks are kept, as in a text board."""
         num_letters = int((WIDTH - x - EDGE) / (0.61 * size))
         escaped = as_printed(words)
         shortened = f"{escaped[: num_letters - 1]}…"
         escaped = html.escape(escaped if len(escaped) <= num_letters else shortened)
         self._parts.append(
-            f'<text x="{_n(x)}" y="{_n(y)}" font-size="{_n(size)}" '
+            f'<text x="{_fmt(x)}" y="{_fmt(y)}" font-size="{_fmt(size)}" '
             f'font-family="ui-monospace, Menlo, Consolas, Liberation Mono, monospace" '
             f'fill="{self.colours["ink"]}">{escaped}</text>'
         )
@@ -152,10 +152,8 @@ class Canvas:
         dashed: bool = False,
     ) -> None:
         """Draw a rectangle; ``fill`` and ``edge`` are names of colours of the theme."""
-        round_off = f' rx="{_n(corner)}"' if corner else ""
-        shape = (
-            f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="{_n(height)}"{round_off}'
-        )
+        shape = f'<rect x="{_fmt(x)}" y="{_fmt(y)}" width="{_fmt(width)}" height="{_fmt(height)}"'
+        shape += f' rx="{_fmt(corner)}"' if corner else ""
         self._shape(shape, fill, edge, thick, dashed)
 
     def disc(
@@ -169,12 +167,14 @@ class Canvas:
         thick: float = 1,
     ) -> None:
         """Draw a circle around a point."""
-        shape = f'<circle cx="{_n(x)}" cy="{_n(y)}" r="{_n(radius)}"'
+        shape = f'<circle cx="{_fmt(x)}" cy="{_fmt(y)}" r="{_fmt(radius)}"'
         self._shape(shape, fill, edge, thick, False)
 
     def polygon(self, points: Sequence[tuple[float, float]], *, fill: str) -> None:
         """Fill the area within points."""
-        self._shape(f'<polygon points="{" ".join(f"{_n(x)},{_n(y)}" for x, y in points)}"', fill)
+        self._shape(
+            f'<polygon points="{" ".join(f"{_fmt(x)},{_fmt(y)}" for x, y in points)}"', fill
+        )
 
     def line(
         self,
@@ -187,33 +187,33 @@ class Canvas:
         thick: float = 1,
     ) -> None:
         """Draw a straight line."""
-        shape = f'<path d="M{_n(x)} {_n(y)}L{_n(to_x)} {_n(to_y)}"'
+        shape = f'<path d="M{_fmt(x)} {_fmt(y)}L{_fmt(to_x)} {_fmt(to_y)}"'
         self._shape(shape, "none", colour, thick, False)
 
     def _shape(
-        self, begin: str, fill: str, edge: str = "none", thick: float = 1, dashed: bool = False
+        self, open_tag: str, fill: str, edge: str = "none", thick: float = 1, dashed: bool = False
     ) -> None:
         stroke = "" if edge == "none" else f' stroke="{self.colours[edge]}"'
-        stroke += f' stroke-width="{_n(thick)}"' if stroke and thick != 1 else ""
+        stroke += f' stroke-width="{_fmt(thick)}"' if stroke and thick != 1 else ""
         stroke += ' stroke-dasharray="4 3"' if stroke and dashed else ""
-        self._parts.append(f'{begin} fill="{self.colours[fill]}"{stroke}/>')
+        self._parts.append(f'{open_tag} fill="{self.colours[fill]}"{stroke}/>')
 
     def inset(self, svg: str) -> None:
-        """Put a whole picture, scaled to this width, below the others.
+        """Put a picture, scaled to this width, below the other parts.
 
-        The picture must be an ``svg`` with a ``viewBox`` from 0 0, as a canvas makes it; a note
-        replaces any other.
+        The picture must be an ``svg`` with a ``viewBox`` from 0 0, as a canvas makes it; otherwise
+        a note replaces it.
         """
         match = _ROOT.match(svg)
         if match is None or not svg.endswith("</svg>"):
-            self.text(EDGE, self.room(18) + 14, "(a picture that cannot be shown here)")
+            self.text(EDGE, self.reserve(18) + 14, "(a picture that cannot be shown here)")
             return
-        wide, high = float(match[1]), float(match[2])
-        height = high * WIDTH / wide if wide else 0.0
-        top = self.room(height)
+        inner_width, inner_height = float(match[1]), float(match[2])
+        height = inner_height * WIDTH / inner_width if inner_width else 0.0
+        top = self.reserve(height)
         self._parts.append(
-            f'<svg x="0" y="{_n(top)}" width="{_n(WIDTH)}" height="{_n(height)}" '
-            f'viewBox="0 0 {_n(wide)} {_n(high)}">{svg[match.end() :]}'
+            f'<svg x="0" y="{_fmt(top)}" width="{_fmt(WIDTH)}" height="{_fmt(height)}" '
+            f'viewBox="0 0 {_fmt(inner_width)} {_fmt(inner_height)}">{svg[match.end() :]}'
         )
 
     def svg(self, sentence: str) -> str:
@@ -223,18 +223,18 @@ class Canvas:
             sentence: description of the picture in words.
         """
         sentence = html.escape(visible(sentence))
-        height = _n(max(self.y - GAP + EDGE, 2 * EDGE))
+        height = _fmt(max(self.y - GAP + EDGE, 2 * EDGE))
         return (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_n(WIDTH)} {height}" '
-            f'width="{_n(WIDTH)}" height="{height}" role="img" aria-label="{sentence}" '
+            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_fmt(WIDTH)} {height}" '
+            f'width="{_fmt(WIDTH)}" height="{height}" role="img" aria-label="{sentence}" '
             'font-family="system-ui, -apple-system, Segoe UI, Roboto, Liberation Sans, sans-serif">'
             f"<title>{sentence}</title>"
-            f'<rect width="{_n(WIDTH)}" height="{height}" fill="{self.colours["paper"]}"/>'
+            f'<rect width="{_fmt(WIDTH)}" height="{height}" fill="{self.colours["paper"]}"/>'
             f"{''.join(self._parts)}</svg>"
         )
 
 
-def _n(number: float) -> str:
+def _fmt(number: float) -> str:
     return f"{number:.1f}".removesuffix(".0")
 
 

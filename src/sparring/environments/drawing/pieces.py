@@ -1,4 +1,4 @@
-"""Common pieces of pictures: text, seats, moves, tables and messages."""
+"""Common parts of pictures: text, seats, moves, tables and messages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from sparring.environments.drawing.canvas import BOLD, EDGE, WIDTH, Canvas, Theme, on, seat_colour
-from sparring.environments.drawing.words import cut, visible, width_of, wrap_text
+from sparring.environments.drawing.words import shorten, visible, width_of, wrap_text
 
 INSIDE = WIDTH - 2 * EDGE
 SHOWN = 10  # latest messages that a timeline shows
@@ -30,14 +30,14 @@ class TimelineMessage(NamedTuple):
     note: str = ""
 
 
-def heading(canvas: Canvas, words: str, more: str = "") -> None:
-    """Write a short bold line, and a word at the right."""
-    top = canvas.room(16)
-    width = width_of(cut(words, 15, INSIDE), 15) if more else 0.0
+def heading(canvas: Canvas, words: str, label: str = "") -> None:
+    """Write a short bold line, and optionally a label at the right."""
+    top = canvas.reserve(16)
+    width = width_of(shorten(words, 15, INSIDE), 15) if label else 0.0
     canvas.text(EDGE, top + 13, words, bold=True)
-    if more:
+    if label:
         canvas.text(
-            WIDTH - EDGE, top + 13, more, colour="dim", anchor="end", width=INSIDE - width - 8
+            WIDTH - EDGE, top + 13, label, colour="dim", anchor="end", width=INSIDE - width - 8
         )
 
 
@@ -46,7 +46,7 @@ def paragraph(
 ) -> None:
     """Write a text on at most ``most`` lines."""
     lines = wrap_text(words, size, INSIDE, most)
-    top = canvas.room(len(lines) * size * 1.25)
+    top = canvas.reserve(len(lines) * size * 1.25)
     for number, line in enumerate(lines):
         canvas.text(EDGE, top + size * (0.95 + 1.25 * number), line, size=size, colour=colour)
 
@@ -57,7 +57,7 @@ def printed_lines(canvas: Canvas, lines: Sequence[str], *, most: int = 24) -> No
         for line in lines[:most]:
             paragraph(canvas, line, most=4, size=14)
         return
-    top = canvas.room(18 * min(len(lines), most))
+    top = canvas.reserve(18 * min(len(lines), most))
     for number, line in enumerate(lines[:most]):
         canvas.printed(EDGE, top + 14 + 18 * number, line)
 
@@ -83,7 +83,7 @@ def seats(
     columns = 1 if len(roles) == 1 else 2
     width = (INSIDE - 8 * (columns - 1)) / columns
     rows = -(-len(roles) // columns)
-    top = canvas.room(rows * 36 - 6)
+    top = canvas.reserve(rows * 36 - 6)
     for seat, role in enumerate(roles):
         x, y = EDGE + (width + 8) * (seat % columns), top + 36 * (seat // columns)
         colour = colours[seat] if colours else seat_colour(seat)
@@ -98,17 +98,17 @@ def seats(
             corner=6,
         )
         canvas.box(x, y, 8, 30, fill=colour, corner=3)
-        begin = x + 16
+        start = x + 16
         if seat in due:
-            canvas.polygon(((begin, y + 9), (begin + 9, y + 15), (begin, y + 21)), fill="ink")
-            begin += 15
+            canvas.polygon(((start, y + 9), (start + 9, y + 15), (start, y + 21)), fill="ink")
+            start += 15
         note = notes.get(seat, "")
-        room = width - (begin - x) - 8
-        wide = min(width_of(visible(note), 14), room * 0.6) if note else 0.0
-        canvas.text(begin, y + 20, role, bold=seat in due, width=room - wide - 6)
+        free = width - (start - x) - 8
+        note_width = min(width_of(visible(note), 14), free * 0.6) if note else 0.0
+        canvas.text(start, y + 20, role, bold=seat in due, width=free - note_width - 6)
         if note:
             canvas.text(
-                x + width - 8, y + 20, note, size=14, colour="dim", anchor="end", width=room * 0.6
+                x + width - 8, y + 20, note, size=14, colour="dim", anchor="end", width=free * 0.6
             )
 
 
@@ -124,17 +124,17 @@ def strip(canvas: Canvas, moves: Sequence[tuple[str, str]], *, size: float = 14)
     items = [*([(f"{hidden} before", "dim")] if hidden else []), *moves[hidden:]]
     x, y, high = EDGE, canvas.y, size + 10
     for number, (word, colour) in enumerate(items):
-        word = cut(word, size, INSIDE - 18)
+        word = shorten(word, size, INSIDE - 18)
         wide = width_of(word, size) * BOLD + 20
         if x + wide > WIDTH - EDGE and x > EDGE:
             x, y = EDGE, y + high + 5
-        last = number == len(items) - 1
-        canvas.box(x, y, wide, high, fill="panel", edge="ink" if last else "none", corner=4)
+        is_last = number == len(items) - 1
+        canvas.box(x, y, wide, high, fill="panel", edge="ink" if is_last else "none", corner=4)
         canvas.box(x, y, 5, high, fill=colour, corner=2)
-        canvas.text(x + 11, y + high - 8, word, size=size, bold=last, width=INSIDE)
+        canvas.text(x + 11, y + high - 8, word, size=size, bold=is_last, width=INSIDE)
         x += wide + 5
     if items:
-        canvas.room(y + high - canvas.y)
+        canvas.reserve(y + high - canvas.y)
 
 
 def table(
@@ -160,18 +160,18 @@ def table(
     """
     colours = colours or {}
     columns = max(map(len, rows))
-    first = max((width_of(visible(row[0]), size) for row in rows if row), default=0.0) + 14
-    first = min(max(first, 24.0), INSIDE * 0.4)
+    first_width = max((width_of(visible(row[0]), size) for row in rows if row), default=0.0) + 14
+    first_width = min(max(first_width, 24.0), INSIDE * 0.4)
     shares = shares or (1.0,) * (columns - 1)
-    widths = [first, *((INSIDE - first) * share / sum(shares) for share in shares)]
-    lefts = [EDGE, *(EDGE + width for width in accumulate(widths))]
+    widths = [first_width, *((INSIDE - first_width) * share / sum(shares) for share in shares)]
+    left_edges = [EDGE, *(EDGE + width for width in accumulate(widths))]
     high = size + 12
-    top = canvas.room(high * len(rows))
+    top = canvas.reserve(high * len(rows))
     for r, row in enumerate(rows):
         if r:
             canvas.line(EDGE, top + high * r, WIDTH - EDGE, top + high * r)
         for c, words in enumerate(row):
-            x, wide = lefts[c], widths[c]
+            x, wide = left_edges[c], widths[c]
             fill = colours.get((r, c), "none")
             if fill != "none" or (r, c) in marked:
                 edge = "ink" if (r, c) in marked else "none"
@@ -185,14 +185,14 @@ def table(
                     thick=2,
                     corner=3,
                 )
-            side = not r or not c or (r, c) in faint
+            is_dim = not r or not c or (r, c) in faint
             canvas.text(
                 x + (2 if not c else wide / 2),
                 top + high * r + size + 4,
                 words,
                 size=size,
                 anchor="start" if not c else "middle",
-                colour=on(fill) if fill != "none" else "dim" if side else "ink",
+                colour=on(fill) if fill != "none" else "dim" if is_dim else "ink",
                 bold=(r, c) in marked,
                 width=wide - 4,
             )
@@ -201,7 +201,7 @@ def table(
 def timeline(
     canvas: Canvas, messages: Sequence[TimelineMessage], *, most: int = SHOWN, lines: int = 4
 ) -> None:
-    """Draw the latest messages below one another, each cut to a few lines.
+    """Draw the latest messages below one another, each shortened to a few lines.
 
     Args:
         canvas: the canvas.
@@ -215,10 +215,10 @@ def timeline(
     for message in messages[-most:]:
         text_lines = wrap_text(message.text, 15, INSIDE - 16, lines)
         height = 20 + 19 * len(text_lines)
-        top = canvas.room(height)
+        top = canvas.reserve(height)
         canvas.box(EDGE, top, INSIDE, height, fill="panel", corner=4)
         canvas.box(EDGE, top, 5, height, fill=message.colour, corner=2)
-        name = cut(message.who, 13, INSIDE * 0.6)
+        name = shorten(message.who, 13, INSIDE * 0.6)
         canvas.text(EDGE + 13, top + 15, name, size=13, bold=True, colour="dim")
         if message.note:
             room = INSIDE - 34 - width_of(name, 13)
@@ -265,14 +265,14 @@ def draw_play(
     messages: list[TimelineMessage] = []
     for turn in past:
         if seat in (None, turn.seat):
-            messages += _messages(roles, turn.seat, turn.prompt)
+            messages += _prompt_messages(roles, turn.seat, turn.prompt)
             messages.append(TimelineMessage(roles[turn.seat], turn.reply, seat_colour(turn.seat)))
     for number in due:
         if seat in (None, number):
-            messages += _messages(roles, number, play.observe(number).text)
+            messages += _prompt_messages(roles, number, play.observe(number).text)
     timeline(canvas, messages, lines=LINES)
     if not messages:
-        paragraph(canvas, _standing(roles, due), colour="dim")
+        paragraph(canvas, _due_text(roles, due), colour="dim")
     return canvas.svg(describe_play(play, roles, seat, past))
 
 
@@ -287,19 +287,19 @@ def describe_play(
     due_seats = [number for number in due if seat in (None, number)]
     if due_seats:
         (line,) = wrap_text(play.observe(due_seats[0]).text, 1, 80, 1)
-        return f"{_standing(roles, due)} {roles[due_seats[0]]} is told: {line}"
+        return f"{_due_text(roles, due)} {roles[due_seats[0]]} is told: {line}"
     turns = [turn for turn in past if seat in (None, turn.seat)]
     last = ""
     if turns:
         last = f" {roles[turns[-1].seat]} said last: {wrap_text(turns[-1].reply, 1, 80, 1)[0]}"
-    return f"{_standing(roles, due)}{last}"
+    return f"{_due_text(roles, due)}{last}"
 
 
-def _messages(roles: Sequence[str], seat: int, prompt: str) -> list[TimelineMessage]:
+def _prompt_messages(roles: Sequence[str], seat: int, prompt: str) -> list[TimelineMessage]:
     return [TimelineMessage(f"told to {roles[seat]}", prompt)] if visible(prompt) else []
 
 
-def _standing(roles: Sequence[str], due: Sequence[int]) -> str:
+def _due_text(roles: Sequence[str], due: Sequence[int]) -> str:
     return due_sentence([roles[number] for number in due])
 
 
@@ -315,7 +315,7 @@ def due_sentence(names: Sequence[str]) -> str:
 def finished_plays(
     plays: Sequence[Any], roles: Sequence[str], seat: int | None, word: str, most: int
 ) -> list[TimelineMessage]:
-    """Return finished plays as messages, as a seat knows them.
+    """Return finished plays as messages with the information of a seat.
 
     Args:
         plays: in order.
@@ -328,7 +328,7 @@ def finished_plays(
     messages = [TimelineMessage("", "")] * hidden
     for number, play in enumerate(plays[hidden:], start=hidden + 1):
         text = describe_play(play, roles, seat).removeprefix("The play is over.").strip()
-        got = play.returns if seat is None else play.returns[seat : seat + 1]
-        note = " and ".join(f"{value:+g}" for value in got)
+        returns = play.returns if seat is None else play.returns[seat : seat + 1]
+        note = " and ".join(f"{value:+g}" for value in returns)
         messages.append(TimelineMessage(f"{word} {number}", text, note=note))
     return messages

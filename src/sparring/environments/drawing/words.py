@@ -1,4 +1,4 @@
-"""Text in pictures: visible characters, widths, cuts and line breaks.
+"""Text in pictures: visible characters, widths, shortening and line breaks.
 
 Text of models and people is data. Characters that control a screen or other text (control
 characters, direction marks, characters without a width) are shown by their number.
@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 
 LONGEST = 4000  # most letters of a text; the rest is ignored
-HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # categories without a shape
+HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})  # Unicode categories without a shape
 MARKS = frozenset({"Mn", "Me"})  # categories that combine with the letter before
 NARROW = frozenset("iljtfrI.,:;'|!()[]{}/\\- ")
 BROAD = frozenset("mwMW@%—…")
@@ -18,25 +18,25 @@ BROAD = frozenset("mwMW@%—…")
 
 def visible(text: str) -> str:
     """Return a text on one line, with characters without a shape as numbers, such as [U+202E]."""
-    return " ".join("".join(_visible_signs(text[:LONGEST])).split())
+    return " ".join("".join(_visible_characters(text[:LONGEST])).split())
 
 
 def as_printed(text: str) -> str:
     """Return a line with its blanks, and with characters without a shape as numbers."""
-    return "".join(_visible_signs(text.rstrip()[:LONGEST])).replace(" ", "\u00a0")
+    return "".join(_visible_characters(text.rstrip()[:LONGEST])).replace(" ", "\u00a0")
 
 
-def _visible_signs(text: str) -> Iterator[str]:
-    marks = 0
-    for sign in text:
-        kind = unicodedata.category(sign)
-        marks = marks + 1 if kind in MARKS else 0
-        if sign.isspace():
+def _visible_characters(text: str) -> Iterator[str]:
+    num_marks = 0
+    for character in text:
+        category = unicodedata.category(character)
+        num_marks = num_marks + 1 if category in MARKS else 0
+        if character.isspace():
             yield " "
-        elif kind in HIDDEN or marks > 2:
-            yield f"[U+{ord(sign):04X}]"
+        elif category in HIDDEN or num_marks > 2:
+            yield f"[U+{ord(character):04X}]"
         else:
-            yield sign
+            yield character
 
 
 def width_of(text: str, size: float) -> float:
@@ -49,26 +49,26 @@ def width_of(text: str, size: float) -> float:
     return size * sum(map(_em, text))
 
 
-def _em(sign: str) -> float:
-    if sign in NARROW:
+def _em(character: str) -> float:
+    if character in NARROW:
         return 0.36
-    if sign in BROAD or unicodedata.east_asian_width(sign) in "WF":
+    if character in BROAD or unicodedata.east_asian_width(character) in "WF":
         return 1.0
-    return 0.7 if sign.isupper() else 0.6
+    return 0.7 if character.isupper() else 0.6
 
 
-def cut(text: str, size: float, width: float) -> str:
-    """Return a text on one line, cut to ``width``."""
+def shorten(text: str, size: float, width: float) -> str:
+    """Return a text on one line, shortened to ``width``."""
     text = visible(text)
-    return text if width_of(text, size) <= width else _begin(text, size, width - size) + "…"
+    return text if width_of(text, size) <= width else _prefix(text, size, width - size) + "…"
 
 
-def _begin(text: str, size: float, width: float) -> str:
-    room = width
-    for place, sign in enumerate(text):
-        room -= size * _em(sign)
-        if room < 0:
-            return text[:place].rstrip()
+def _prefix(text: str, size: float, width: float) -> str:
+    free_width = width
+    for index, character in enumerate(text):
+        free_width -= size * _em(character)
+        if free_width < 0:
+            return text[:index].rstrip()
     return text
 
 
@@ -82,14 +82,14 @@ def wrap_text(text: str, size: float, width: float, most: int) -> list[str]:
         most: most lines, at least 1.
     """
     lines: list[str] = []
-    for part in text[:LONGEST].splitlines() or [""]:
-        lines += _break_line(visible(part), size, width)
+    for line_text in text[:LONGEST].splitlines() or [""]:
+        lines += _break_line(visible(line_text), size, width)
         if len(lines) > most:
             break
-    left_out = len(lines) > most or len(text) > LONGEST
-    if left_out:
+    is_shortened = len(lines) > most or len(text) > LONGEST
+    if is_shortened:
         lines = lines[:most]
-        lines[-1] = _begin(lines[-1], size, width - size) + "…"
+        lines[-1] = _prefix(lines[-1], size, width - size) + "…"
     return lines
 
 
@@ -102,8 +102,8 @@ def _break_line(text: str, size: float, width: float) -> list[str]:
             lines[-1] = joined
             continue
         while width_of(word, size) > width:
-            head = _begin(word, size, width) or word[:1]
-            lines.append(head)
-            word = word[len(head) :]
+            fitting = _prefix(word, size, width) or word[:1]
+            lines.append(fitting)
+            word = word[len(fitting) :]
         lines.append(word)
     return [line for line in lines if line] or [""]

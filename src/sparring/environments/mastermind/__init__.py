@@ -1,4 +1,4 @@
-"""Mastermind: one seat finds a hidden code by guesses that are answered."""
+"""Mastermind: one seat finds a hidden code by guesses; each guess gets an answer."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAME = "mastermind"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue", "white", "pink", "violet")
 
 Answer = tuple[int, int]
-"""Number of exact matches, and of further pegs whose colour the code has elsewhere."""
+"""(exact, misplaced): pegs that match, and further pegs whose colour the code has elsewhere."""
 
 
 @lru_cache(maxsize=32)
@@ -43,7 +43,7 @@ def bank_of(pegs: int, colours: int, bank: int) -> tuple[int, ...]:
 @lru_cache(maxsize=8192)
 def code_of(pegs: int, colours: int, index: int) -> tuple[int, ...]:
     """Return the colours of code ``index``, peg by peg; the last peg changes fastest."""
-    return tuple(index // colours ** (pegs - 1 - place) % colours for place in range(pegs))
+    return tuple(index // colours ** (pegs - 1 - position) % colours for position in range(pegs))
 
 
 def answer_of(guess: tuple[int, ...], code: tuple[int, ...]) -> Answer:
@@ -114,7 +114,7 @@ class MastermindTable(MastermindOptions, Table):
         )
 
     def returns(self) -> list[float]:
-        """Return 1 or the share of guesses left (with the last) for a cracked code, else 0."""
+        """Return 1 or the share of guesses left (including the last) for a cracked code, else 0."""
         if not self.cracked:
             return [0.0]
         return [(self.guesses_left + 1) / self.guesses if self.pay == "left" else 1.0]
@@ -160,7 +160,7 @@ def rules(options: MastermindOptions) -> Rules:
 register(NAME, MastermindOptions, rules)
 
 
-LISTED = 81  # most codes that full style lists at every turn
+MAX_LISTED = 81  # most codes that full style lists at every turn
 HUES = {
     "red": "red",
     "green": "green",
@@ -211,7 +211,6 @@ class Mastermind(BankGame):
                 f"mastermind: codes={codes} is above {colours**pegs}, the number of codes of "
                 f"{pegs} pegs and {colours} colours; write codes=0."
             )
-        pegs, colours = options.pegs, options.colours
         words = tuple(word_of(pegs, colours, index) for index in range(colours**pegs))
         super().__init__(
             load(NAME, asdict(options)), name=NAME, roles=("breaker",), words=words, style=style
@@ -233,26 +232,26 @@ class Mastermind(BankGame):
         word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
         if self.brief:
             return [*([] if since else [word]), *feedback]
-        end = feedback[2:]
-        ended = (
+        ending = feedback[2:]
+        ending_text = (
             ""
-            if not end
+            if not ending
             else " You cracked the code."
-            if end[0] == "cracked"
-            else f" No guess is left; the code was {end[1]}."
+            if ending[0] == "cracked"
+            else f" No guess is left; the code was {ending[1]}."
         )
-        return [f"You guessed {word}: {feedback[0]} exact, {feedback[1]} misplaced.{ended}"]
+        return [f"You guessed {word}: {feedback[0]} exact, {feedback[1]} misplaced.{ending_text}"]
 
     def position(self, state: State, seat: int) -> str:
         return "" if state.done else f"You have {state.table.guesses_left} guess(es) left."
 
     def call(self, state: State, seat: int) -> str:
-        """Return the closing lines; above ``LISTED`` codes they describe the form of a code."""
+        """Return the closing lines; above ``MAX_LISTED`` codes they describe the form of a code."""
         words, text = ", ".join(self.words), super().call(state, seat)
         letters = ", ".join(colour[0] for colour in COLOURS[: state.table.colours])
         return (
             text
-            if len(self.words) <= LISTED
+            if len(self.words) <= MAX_LISTED
             else text.replace(words, f"every word of {self.pegs} letters out of {letters}", 1)
         )
 

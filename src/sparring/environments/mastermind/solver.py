@@ -17,11 +17,11 @@ from sparring.environments.mastermind import MastermindTable, bank_of, code_of
 ORACLE = "posterior"  # the oracle that calls this solver
 
 Array = np.ndarray[Any, np.dtype[Any]]
-Priced = tuple[int, int]  # a value, and the work to compute it with an empty cache
+ValueWork = tuple[int, int]  # a value, and the work to compute it with an empty cache
 
-# most sets of codes whose values are cached; then the cache is cleared, which costs time only
-MAX_REMEMBERED = 200_000
-BASE_WORK = 500  # work of one set of codes, besides its size times the number of guesses
+# number of cached sets of codes at which the cache is cleared, which only costs time
+MAX_CACHED = 200_000
+BASE_WORK = 500  # work of one set of codes, added to its size times the number of guesses
 GREEDY = 0.5  # certainty of a judgement by one step of information gain
 
 
@@ -42,12 +42,12 @@ def answers(pegs: int, colours: int) -> Array:
     exact = sum(
         (codes[:, None, peg] == codes[None, :, peg]).astype(np.int16) for peg in range(pegs)
     )
-    both = sum(
+    common = sum(
         np.minimum(count[:, None, colour], count[None, :, colour]).astype(np.int16)
         for colour in range(colours)
     )
-    # exact * (pegs + 1) + (both - exact)
-    table: Array = np.asarray(exact * pegs + both, dtype=np.int16)
+    # exact * (pegs + 1) + (common - exact)
+    table: Array = np.asarray(exact * pegs + common, dtype=np.int16)
     return table
 
 
@@ -60,105 +60,105 @@ class Breaker:
 
     def __init__(self, pegs: int, colours: int, guesses: int, early: bool) -> None:
         self.answers, self.guesses, self.early = answers(pegs, colours), guesses, early
-        self.kinds, self.crack = (pegs + 1) ** 2, pegs * (pegs + 1)
-        number = len(self.answers)
-        self._rows = np.arange(number)[:, None] * self.kinds
-        branch = (pegs + 1) * (pegs + 2) // 2 - 2  # answers after which the game goes on
+        self.num_answers, self.crack = (pegs + 1) ** 2, pegs * (pegs + 1)
+        codes = len(self.answers)
+        self._rows = np.arange(codes)[:, None] * self.num_answers
+        branch = (pegs + 1) * (pegs + 2) // 2 - 2  # number of answers that do not end the game
         # [guesses left, codes]
-        self.high = np.array(
-            [_fill(number, remaining, branch, early) for remaining in range(guesses + 1)]
+        self.upper = np.array(
+            [_bound(codes, remaining, branch, early) for remaining in range(guesses + 1)]
         )
-        self.low = np.array(
-            [_fill(number, remaining, 1, early) for remaining in range(guesses + 1)]
+        self.lower = np.array(
+            [_bound(codes, remaining, 1, early) for remaining in range(guesses + 1)]
         )
-        self._known: dict[tuple[int, bytes], Priced] = {}
+        self._cache: dict[tuple[int, bytes], ValueWork] = {}
 
-    def pays(self, guesses: int) -> int:
-        """Return what a cracked code counts with ``guesses`` left, including the last."""
+    def worth(self, guesses: int) -> int:
+        """Return the value of a cracked code with ``guesses`` left, including the last."""
         return guesses if self.early else 1
 
     def counts(self, codes: Array) -> Array:
         """Return the number of codes that each answer to each guess leaves, [guesses, answers]."""
-        placed = (self._rows + self.answers[:, codes]).ravel()
-        counted: Array = np.bincount(placed, minlength=len(self.answers) * self.kinds).reshape(
-            -1, self.kinds
-        )
-        return counted
+        positions = (self._rows + self.answers[:, codes]).ravel()
+        counts: Array = np.bincount(
+            positions, minlength=len(self.answers) * self.num_answers
+        ).reshape(-1, self.num_answers)
+        return counts
 
-    def value(self, codes: Array, guesses: int, budget: int) -> Priced | None:
+    def value(self, codes: Array, guesses: int, budget: int) -> ValueWork | None:
         """Return the value of best play; None if it takes more work than ``budget``."""
         if len(codes) <= 2 or guesses <= 1:
-            return int(self.low[guesses, len(codes)]), 1
+            return int(self.lower[guesses, len(codes)]), 1
         state = guesses, codes.tobytes()
-        priced = self._known.get(state)
-        if priced is None:
-            priced = self._search(codes, guesses, budget)
-            if priced is not None:
-                self._known[state] = priced
-        return priced if priced is not None and priced[1] <= budget else None
+        result = self._cache.get(state)
+        if result is None:
+            result = self._search(codes, guesses, budget)
+            if result is not None:
+                self._cache[state] = result
+        return result if result is not None and result[1] <= budget else None
 
-    def _search(self, codes: Array, guesses: int, budget: int) -> Priced | None:
+    def _search(self, codes: Array, guesses: int, budget: int) -> ValueWork | None:
         """Return the value of the best informative guess, by branch and bound."""
         work = len(codes) * len(self.answers) + BASE_WORK
         if work > budget:
             return None
         counts = self.counts(codes)
-        hopes = self.hopes(counts, guesses)
-        hopes[counts.max(1) == len(codes)] = -1
+        bounds = self.bounds(counts, guesses)
+        bounds[counts.max(1) == len(codes)] = -1
         if guesses == 2:  # then the bound is exact
-            return int(hopes.max()), work
+            return int(bounds.max()), work
         best = -1
-        for guess in np.argsort(-hopes, kind="stable"):
-            if hopes[guess] <= best:
+        for guess in np.argsort(-bounds, kind="stable"):
+            if bounds[guess] <= best:
                 break
-            priced = self.guessing(codes, int(guess), guesses, budget - work)
-            if priced is None:
+            result = self.guess_value(codes, int(guess), guesses, budget - work)
+            if result is None:
                 return None
-            best, work = max(best, priced[0]), work + priced[1]
+            best, work = max(best, result[0]), work + result[1]
         return best, work
 
-    def hopes(self, counts: Array, guesses: int, table: Array | None = None) -> Array:
-        """Return an upper bound on each guess's value, or a lower one with ``table`` = ``low``."""
+    def bounds(self, counts: Array, guesses: int, table: Array | None = None) -> Array:
+        """Return an upper bound on each guess's value, or a lower bound for table ``lower``."""
         cracked = counts[:, self.crack]
-        chances = (self.high if table is None else table)[guesses - 1]
-        total: Array = chances[counts].sum(1) - chances[cracked] + cracked * self.pays(guesses)
+        bounds = (self.upper if table is None else table)[guesses - 1]
+        total: Array = bounds[counts].sum(1) - bounds[cracked] + cracked * self.worth(guesses)
         return total
 
-    def guessing(self, codes: Array, guess: int, guesses: int, budget: int) -> Priced | None:
+    def guess_value(self, codes: Array, guess: int, guesses: int, budget: int) -> ValueWork | None:
         """Return the value of a guess followed by best play."""
         answers = self.answers[guess, codes]
         total = work = 0
         for answer in np.unique(answers):
             if answer == self.crack:
-                total += self.pays(guesses)
+                total += self.worth(guesses)
                 continue
-            priced = self.value(codes[answers == answer], guesses - 1, budget - work)
-            if priced is None:
+            result = self.value(codes[answers == answer], guesses - 1, budget - work)
+            if result is None:
                 return None
-            total, work = total + priced[0], work + priced[1]
+            total, work = total + result[0], work + result[1]
         return total, work
 
     def all_guesses(self, codes: Array, guesses: int, budget: int) -> list[int] | None:
         """Return the value of each guess; None if that takes more work than ``budget``."""
-        if len(self._known) > MAX_REMEMBERED:
-            self._known.clear()
+        if len(self._cache) > MAX_CACHED:
+            self._cache.clear()
         values, work = [], 0
         for guess in range(len(self.answers)):
-            priced = self.guessing(codes, guess, guesses, budget - work)
-            if priced is None:
+            result = self.guess_value(codes, guess, guesses, budget - work)
+            if result is None:
                 return None
-            values.append(priced[0])
-            work += priced[1]
+            values.append(result[0])
+            work += result[1]
         return values
 
 
-def _fill(number: int, guesses: int, branch: int, early: bool) -> list[int]:
-    """Bound the counts of 0 to ``number`` codes if at most ``branch`` ** i fall after i guesses."""
+def _bound(codes: int, guesses: int, branch: int, early: bool) -> list[int]:
+    """Bound the sum for 0 to ``codes`` codes; guess i cracks at most ``branch`` ** i of them."""
     counts: list[int] = []
     for ply in range(guesses):
-        counts += [guesses - ply if early else 1] * min(branch**ply, number - len(counts))
+        counts += [guesses - ply if early else 1] * min(branch**ply, codes - len(counts))
     sums = [0]
-    for code in range(number):
+    for code in range(codes):
         sums.append(sums[-1] + (counts[code] if code < len(counts) else 0))
     return sums
 
@@ -169,7 +169,7 @@ def breaker(pegs: int, colours: int, guesses: int, early: bool) -> Breaker:
     return Breaker(pegs, colours, guesses, early)
 
 
-def agreeing(table: MastermindTable, play: Breaker, prior: Literal["uniform", "bank"]) -> Array:
+def codes_left(table: MastermindTable, play: Breaker, prior: Literal["uniform", "bank"]) -> Array:
     """Return the numbers of the codes that agree with all answers, ascending.
 
     Raises:
@@ -193,11 +193,11 @@ def mastermind(
     prior: Literal["uniform", "bank"] = "uniform",
     work: Annotated[int, Field(ge=1)] = 10_000_000,
 ) -> Judgement:
-    """Exact value of each guess in Mastermind where the search is short enough, else an estimate.
+    """Exact value of each guess in Mastermind if the search is short enough, else an estimate.
 
     What: the value of a guess is the return of best play after it: the probability to crack the
-    code with the guesses left, or, where the game pays by them, the expected pay. A guess that
-    cannot be the code has a value by the same measure, and can be the best.
+    code with the guesses left, or the expected pay if the game pays by guesses left. A guess that
+    cannot be the code has a value too, and can be the best.
     When to use: through oracle ``posterior``, on game ``mastermind``.
     Mathematics: S are the codes that agree with all answers and k guesses are left. w(k) = 1, or k
     where the game pays by guesses left.
@@ -212,10 +212,10 @@ def mastermind(
     guess cracks a code after every answer. I is its expected information in nats. ``bound`` is then
     the largest possible error, and the certainty is 0.5.
         entropy = log |S|
-    Pitfalls: with guesses to spare and pay only for a cracked code, nearly every guess is best;
-    fewer guesses, or pay by those left, separate guesses. The opening of 4 pegs and 6 colours takes
-    longer than seconds; after two or three guesses the values are exact. The certainty 0.5 marks an
-    approximation and is not a probability.
+    Pitfalls: with many guesses and pay only for a cracked code, nearly every guess is best; fewer
+    guesses, or pay by guesses left, separate them. The exact search of the first guess with
+    4 pegs and 6 colours takes longer than seconds; after two or three guesses it is quick. The
+    certainty 0.5 marks an approximation and is not a probability.
     Reference: Knuth, "The computer as master mind", 1977; Koyama and Lai, "An optimal Mastermind
     strategy", 1993.
     Verified by: tests/environments/mastermind/test_solver.py, tests/contract/test_beliefs.py.
@@ -234,16 +234,17 @@ def mastermind(
             "seat is to act."
         )
     play = breaker(table.pegs, table.colours, table.guesses, table.pay == "left")
-    codes = agreeing(table, play, prior)
-    number, guesses, scale = len(codes), table.guesses_left, len(codes) * play.pays(table.guesses)
+    codes = codes_left(table, play, prior)
+    number, guesses, scale = len(codes), table.guesses_left, len(codes) * play.worth(table.guesses)
     values = play.all_guesses(codes, guesses, work) if number * len(play.answers) <= work else None
     if values is not None:
         return Judgement(values=[value / scale for value in values], entropy=log(number))
     counts = play.counts(codes)
-    low, high = play.hopes(counts, guesses, play.low) / scale, play.hopes(counts, guesses) / scale
+    lower = play.bounds(counts, guesses, play.lower) / scale
+    upper = play.bounds(counts, guesses) / scale
     share = counts / number
     information = -(share * np.log(share, where=share > 0, out=np.zeros_like(share))).sum(1)
     most_information = log(max(2, min(number, int(counts.any(0).sum()))))
-    estimates = low + (high - low) * information / most_information
-    bound = float(np.maximum(estimates - low, high - estimates).max())
+    estimates = lower + (upper - lower) * information / most_information
+    bound = float(np.maximum(estimates - lower, upper - estimates).max())
     return Judgement(values=estimates.tolist(), certainty=GREEDY, bound=bound, entropy=log(number))

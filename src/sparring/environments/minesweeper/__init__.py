@@ -113,7 +113,7 @@ class Minefield(MinesweeperOptions, Table):
         return TERMINAL if self.lost or len(self.opened) == self.cells - self.mines else 0
 
     def legal(self) -> list[int]:
-        """Return reveals of closed cells and, after the first while mines lack flags, flags."""
+        """Return reveals of closed cells; after the first reveal also flags, up to one per mine."""
         cells = [
             cell
             for cell in range(self.cells)
@@ -131,13 +131,13 @@ class Minefield(MinesweeperOptions, Table):
             return start.after(start.middle) if self.centre else start
         moves, cell = (*self.moves, index), index % self.cells
         if index >= self.cells:
-            wrong = cell not in self.mined
+            is_wrong = cell not in self.mined
             return replace(
                 self,
                 moves=moves,
                 opened_by_move=(*self.opened_by_move, ()),
                 flagged=self.flagged | {cell},
-                lost=wrong,
+                lost=is_wrong,
             )
         mined = self.mined or mines_of(self.order, self.mines, cell)
         if cell in mined:
@@ -153,15 +153,15 @@ class Minefield(MinesweeperOptions, Table):
 
     def _cascade(self, start: int, mined: frozenset[int]) -> tuple[int, ...]:
         """Return the cells that a reveal opens; a count of 0 opens all cells around it."""
-        around, opened, place = neighbours(self.rows, self.columns), [start], 0
-        reached = {start, *self.opened}
-        while place < len(opened):
-            near = around[opened[place]]
-            place += 1
-            if mined.isdisjoint(near):
-                new = [cell for cell in near if cell not in reached]
-                reached.update(new)
-                opened += new
+        around, opened, index = neighbours(self.rows, self.columns), [start], 0
+        visited = {start, *self.opened}
+        while index < len(opened):
+            next_cells = around[opened[index]]
+            index += 1
+            if mined.isdisjoint(next_cells):
+                new_cells = [cell for cell in next_cells if cell not in visited]
+                visited.update(new_cells)
+                opened += new_cells
         return tuple(opened)
 
     def number(self, cell: int) -> int:
@@ -184,8 +184,8 @@ class Minefield(MinesweeperOptions, Table):
     def feedback(self, number: int) -> tuple[str, ...]:
         """Return the words after action ``number``: cells, their counts, and how the game ended."""
         words = []
-        for place, cell in enumerate(self.opened_by_move[number]):
-            words += ([self.name_of(0, cell)] if place else []) + [str(self.number(cell))]
+        for index, cell in enumerate(self.opened_by_move[number]):
+            words += ([self.name_of(0, cell)] if index else []) + [str(self.number(cell))]
         if self.player == TERMINAL and number == len(self.moves) - 1:
             words.append(
                 "cleared"
@@ -329,10 +329,10 @@ class Minesweeper(BankGame):
         word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
         if self.brief:
             return [*([] if since else [word]), *feedback]
-        flag = table.moves[number] >= table.cells
+        is_flag = table.moves[number] >= table.cells
         if feedback[-1:] == ("mine",):
             return [f"You revealed {word}: there is a mine."]
-        if flag:
+        if is_flag:
             return [f"You flagged {word}{': there is no mine.' if feedback else '.'}"]
         opened = table.opened_by_move[number]
         text = (
@@ -381,43 +381,44 @@ class Minesweeper(BankGame):
         return f"With the mines as '*'. {self._board(table, '*')}" if table.mined else ""
 
     def paint_table(self, canvas: Canvas, table: Minefield, seat: int | None) -> None:
-        last = table.moves[-1] % table.cells if table.moves else -1
-        cells = [_cell(table, cell, seat, cell == last) for cell in range(table.cells)]
+        last_cell = table.moves[-1] % table.cells if table.moves else -1
+        cells = [_cell(table, cell, seat, cell == last_cell) for cell in range(table.cells)]
         board = [
             cells[start : start + table.columns] for start in range(0, table.cells, table.columns)
         ]
         rows = [f"r{row + 1}" for row in range(table.rows)]
         columns = [f"c{column + 1}" for column in range(table.columns)]
         grid(canvas, board, rows=rows, columns=columns)
-        paragraph(canvas, _news(table), colour="dim")
+        paragraph(canvas, _status_sentence(table), colour="dim")
 
     def describe_table(self, table: Minefield, seat: int | None) -> str:
         mines = ""
         if seat is None and table.mined:
             words = (word_of(table.rows, table.columns, cell) for cell in sorted(table.mined))
             mines = f" The mines are in {', '.join(words)}."
-        return f"{_news(table)} The rows: {table.view(0).replace('/', ' ')}.{mines}"
+        return f"{_status_sentence(table)} The rows: {table.view(0).replace('/', ' ')}.{mines}"
 
 
-def _cell(table: Minefield, cell: int, seat: int | None, last: bool) -> BoardCell:
-    mine = cell in table.mined and (seat is None or (last and table.lost))
+def _cell(table: Minefield, cell: int, seat: int | None, is_last: bool) -> BoardCell:
+    shows_mine = cell in table.mined and (seat is None or (is_last and table.lost))
     if cell in table.opened:
         count = table.number(cell)
-        return BoardCell(str(count) if count else "", colour=COUNTS[count], marked=last, bold=True)
+        text = str(count) if count else ""
+        return BoardCell(text, colour=COUNTS[count], marked=is_last, bold=True)
     if cell in table.flagged:
-        wrong = last and table.lost
+        is_wrong = is_last and table.lost
         return BoardCell(
-            "F", fill="panel", colour="red" if wrong else "orange", marked=last, bold=True
+            "F", fill="panel", colour="red" if is_wrong else "orange", marked=is_last, bold=True
         )
-    if mine:
-        hit = last and table.lost
+    if shows_mine:
+        is_hit = is_last and table.lost
         return BoardCell(
-            "*", fill="panel", shape="disc", colour="red" if hit else "sky", marked=last
+            "*", fill="panel", shape="disc", colour="red" if is_hit else "sky", marked=is_last
         )
     return BoardCell(fill="panel")
 
 
-def _news(table: Minefield) -> str:
+def _status_sentence(table: Minefield) -> str:
     num_closed = table.cells - len(table.opened)
     remaining = f"{num_closed} cells are closed, {table.mines} of them with a mine."
     if not table.moves:

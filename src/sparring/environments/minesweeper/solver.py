@@ -35,34 +35,35 @@ def mine_counts(
     Raises:
         ValueError: more than 64 cells.
     """
-    alike: dict[tuple[int, ...], list[int]] = {}
-    member: dict[int, list[int]] = {cell: [] for cell in cells}
-    if len(member) > CELLS:
-        raise ValueError(f"mine_counts: {len(member)} closed cells; write at most {CELLS}.")
-    for number, (touched, _) in enumerate(constraints):
-        for cell in touched:
-            member[cell].append(number)
-    for cell, groups_of_cell in member.items():
-        alike.setdefault(tuple(groups_of_cell), []).append(cell)
-    loose = alike.pop((), [])
-    possible = all(touched or not count for touched, count in constraints)
-    parts = [_component(part, [count for _, count in constraints]) for part in _components(alike)]
-    num_layouts = prod(total for total, _ in parts) if possible else 0
-    layouts = _weigh(num_layouts, len(loose), mines)
-    counts = dict.fromkeys(loose, _weigh(num_layouts, len(loose) - 1, mines - 1) if loose else 0)
-    for number, (_, groups) in enumerate(parts):
-        others = (
-            prod(total for place, (total, _) in enumerate(parts) if place != number)
+    classes: dict[tuple[int, ...], list[int]] = {}
+    groups_of: dict[int, list[int]] = {cell: [] for cell in cells}
+    if len(groups_of) > CELLS:
+        raise ValueError(f"mine_counts: {len(groups_of)} closed cells; write at most {CELLS}.")
+    for number, (group_cells, _) in enumerate(constraints):
+        for cell in group_cells:
+            groups_of[cell].append(number)
+    for cell, groups_of_cell in groups_of.items():
+        classes.setdefault(tuple(groups_of_cell), []).append(cell)
+    loose = classes.pop((), [])  # cells of no constraint
+    possible = all(group_cells or not count for group_cells, count in constraints)
+    numbers = [count for _, count in constraints]
+    components = [_solve_component(component, numbers) for component in _components(classes)]
+    num_layouts = prod(total for total, _ in components) if possible else 0
+    layouts = _count(num_layouts, len(loose), mines)
+    counts = dict.fromkeys(loose, _count(num_layouts, len(loose) - 1, mines - 1) if loose else 0)
+    for number, (_, groups) in enumerate(components):
+        other_layouts = (
+            prod(total for other, (total, _) in enumerate(components) if other != number)
             if possible
             else 0
         )
         for group, expected in groups.items():
-            share = _weigh(expected * others, len(loose), mines) // len(alike[group])
-            counts.update(dict.fromkeys(alike[group], share))
+            share = _count(expected * other_layouts, len(loose), mines) // len(classes[group])
+            counts.update(dict.fromkeys(classes[group], share))
     return counts, layouts
 
 
-def _weigh(polynomial: int, loose: int, mines: int) -> int:
+def _count(polynomial: int, loose: int, mines: int) -> int:
     """Return the number of layouts; the remaining mines lie anywhere in the loose cells."""
     total, used, mask = 0, 0, (1 << BITS) - 1
     while polynomial and used <= mines:
@@ -72,76 +73,78 @@ def _weigh(polynomial: int, loose: int, mines: int) -> int:
     return total
 
 
-def _components(alike: dict[tuple[int, ...], list[int]]) -> list[dict[tuple[int, ...], list[int]]]:
-    """Return groups of equivalent cells by connected constraints, in order of first cells."""
-    parts: list[tuple[set[int], list[tuple[int, ...]]]] = []
-    for row in alike:
-        near, groups, components = set(row), [row], []
-        for part in parts:
-            if near.isdisjoint(part[0]):
-                components.append(part)
+def _components(
+    classes: dict[tuple[int, ...], list[int]],
+) -> list[dict[tuple[int, ...], list[int]]]:
+    """Return the components: classes of equivalent cells that constraints connect."""
+    merged: list[tuple[set[int], list[tuple[int, ...]]]] = []
+    for row in classes:
+        connected, groups, components = set(row), [row], []
+        for component in merged:
+            if connected.isdisjoint(component[0]):
+                components.append(component)
             else:
-                near |= part[0]
-                groups += part[1]
-        parts = [*components, (near, groups)]
+                connected |= component[0]
+                groups += component[1]
+        merged = [*components, (connected, groups)]
     return [
-        {row: alike[row] for row in sorted(groups, key=lambda group: alike[group][0])}
-        for _, groups in parts
+        {row: classes[row] for row in sorted(groups, key=lambda group: classes[group][0])}
+        for _, groups in merged
     ]
 
 
-def _component(
+def _solve_component(
     groups: dict[tuple[int, ...], list[int]], counts: list[int]
 ) -> tuple[int, dict[tuple[int, ...], int]]:
     """Return (polynomial of a component's layouts, polynomial of each group's mines over layouts).
 
-    A forward pass over the groups computes, per vector of mines that constraints still lack, the
-    polynomial of the ways to reach it; a backward pass computes the ways from it to the end.
+    The state is the vector of mines that the constraints still miss. A forward pass over the groups
+    computes the polynomial of the ways to reach each state, a backward pass those to the end.
     """
     order = list(groups)
     used = sorted({number for row in order for number in row})
-    place = {number: i for i, number in enumerate(used)}
-    steps = [([place[number] for number in row], len(groups[row])) for row in order]
-    room = [sum(size for row, size in steps if i in row) for i in range(len(used))]
-    ahead: list[dict[tuple[int, ...], int]] = [{tuple(counts[number] for number in used): 1}]
+    index_of = {number: i for i, number in enumerate(used)}
+    steps = [([index_of[number] for number in row], len(groups[row])) for row in order]
+    free_cells = [sum(size for row, size in steps if i in row) for i in range(len(used))]
+    forward: list[dict[tuple[int, ...], int]] = [{tuple(counts[number] for number in used): 1}]
     moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]] = []
     for row, size in steps:
         for i in row:
-            room[i] -= size
-        reached: dict[tuple[int, ...], int] = {}
+            free_cells[i] -= size
+        states: dict[tuple[int, ...], int] = {}
         choices = []
-        for lacks, ways in ahead[-1].items():
+        for missing, ways in forward[-1].items():
             for mines in range(
-                max(0, *(lacks[i] - room[i] for i in row)),
-                min(size, *(lacks[i] for i in row)) + 1,
+                max(0, *(missing[i] - free_cells[i] for i in row)),
+                min(size, *(missing[i] for i in row)) + 1,
             ):
-                remaining = list(lacks)
+                remaining = list(missing)
                 for i in row:
                     remaining[i] -= mines
                 state = tuple(remaining)
-                reached[state] = reached.get(state, 0) + (ways * comb(size, mines) << BITS * mines)
-                choices.append((lacks, mines, state))
-        ahead.append(reached)
+                states[state] = states.get(state, 0) + (ways * comb(size, mines) << BITS * mines)
+                choices.append((missing, mines, state))
+        forward.append(states)
         moves.append(choices)
-    return sum(ahead[-1].values()), _expected(order, [size for _, size in steps], ahead, moves)
+    return sum(forward[-1].values()), _mine_sums(order, [size for _, size in steps], forward, moves)
 
 
-def _expected(
+def _mine_sums(
     order: list[tuple[int, ...]],
     sizes: list[int],
-    ahead: list[dict[tuple[int, ...], int]],
+    forward: list[dict[tuple[int, ...], int]],
     moves: list[list[tuple[tuple[int, ...], int, tuple[int, ...]]]],
 ) -> dict[tuple[int, ...], int]:
     """Return the polynomial of each group's mines, summed over layouts, by a backward pass."""
-    back, sums = dict.fromkeys(ahead[-1], 1), {}
+    backward, sums = dict.fromkeys(forward[-1], 1), {}
     for number in range(len(order) - 1, -1, -1):
         values: dict[tuple[int, ...], int] = {}
         total = 0
-        for lacks, mines, state in moves[number]:
-            ways = back.get(state, 0) * comb(sizes[number], mines) << BITS * mines
-            values[lacks] = values.get(lacks, 0) + ways
-            total += mines * ahead[number][lacks] * ways
-        back, sums[order[number]] = values, total
+        for missing, mines, state in moves[number]:
+            ways = backward.get(state, 0) * comb(sizes[number], mines) << BITS * mines
+            values[missing] = values.get(missing, 0) + ways
+            total += mines * forward[number][missing] * ways
+        backward, sums[order[number]] = values, total
     return sums
 
 
@@ -168,26 +171,26 @@ def layouts_of(
         for cell in cells
     }
     order = sorted(cells, key=lambda cell: (-len(constraints_of_cell[cell]), cell))
-    room, lacks = [len(group) for group, _ in groups], [count for _, count in groups]
+    free_cells, missing = [len(group) for group, _ in groups], [count for _, count in groups]
 
-    def place(index: int, mined: int) -> Iterator[int]:
-        if any(not 0 <= lack <= free for lack, free in zip(lacks, room, strict=True)):
+    def place_mines(index: int, mined: int) -> Iterator[int]:
+        if any(not 0 <= count <= free for count, free in zip(missing, free_cells, strict=True)):
             return
         if index == len(order):
             yield mined
             return
         cell = order[index]
         for number in constraints_of_cell[cell]:
-            room[number] -= 1
-        yield from place(index + 1, mined)
+            free_cells[number] -= 1
+        yield from place_mines(index + 1, mined)
         for number in constraints_of_cell[cell]:
-            lacks[number] -= 1
-        yield from place(index + 1, mined | 1 << cell)
+            missing[number] -= 1
+        yield from place_mines(index + 1, mined | 1 << cell)
         for number in constraints_of_cell[cell]:
-            room[number] += 1
-            lacks[number] += 1
+            free_cells[number] += 1
+            missing[number] += 1
 
-    yield from place(0, 0)
+    yield from place_mines(0, 0)
 
 
 class Sweeper:
@@ -206,107 +209,107 @@ class Sweeper:
     def __init__(
         self, layouts: Sequence[int], around: Sequence[Sequence[int]], share: bool, beliefs: int
     ) -> None:
-        self.mined, self.around, self.share, self.most = list(layouts), around, share, beliefs
-        self.every = (1 << len(around)) - 1
-        near = [sum(1 << other for other in cells) for cells in around]
-        self._counts = [[(mined & cells).bit_count() for cells in near] for mined in self.mined]
+        self.mined, self.around, self.share, self.limit = list(layouts), around, share, beliefs
+        self.all_cells = (1 << len(around)) - 1
+        masks = [sum(1 << other for other in cells) for cells in around]
+        self._counts = [[(mined & cells).bit_count() for cells in masks] for mined in self.mined]
         self._counts_as_bits = [
             sum(count << COUNT * cell for cell, count in enumerate(counts))
             for counts in self._counts
         ]
         self.safe = len(around) - (self.mined[0].bit_count() if self.mined else 0)
-        self._opens: dict[tuple[int, int], int] = {}
-        self._spread: dict[int, int] = {}
-        self._known: dict[tuple[tuple[int, ...], int], int] = {}
+        self._opened_by: dict[tuple[int, int], int] = {}
+        self._mask_cache: dict[int, int] = {}
+        self._values: dict[tuple[tuple[int, ...], int], int] = {}
 
     @property
-    def win(self) -> int:
-        """The count of a cleared layout."""
+    def win_value(self) -> int:
+        """The value of a cleared layout."""
         return self.safe if self.share else 1
 
-    def revealing(self, alive: Sequence[int], opened: int, cell: int) -> int:
-        """Return the value of a reveal followed by best play, over the layouts ``alive``.
+    def value_of_reveal(self, alive: Sequence[int], opened: int, cell: int) -> int:
+        """Return the value of a reveal followed by best play; ``alive`` are the possible layouts.
 
         Raises:
             LongMinesweeperSearchError: the search needs more beliefs than its limit.
         """
-        parts: dict[tuple[int, int], list[int]] = {}
+        beliefs: dict[tuple[int, int], list[int]] = {}
         num_lost = 0
         for number in alive:
             if self.mined[number] >> cell & 1:
                 num_lost += 1
                 continue
-            reopened = opened | self._opening(number, cell)
-            parts.setdefault(
-                (reopened, self._counts_as_bits[number] & self._spread_of(reopened & ~opened)), []
+            reopened = opened | self._cells_opened(number, cell)
+            beliefs.setdefault(
+                (reopened, self._counts_as_bits[number] & self._mask_of(reopened & ~opened)), []
             ).append(number)
         total = num_lost * opened.bit_count() if self.share else 0
-        for (reopened, _), numbers in parts.items():
+        for (reopened, _), numbers in beliefs.items():
             total += self._value(tuple(numbers), reopened)
         return total
 
     def _value(self, alive: tuple[int, ...], opened: int) -> int:
         if len(alive) == 1 or opened.bit_count() == self.safe:
-            return len(alive) * self.win
-        total = self._known.get((alive, opened))
+            return len(alive) * self.win_value
+        total = self._values.get((alive, opened))
         if total is None:
-            if len(self._known) >= self.most:
+            if len(self._values) >= self.limit:
                 raise LongMinesweeperSearchError
             # counts towards the limit; no belief recurs below itself
-            self._known[alive, opened] = 0
-            self._known[alive, opened] = total = self._best(alive, opened)
+            self._values[alive, opened] = 0
+            self._values[alive, opened] = total = self._best(alive, opened)
         return total
 
     def _best(self, alive: tuple[int, ...], opened: int) -> int:
         """Return the value of a safe reveal, or without one the best value by branch and bound."""
-        never, cells = self.every, self.every & ~opened
+        always_mined, cells = self.all_cells, self.all_cells & ~opened
         any_mine = 0
         for number in alive:
             any_mine |= self.mined[number]
-            never &= self.mined[number]
-        if sure := cells & ~any_mine:
-            return self.revealing(alive, opened, (sure & -sure).bit_length() - 1)
+            always_mined &= self.mined[number]
+        if safe := cells & ~any_mine:
+            return self.value_of_reveal(alive, opened, (safe & -safe).bit_length() - 1)
         ranked, pay = [], opened.bit_count() if self.share else 0
         for cell in range(len(self.around)):
-            if (cells & ~never) >> cell & 1:
+            if (cells & ~always_mined) >> cell & 1:
                 num_lost = sum(self.mined[number] >> cell & 1 for number in alive)
-                ranked.append((-((len(alive) - num_lost) * self.win + num_lost * pay), cell))
+                ranked.append((-((len(alive) - num_lost) * self.win_value + num_lost * pay), cell))
         best = 0
         for bound, cell in sorted(ranked):
             if -bound <= best:
                 break
-            best = max(best, self.revealing(alive, opened, cell))
+            best = max(best, self.value_of_reveal(alive, opened, cell))
         return best
 
-    def _opening(self, number: int, cell: int) -> int:
-        opened = self._opens.get((number, cell))
+    def _cells_opened(self, number: int, cell: int) -> int:
+        opened = self._opened_by.get((number, cell))
         if opened is None:
             opened, queue = 1 << cell, [cell]
             while queue:
-                place = queue.pop()
-                if not self._counts[number][place]:
-                    new = [other for other in self.around[place] if not opened >> other & 1]
+                next_cell = queue.pop()
+                if not self._counts[number][next_cell]:
+                    new = [other for other in self.around[next_cell] if not opened >> other & 1]
                     opened |= sum(1 << other for other in new)
                     queue += new
-            self._opens[number, cell] = opened
+            self._opened_by[number, cell] = opened
         return opened
 
-    def _spread_of(self, cells: int) -> int:
+    def _mask_of(self, cells: int) -> int:
         """Return the mask of the bits of ``_counts_as_bits`` for a set of cells."""
-        bits = self._spread.get(cells)
+        bits = self._mask_cache.get(cells)
         if bits is None:
             bits = sum(
                 (1 << COUNT) - 1 << COUNT * cell
                 for cell in range(len(self.around))
                 if cells >> cell & 1
             )
-            self._spread[cells] = bits
+            self._mask_cache[cells] = bits
         return bits
 
 
 ORACLE = "posterior"  # the oracle that calls this solver
-# pay of oracle ``graded``: a sure reveal; the least risky one if none is sure; a flag of a sure
-# mine; any other reveal; any other flag
+# rewards of oracle ``graded``: a certainly safe reveal; else the least risky reveal; a flag of a
+# certain mine; any other reveal; any other flag
 TIERS = {"safe": 2.0, "guess": 1.0, "flag": 1.0, "risky": 0.0, "wrong_flag": -1.0}
 
 
@@ -340,15 +343,15 @@ def minesweeper(
     k mines lie in the U untouched cells in C(U, k) ways. All numbers are integers, so exact.
         value = s + (1 - s) * l
         entropy = log n
-    where s is the probability to survive and l the payoff of a loss now (0, or the open share).
+    where s is the probability to survive and l the payoff after a loss (0, or the share open).
     The value of best play is
         V(B) = max_c sum_a V(B_c=a)
     summed over the layouts in B and the results a of c in them, a mine or the counts that open. The
     search reveals a cell that is safe in all of B at once, because a win needs it anyway.
     Pitfalls: the safest reveal is not always best play: a riskier cell can give more information.
-    The value is an upper bound, which ignores later losses. ``bound`` is the value's distance from
-    the loss, 0 if the board is fully known. A flag of a sure mine equals a safe reveal. Before the
-    first reveal every cell is best; ``worlds`` separates them (3x4, 2 mines: 55 layouts). Games
+    The value is an upper bound, because it ignores later losses. ``bound`` is the value's distance
+    from the loss, 0 if the board is fully known. A flag of a sure mine equals a safe reveal. Before
+    the first reveal every cell is best; ``worlds`` separates them (3x4, 2 mines: 55 layouts). Games
     with flags have no values of best play. With "bank" time grows with the number of layouts.
     Reference: Studholme, "Minesweeper as a constraint satisfaction problem", 2000; arXiv
     2605.10325.
@@ -406,15 +409,15 @@ def _best_play(
     opened = sum(1 << cell for cell in table.opened)
     values: list[float] = []
     for cell in cells:
-        if not values or not opened:  # the first reveal decides where mines can lie
+        if not values or not opened:  # before the first reveal, the layouts depend on the cell
             sweeper = Sweeper(
                 _layouts(table, prior, cells, cell), around, table.pay == "share", beliefs
             )
         try:
-            total = sweeper.revealing(range(len(sweeper.mined)), opened, cell)
+            total = sweeper.value_of_reveal(range(len(sweeper.mined)), opened, cell)
         except LongMinesweeperSearchError:
             return None
-        values.append(total / len(sweeper.mined) / sweeper.win)
+        values.append(total / len(sweeper.mined) / sweeper.win_value)
     return values
 
 
@@ -424,7 +427,7 @@ def _layouts(
     """Return the layouts that agree with the board, or with the first reveal of ``cell``."""
     if prior == "bank":
         return (
-            _agreeing(table)
+            _bank_layouts(table)
             if table.opened
             else list(_bank(table.cells, table.mines, table.layouts, table.bank, cell))
         )
@@ -453,7 +456,7 @@ def mine_probabilities(
             table.cells - 1, table.mines
         )
     counts, layouts = (
-        _from_bank(table, cells)
+        _bank_counts(table, cells)
         if prior == "bank"
         else mine_counts(_constraints(table, cells), cells, table.mines - len(table.flagged))
     )
@@ -470,18 +473,18 @@ def _constraints(table: Minefield, cells: list[int]) -> list[Constraint]:
     constraints = []
     for cell in sorted(table.opened):
         flagged = sum(other in table.flagged for other in around[cell])
-        near = tuple(other for other in around[cell] if other in unknown)
-        if near:
-            constraints.append((near, table.number(cell) - flagged))
+        closed_neighbours = tuple(other for other in around[cell] if other in unknown)
+        if closed_neighbours:
+            constraints.append((closed_neighbours, table.number(cell) - flagged))
     return constraints
 
 
-def _from_bank(table: Minefield, cells: list[int]) -> tuple[dict[int, int], int]:
-    agree = _agreeing(table)
-    return {cell: sum(mined >> cell & 1 for mined in agree) for cell in cells}, len(agree)
+def _bank_counts(table: Minefield, cells: list[int]) -> tuple[dict[int, int], int]:
+    layouts = _bank_layouts(table)
+    return {cell: sum(mined >> cell & 1 for mined in layouts) for cell in cells}, len(layouts)
 
 
-def _agreeing(table: Minefield) -> list[int]:
+def _bank_layouts(table: Minefield) -> list[int]:
     around = neighbours(table.rows, table.columns)
     numbers = [
         (sum(1 << other for other in around[cell]), table.number(cell)) for cell in table.opened
@@ -492,7 +495,7 @@ def _agreeing(table: Minefield) -> list[int]:
         for mined in _bank(table.cells, table.mines, table.layouts, table.bank, table.moves[0])
         if not mined & opened
         and mined & flagged == flagged
-        and all((mined & near).bit_count() == number for near, number in numbers)
+        and all((mined & mask).bit_count() == number for mask, number in numbers)
     ]
 
 

@@ -19,9 +19,9 @@ from sparring.environments.ordinal_2x2.games import (
     NAMED,
     Ordinal,
     all_games,
+    is_best_response,
     is_equilibrium,
     is_joint_maximum,
-    is_response,
     rank,
     select_games,
     swap_choices,
@@ -103,8 +103,8 @@ class OrdinalTable(Table):
         if self.index < 0:
             return []
         ranks, other_ranks = self.game[seat], self.game[1 - seat]
-        theirs = [other_ranks[2 * second + first] for first, second in CELLS]
-        return [str(value) for value in (*ranks, *theirs)]
+        other_view = [other_ranks[2 * second + first] for first, second in CELLS]
+        return [str(value) for value in (*ranks, *other_view)]
 
     def __str__(self) -> str:
         """Return the ranks as seat 0 sees them, and all choices."""
@@ -125,19 +125,19 @@ def payoff(game: Ordinal, seat: int, choices: tuple[int, ...], pay: Pay) -> floa
     if pay == "own":
         return rank(game, seat, choices)
     if pay == "response":
-        return is_response(game, seat, choices)
+        return is_best_response(game, seat, choices)
     return (is_equilibrium if pay == "equilibrium" else is_joint_maximum)(game, choices)
 
 
 @cache
-def games_of(which: str, is_drawn: bool) -> tuple[Ordinal, ...]:
+def games_of(selection: str, is_drawn: bool) -> tuple[Ordinal, ...]:
     """Return the games that chance draws from.
 
     Args:
-        which: see ``games.select_games``.
+        selection: see ``games.select_games``.
         is_drawn: whether to take all four orders of the choices; else only the canonical order.
     """
-    games = [all_games()[number - 1] for number in select_games(which)]
+    games = [all_games()[number - 1] for number in select_games(selection)]
     return tuple(
         swap_choices(game, cell) for game in games for cell in (CELLS if is_drawn else CELLS[:1])
     )
@@ -171,8 +171,8 @@ class Ordinal2x2(Game):
     """Ordinal 2x2 games for 2 seats: one choice of two each, at once, and ranks 1 to 4.
 
     There are 144 games with a strict ranking of the four outcomes by each seat, up to the order of
-    the choices; 78 if seats may be exchanged too. A play draws one of the games of ``game``. The
-    choices are simultaneous: seat 1 replies after seat 0 but does not see its choice.
+    the choices; 78 if seats may be exchanged too. An episode draws one of the games of ``game``.
+    The choices are simultaneous: seat 1 replies after seat 0 but does not see its choice.
 
     Numbers: in the canonical order of a game each seat's rank 4 lies at the other's second choice.
     A seat then has one of 12 sorted patterns of ranks, (own one, other's one), (one, two),
@@ -190,17 +190,17 @@ class Ordinal2x2(Game):
         dilemma (7)          both prefer another outcome to the only equilibrium
         coordination (9)     two equilibria, as in chicken and the battle of the sexes
         one_dominant (48)    one equilibrium; one seat has a dominant choice
-        both_dominant (26)   one equilibrium; both have
+        both_dominant (26)   one equilibrium; both seats have one
 
     Pitfalls: the prompts do not depend on ``pay``; with ``pay`` other than "own" the return is a
-    measure, not the aim in the prompts. A cyclic game has no equilibrium in pure strategies, so
-    ``pay: equilibrium`` is always 0 there.
+    measure, not the aim that the prompts state. A cyclic game has no equilibrium in pure
+    strategies, so ``pay: equilibrium`` is always 0 there.
 
     Args:
         game: "all" (default); a family, as above; "prisoners_dilemma", "chicken", "stag_hunt",
             "battle_of_the_sexes", "leader" or "deadlock"; a number, 1 to 144; or several, "1 17".
-        drawn: true (default): each play draws the order of both seats' choices anew, so that no
-            choice is good by its name. false: the canonical order.
+        drawn: true (default): each episode draws the order of both seats' choices, so that
+            no choice is good by its name. false: the canonical order.
         pay: payoff rule. "own" (default): the seat's rank of the outcome, 1 to 4. Measures, 1 or 0:
             "response", whether the seat's choice is the best one against the other's;
             "equilibrium", whether the outcome is a pure equilibrium; "joint", whether it has the
@@ -217,16 +217,16 @@ class Ordinal2x2(Game):
     title, rules = "ordinal", RULES
 
     def __init__(self, options: OrdinalOptions, *, style: Style = "brief") -> None:
-        which = str(options.game)
+        selection = str(options.game)
         try:
-            select_games(which)
+            select_games(selection)
         except ValueError:
             choices = ", ".join(("all", *FAMILIES, *NAMED))
             raise ConfigError(
-                f"ordinal_2x2: game={which!r} is none of {choices}, nor numbers from 1 to "
+                f"ordinal_2x2: game={selection!r} is none of {choices}, nor numbers from 1 to "
                 f"{len(all_games())}; write game=prisoners_dilemma."
             ) from None
-        options = replace(options, game=which)
+        options = replace(options, game=selection)
         spiel = load(NAME, asdict(options))
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
 
@@ -239,10 +239,10 @@ class Ordinal2x2(Game):
         if self.brief:
             return " ".join(ranks)
         lines = [
-            f"If you choose {ACTIONS[place // 2]} and the other player chooses "
-            f"{ACTIONS[place % 2]}: {ranks[place]} for you, {ranks[4 + place]} for the other "
+            f"If you choose {ACTIONS[outcome // 2]} and the other player chooses "
+            f"{ACTIONS[outcome % 2]}: {ranks[outcome]} for you, {ranks[4 + outcome]} for the other "
             "player."
-            for place in range(4)
+            for outcome in range(4)
         ]
         return "\n".join(lines)
 
@@ -253,16 +253,16 @@ class Ordinal2x2(Game):
             word = ACTIONS[moves[seat]]
             texts.append(word if self.brief else f"You chose {word}.")
         if len(moves) == 2:
-            other = ACTIONS[moves[1 - seat]]
+            other_word = ACTIONS[moves[1 - seat]]
             outcome = 2 * moves[seat] + moves[1 - seat]
             own_rank = state.table.game[seat][outcome]
             outcome = 2 * moves[1 - seat] + moves[seat]
             ranks = [own_rank, state.table.game[1 - seat][outcome]]
             full = (
-                f"The other player chose {other}. You rank this outcome {ranks[0]}, the other "
+                f"The other player chose {other_word}. You rank this outcome {ranks[0]}, the other "
                 f"player {ranks[1]}."
             )
-            texts.append(other if self.brief else full)
+            texts.append(other_word if self.brief else full)
         return texts
 
     def example(self, state: State) -> int:
@@ -270,28 +270,28 @@ class Ordinal2x2(Game):
         return int(state.table.index)
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        cells, viewer = state.table, seat or 0
+        board, viewer = state.table, seat or 0
         seats(canvas, self.roles, state.due())
-        ranks = cells.ranks_of(viewer)
+        ranks = board.ranks_of(viewer)
         rows: list[tuple[str, ...]] = [("", *ACTIONS)]
         for choice, word in enumerate(ACTIONS):
-            places = (2 * choice, 2 * choice + 1)
-            rows.append((word, *(f"{ranks[place]}, {ranks[4 + place]}" for place in places)))
+            cells = (2 * choice, 2 * choice + 1)
+            rows.append((word, *(f"{ranks[cell]}, {ranks[4 + cell]}" for cell in cells)))
         heading(canvas, "Ranks", f"{self.roles[viewer]} (rows), {self.roles[1 - viewer]} (columns)")
-        marked = [(cells.moves[viewer] + 1, cells.moves[1 - viewer] + 1)] if state.done else []
+        marked = [(board.moves[viewer] + 1, board.moves[1 - viewer] + 1)] if state.done else []
         table(canvas, rows, marked=marked)
 
     def describe(self, state: State, seat: int | None) -> str:
-        cells, viewer = state.table, seat or 0
+        board, viewer = state.table, seat or 0
         sentences = [
             f"{self.roles[player]} chose {ACTIONS[choice]}"
-            for player, choice in enumerate(cells.moves)
+            for player, choice in enumerate(board.moves)
             if state.done or seat in (None, player)
         ]
-        ranks = cells.ranks_of(viewer)
+        ranks = board.ranks_of(viewer)
         outcomes = "; ".join(
-            f"{ACTIONS[place // 2]} and {ACTIONS[place % 2]}: {ranks[place]}, {ranks[4 + place]}"
-            for place in range(4)
+            f"{ACTIONS[cell // 2]} and {ACTIONS[cell % 2]}: {ranks[cell]}, {ranks[4 + cell]}"
+            for cell in range(4)
         )
         parts = (
             self.whose(state),

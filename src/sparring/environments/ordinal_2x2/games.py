@@ -52,11 +52,11 @@ def exchange_seats(game: Ordinal) -> Ordinal:
     return game[::-1]
 
 
-def canonical(game: Ordinal) -> Ordinal:
-    """Return the order of choices with each seat's rank 4 at the other's second choice.
+def normalise(game: Ordinal) -> Ordinal:
+    """Return a game with its choices in canonical order.
 
-    Exactly one of the four orders has this property, as only a swap of the other seat's choices
-    moves the column of a seat's rank 4.
+    In this order each seat's rank 4 lies at the other's second choice. Exactly one of the four
+    orders has this property, because only a swap of the other's choices moves that column.
     """
     first, second = (pattern.index(4) % 2 == 0 for pattern in game)
     return swap_choices(game, (int(second), int(first)))
@@ -66,20 +66,20 @@ def canonical(game: Ordinal) -> Ordinal:
 def all_games() -> tuple[Ordinal, ...]:
     """Return all games in canonical order, [144], sorted by seat 0's pattern, then seat 1's."""
     patterns = list(itertools.permutations(RANKS))
-    return tuple(sorted({canonical((first, second)) for first in patterns for second in patterns}))
+    return tuple(sorted({normalise((first, second)) for first in patterns for second in patterns}))
 
 
 def number_of(game: Ordinal) -> int:
     """Return the number of a game, 1 to 144, for any order of its choices."""
-    return all_games().index(canonical(game)) + 1
+    return all_games().index(normalise(game)) + 1
 
 
 def rank(game: Ordinal, seat: int, choices: Sequence[int]) -> int:
-    """Return a seat's rank of an outcome; ``choices`` are those of seats 0 and 1."""
+    """Return a seat's rank of an outcome, given the choices of seats 0 and 1."""
     return game[seat][2 * choices[seat] + choices[1 - seat]]
 
 
-def is_response(game: Ordinal, seat: int, choices: Sequence[int]) -> bool:
+def is_best_response(game: Ordinal, seat: int, choices: Sequence[int]) -> bool:
     """Return whether a seat's choice is the best one against the other's."""
     other = tuple(choice ^ (player == seat) for player, choice in enumerate(choices))
     return rank(game, seat, choices) > rank(game, seat, other)
@@ -87,27 +87,27 @@ def is_response(game: Ordinal, seat: int, choices: Sequence[int]) -> bool:
 
 def is_equilibrium(game: Ordinal, choices: Sequence[int]) -> bool:
     """Return whether both choices are best responses: a Nash equilibrium in pure strategies."""
-    return all(is_response(game, seat, choices) for seat in (0, 1))
+    return all(is_best_response(game, seat, choices) for seat in (0, 1))
 
 
-def joint(game: Ordinal, choices: Sequence[int]) -> int:
+def rank_sum(game: Ordinal, choices: Sequence[int]) -> int:
     """Return the sum of both seats' ranks of an outcome."""
     return sum(rank(game, seat, choices) for seat in (0, 1))
 
 
 def is_joint_maximum(game: Ordinal, choices: Sequence[int]) -> bool:
     """Return whether no outcome has a larger sum of ranks."""
-    return joint(game, choices) == max(joint(game, cell) for cell in CELLS)
+    return rank_sum(game, choices) == max(rank_sum(game, cell) for cell in CELLS)
 
 
 def has_dominant(game: Ordinal, seat: int) -> bool:
     """Return whether a seat has a dominant choice."""
-    best = {
+    best_choices = {
         choice
-        for choice, answer in CELLS
-        if is_response(game, seat, (choice, answer) if seat == 0 else (answer, choice))
+        for choice, other in CELLS
+        if is_best_response(game, seat, (choice, other) if seat == 0 else (other, choice))
     }
-    return len(best) == 1
+    return len(best_choices) == 1
 
 
 def family(game: Ordinal) -> str:
@@ -117,38 +117,38 @@ def family(game: Ordinal) -> str:
     another outcome to the only pure equilibrium. coordination: two pure equilibria. In the other
     games one seat or both have a dominant choice.
     """
-    if any(joint(game, cell) == 8 for cell in CELLS):
+    if any(rank_sum(game, cell) == 8 for cell in CELLS):
         return "win_win"
-    stable = [cell for cell in CELLS if is_equilibrium(game, cell)]
-    if not stable:
+    equilibria = [cell for cell in CELLS if is_equilibrium(game, cell)]
+    if not equilibria:
         return "cyclic"
-    if len(stable) > 1:
+    if len(equilibria) > 1:
         return "coordination"
     if any(
-        all(rank(game, seat, cell) > rank(game, seat, stable[0]) for seat in (0, 1))
+        all(rank(game, seat, cell) > rank(game, seat, equilibria[0]) for seat in (0, 1))
         for cell in CELLS
     ):
         return "dilemma"
     return "both_dominant" if has_dominant(game, 0) and has_dominant(game, 1) else "one_dominant"
 
 
-def select_games(which: str) -> tuple[int, ...]:
-    """Return the numbers of games: "all", a family's, a named one's, or those of a list.
+def select_games(selection: str) -> tuple[int, ...]:
+    """Return the numbers of the selected games.
 
     Args:
-        which: "all", a family, a name, or numbers with spaces between, such as "1 17".
+        selection: "all", a family, a name, or numbers with spaces between, such as "1 17".
 
     Raises:
-        ValueError: ``which`` has another form.
+        ValueError: ``selection`` has another form.
     """
     numbers = range(1, len(all_games()) + 1)
-    if which == "all":
+    if selection == "all":
         return tuple(numbers)
-    if which in FAMILIES:
-        return tuple(number for number in numbers if family(all_games()[number - 1]) == which)
-    if which in NAMED:
-        return (number_of((NAMED[which],) * 2),)
-    chosen = tuple(int(part) for part in which.split())
+    if selection in FAMILIES:
+        return tuple(number for number in numbers if family(all_games()[number - 1]) == selection)
+    if selection in NAMED:
+        return (number_of((NAMED[selection],) * 2),)
+    chosen = tuple(int(part) for part in selection.split())
     if not chosen or not set(chosen) <= set(numbers) or len(set(chosen)) < len(chosen):
-        raise ValueError(which)
+        raise ValueError(selection)
     return chosen

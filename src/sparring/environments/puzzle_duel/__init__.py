@@ -1,4 +1,4 @@
-"""Puzzle duel: a proposer writes puzzles of arithmetic, and a solver solves them."""
+"""Puzzle duel: a proposer writes arithmetic puzzles, and a solver solves them."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def prompt_for(
     rules: PuzzleDuel,
 ) -> tuple[str, str]:
     """Return (news, question) for a seat that is due."""
-    last = ("solved" if solved[-1] else "failed") if solved else ""
+    last_result = ("solved" if solved[-1] else "failed") if solved else ""
     numbers = " ".join(map(str, allowed))
     if rules.style == "brief":
         news = f"propose {numbers}" if seat == 0 else f"solve {puzzle_text(posed[-1], 'brief')}"
-        return f"{last} {news}".strip(), ""
+        return f"{last_result} {news}".strip(), ""
     lines = (
-        [f"The last puzzle was {'solved' if last == 'solved' else 'not solved'}."]
+        [f"The last puzzle was {'solved' if last_result == 'solved' else 'not solved'}."]
         if solved
         else [f"{rules_text(rules)} You are the {('proposer', 'solver')[seat]}."]
     )
@@ -93,7 +93,7 @@ class PuzzleDuelPosition:
     Attributes:
         allowed: the numbers that puzzles may use, which are the initial state.
         solved: whether each finished round's puzzle was solved.
-        posed: the puzzles so far; one more than ``solved`` where the solver is due.
+        posed: the puzzles so far; one more than ``solved`` if the solver is due.
         invalid: whether the proposer wrote an invalid puzzle, which ends the episode.
     """
 
@@ -140,13 +140,13 @@ class Duel(PaintedPlay):
         rows, first = [("", "puzzle", "solver")], max(0, len(position.posed) - MAX_ROWS)
         colours = {}
         for number, puzzle in enumerate(position.posed[first:], start=first):
-            ended = _ended(self, number)
+            outcome = _outcome_text(self, number)
             if number < len(position.solved):
                 colours[len(rows), 2] = "green" if position.solved[number] else "orange"
-            rows.append((str(number + 1), puzzle_text(puzzle, "full"), ended))
+            rows.append((str(number + 1), puzzle_text(puzzle, "full"), outcome))
         table(canvas, rows, colours=colours, shares=(2, 1))
         if position.invalid:
-            paragraph(canvas, "The last puzzle was not valid, which ends the self.")
+            paragraph(canvas, "The last puzzle was not valid, which ends the play.")
 
     def described(self, seat: int | None) -> str:
         position = self.position
@@ -156,7 +156,7 @@ class Duel(PaintedPlay):
         if position.posed:
             parts.append(
                 f"Puzzle {len(position.posed)}: {puzzle_text(position.posed[-1], 'full')}, "
-                f"{_ended(self, len(position.posed) - 1)}."
+                f"{_outcome_text(self, len(position.posed) - 1)}."
             )
         if position.invalid:
             parts.append("The last puzzle was not valid.")
@@ -175,10 +175,10 @@ class Duel(PaintedPlay):
     def observe(self, seat: int) -> Observation:
         """Return the allowed numbers or the puzzle, and how the previous round ended."""
         position, rules = self.position, self.rules
-        past = zip(position.posed, position.solved, strict=False)
+        finished_rounds = zip(position.posed, position.solved, strict=False)
         rounds = " ".join(
-            f"{puzzle_text(puzzle, 'full')} {'solved' if right else 'failed'};"
-            for puzzle, right in past
+            f"{puzzle_text(puzzle, 'full')} {'solved' if is_right else 'failed'};"
+            for puzzle, is_right in finished_rounds
         )
         current = position.allowed if seat == PROPOSER else position.posed[-1:]
         news, ask = prompt_for(seat, position.allowed, position.posed, position.solved, rules)
@@ -203,8 +203,8 @@ class Duel(PaintedPlay):
                 else replace(position, posed=(*position.posed, puzzle))
             )
         else:
-            right = solves(position.posed[-1], read_solution(replies[SOLVER], style))
-            self.position = replace(position, solved=(*position.solved, right))
+            is_right = solves(position.posed[-1], read_solution(replies[SOLVER], style))
+            self.position = replace(position, solved=(*position.solved, is_right))
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a valid random puzzle, or a random attempt with all numbers and random signs."""
@@ -217,7 +217,7 @@ class Duel(PaintedPlay):
         return f"<puzzle>{text}</puzzle><proof>{proof}</proof>" if full else f"{text} proof {proof}"
 
 
-def _ended(play: Duel, number: int) -> str:
+def _outcome_text(play: Duel, number: int) -> str:
     solved = play.position.solved
     if number >= len(solved):
         return "to be solved"
@@ -244,10 +244,10 @@ class PuzzleDuel(Bank):
         duel:      solved (-1, 1), not solved (0, 0); invalid (-L, L), L the rounds left, this one
                    included
         frontier:  solved (easy, 1), not solved (1, 0); invalid (-1, 0)
-    Pitfalls: In "duel" an invalid puzzle costs no more than a solved one, so a proposer learns
-    validity only where the solver sometimes fails. An episode tries a puzzle once: the difficulty
-    of a puzzle for the solver shows only in the mean over episodes. Held-out initial states are
-    other sets of numbers; small puzzles of theirs may also arise from the sets of training.
+    Pitfalls: in "duel" an invalid puzzle costs no more than a solved one, so a proposer learns
+    validity only if the solver sometimes fails. The solver tries each puzzle once, so its
+    difficulty shows only in the mean over episodes. Held-out initial states are other sets of
+    numbers, but small puzzles of theirs may also occur in training.
 
     Args:
         numbers: most numbers of a puzzle, 2 to 6; the fewest are 2.
@@ -315,7 +315,7 @@ class PuzzleDuel(Bank):
         """Return one of the bank's sets of numbers, ascending."""
         stream = Stream.from_seed(self.bank).child("puzzle_duel").child(number)
         numbers = list(range(1, self.largest + 1))
-        chosen = [numbers.pop(stream.integer(place, len(numbers))) for place in range(self.allowed)]
+        chosen = [numbers.pop(stream.integer(index, len(numbers))) for index in range(self.allowed)]
         return tuple(sorted(chosen))
 
     def start_of(self, play: Any) -> Hashable:

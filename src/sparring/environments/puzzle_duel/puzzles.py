@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 from sparring.core.rng import Stream
 
 SIGNS = ("+", "-", "*")
-DRAWS = 64  # random chains to try before a sum, which always fits
+MAX_ATTEMPTS = 64  # random chains to try; then a sum, which is always valid
 LONGEST = 200  # characters of a puzzle or an expression
-PARTS = re.compile(r"\s*(?:(0|[1-9][0-9]{0,5})(?![0-9])|([-+*()]))")
+TOKEN = re.compile(r"\s*(?:(0|[1-9][0-9]{0,5})(?![0-9])|([-+*()]))")
 Style = Literal["brief", "full"]
 
 
@@ -36,47 +36,48 @@ class PuzzleLimits:
     most: int
 
 
-def parts_of(text: str) -> list[str] | None:
+def tokenize(text: str) -> list[str] | None:
     """Return the numbers, signs and brackets of an expression; None if it holds anything else."""
     text = text.strip(" \t\r\n")
     if len(text) > LONGEST or not text.isascii():
         return None
-    parts, place = list[str](), 0
-    while place < len(text):
-        match = PARTS.match(text, place)
+    tokens, start = list[str](), 0
+    while start < len(text):
+        match = TOKEN.match(text, start)
         if match is None:
             return None
-        parts.append(match[1] or match[2])
-        place = match.end()
-    return parts
+        tokens.append(match[1] or match[2])
+        start = match.end()
+    return tokens
 
 
 def value_of(text: str) -> tuple[int, tuple[int, ...]] | None:
     """Return (value, sorted numbers) of an expression; None for any other text.
 
-    Whole numbers, ``+``, ``-``, ``*`` and brackets, with the usual precedence; no sign before a
-    number. Numbers stay below 10^6 and expressions below ``LONGEST``, so values stay small.
+    The grammar has whole numbers, ``+``, ``-``, ``*`` and brackets, with the usual precedence and
+    no sign before a number. Numbers stay below 10^6 and expressions below ``LONGEST``, so values
+    stay small.
     """
-    parts = parts_of(text)
-    if not parts:
+    tokens = tokenize(text)
+    if not tokens:
         return None
     values, signs = list[int](), list[str]()
     number_due = True  # whether a number or an opening bracket must come next
-    for part in parts:
-        if part == "(" or part.isdigit():
+    for token in tokens:
+        if token == "(" or token.isdigit():
             if not number_due:
                 return None
-            if part == "(":
-                signs.append(part)
+            if token == "(":
+                signs.append(token)
                 continue
-            values.append(int(part))
+            values.append(int(token))
             number_due = False
             continue
         if number_due:
             return None
-        _reduce(values, signs, part)
-        if part != ")":
-            signs.append(part)
+        _reduce(values, signs, token)
+        if token != ")":
+            signs.append(token)
             number_due = True
         elif not signs or signs.pop() != "(":
             return None
@@ -85,12 +86,12 @@ def value_of(text: str) -> tuple[int, tuple[int, ...]] | None:
     _reduce(values, signs, ")")
     if signs:
         return None
-    return values[0], tuple(sorted(int(part) for part in parts if part.isdigit()))
+    return values[0], tuple(sorted(int(token) for token in tokens if token.isdigit()))
 
 
-def _reduce(values: list[int], signs: list[str], coming: str) -> None:
+def _reduce(values: list[int], signs: list[str], next_sign: str) -> None:
     """Apply the signs on the stack that bind at least as tightly as the next sign."""
-    while signs and signs[-1] != "(" and (coming != "*" or signs[-1] == "*"):
+    while signs and signs[-1] != "(" and (next_sign != "*" or signs[-1] == "*"):
         sign, right, left = signs.pop(), values.pop(), values.pop()
         values.append(
             left + right if sign == "+" else left - right if sign == "-" else left * right
@@ -102,11 +103,11 @@ def solves(puzzle: Puzzle, text: str) -> bool:
     return value_of(text) == (puzzle.target, tuple(sorted(puzzle.numbers)))
 
 
-def tagged(reply: str, tag: str) -> str | None:
+def text_in_tags(reply: str, tag: str) -> str | None:
     """Return the text between the last pair of tags of this name, or None."""
     end = reply.rfind(f"</{tag}>")
-    begin = reply.rfind(f"<{tag}>", 0, max(end, 0))
-    return None if begin < 0 else reply[begin + len(tag) + 2 : end]
+    start = reply.rfind(f"<{tag}>", 0, max(end, 0))
+    return None if start < 0 else reply[start + len(tag) + 2 : end]
 
 
 def read_puzzle(
@@ -118,11 +119,11 @@ def read_puzzle(
     correct proof.
     """
     if style == "full":
-        stated, proof = tagged(reply, "puzzle"), tagged(reply, "proof")
-        left, arrow, right = (stated or "").partition("->")
+        statement, proof = text_in_tags(reply, "puzzle"), text_in_tags(reply, "proof")
+        left, arrow, right = (statement or "").partition("->")
     else:
-        stated, mark, proof = reply.partition("proof")
-        left, arrow, right = stated.partition("target")
+        statement, mark, proof = reply.partition("proof")
+        left, arrow, right = statement.partition("target")
         proof = proof if mark else None
     if not arrow or proof is None:
         return None
@@ -130,24 +131,24 @@ def read_puzzle(
     if numbers is None or target is None or len(target) != 1:
         return None
     puzzle = Puzzle(numbers, target[0])
-    fits = (
+    is_within_limits = (
         2 <= len(puzzle.numbers) <= limits.numbers
         and 1 <= puzzle.target <= limits.most
         and set(puzzle.numbers) <= set(allowed)
     )
-    return puzzle if fits and solves(puzzle, proof) else None
+    return puzzle if is_within_limits and solves(puzzle, proof) else None
 
 
 def _numbers(text: str) -> tuple[int, ...] | None:
-    parts = parts_of(text)
-    if not parts or not all(part.isdigit() for part in parts):
+    tokens = tokenize(text)
+    if not tokens or not all(token.isdigit() for token in tokens):
         return None
-    return tuple(map(int, parts))
+    return tuple(map(int, tokens))
 
 
 def read_solution(reply: str, style: Style) -> str:
     """Return the expression in a solver's reply, or a text that does not parse."""
-    return (tagged(reply, "solution") or "") if style == "full" else reply
+    return (text_in_tags(reply, "solution") or "") if style == "full" else reply
 
 
 def random_puzzle(
@@ -155,14 +156,14 @@ def random_puzzle(
 ) -> tuple[Puzzle, str]:
     """Return a valid puzzle and its proof: a chain of random numbers and signs.
 
-    The count of numbers, the numbers and the signs are uniform; a chain whose value is out of
-    bounds is drawn again, at last as a sum.
+    The count of numbers, the numbers and the signs are uniform. A chain whose value is out of
+    bounds is drawn again; the last attempt is a sum.
     """
     count = 2 + stream.integer(0, limits.numbers - 1)
-    for attempt in range(DRAWS + 1):
+    for attempt in range(MAX_ATTEMPTS + 1):
         draws = stream.child(attempt)
-        numbers = tuple(allowed[draws.integer(place, len(allowed))] for place in range(count))
-        proof = _chain(numbers, draws.child("signs"), SIGNS if attempt < DRAWS else "+")
+        numbers = tuple(allowed[draws.integer(index, len(allowed))] for index in range(count))
+        proof = _chain(numbers, draws.child("signs"), SIGNS if attempt < MAX_ATTEMPTS else "+")
         value = value_of(proof)
         if value is not None and 1 <= value[0] <= limits.most:
             break
@@ -173,13 +174,13 @@ def random_puzzle(
 def random_solution(puzzle: Puzzle, stream: Stream) -> str:
     """Return the numbers of a puzzle in random order with random signs between them."""
     numbers, order = list(puzzle.numbers), list[int]()
-    for place in range(len(numbers)):
-        order.append(numbers.pop(stream.integer(place, len(numbers))))
+    for index in range(len(numbers)):
+        order.append(numbers.pop(stream.integer(index, len(numbers))))
     return _chain(tuple(order), stream.child("signs"), SIGNS)
 
 
 def _chain(numbers: tuple[int, ...], stream: Stream, signs: tuple[str, ...] | str) -> str:
-    chosen = (signs[stream.integer(place, len(signs))] for place in range(len(numbers) - 1))
+    chosen = (signs[stream.integer(index, len(signs))] for index in range(len(numbers) - 1))
     pairs = zip(numbers, chain(chosen, repeat("")), strict=False)
     return " ".join(f"{number} {sign}" for number, sign in pairs).strip()
 

@@ -24,13 +24,13 @@ from sparring.environments.options import check_range, entry_of
 from sparring.environments.sokoban.distances import (
     DIRECTIONS,
     Floor,
-    between,
     cells_of,
-    homes,
+    goal_positions,
     layers,
+    layers_between,
     mask_of,
-    moved,
     position_of,
+    step,
 )
 
 TRIES = 500  # most random floors to try for a room
@@ -82,7 +82,7 @@ def room_of(
         floor = Floor(
             rows=rows, columns=columns, walls=mask_of(chosen[:walls]), goals=mask_of(chosen[walls:])
         )
-        by_length = between(floor, boxes, shortest, longest)
+        by_length = layers_between(floor, boxes, shortest, longest)
         if by_length:
             layer = by_length[generator.integers(len(by_length))]
             agent, box_mask = position_of(layer[generator.integers(len(layer))])
@@ -103,36 +103,36 @@ def read_room(text: str, moves: int) -> Room:
     """
     lines = [line.strip() for line in text.split("/")]
     rows, columns = len(lines), len(lines[0])
-    wrong = next((sign for line in lines for sign in line if sign not in SIGNS), None)
+    bad_sign = next((sign for line in lines for sign in line if sign not in SIGNS), None)
     if (
-        wrong is not None
+        bad_sign is not None
         or any(len(line) != columns for line in lines)
         or not (1 <= rows <= LARGEST and 1 <= columns <= LARGEST)
     ):
         problem = (
-            f"holds {wrong!r}"
-            if wrong is not None
+            f"holds {bad_sign!r}"
+            if bad_sign is not None
             else f"has {rows} rows of {', '.join(str(len(line)) for line in lines)} cells"
         )
         raise ConfigError(
             f"sokoban: room={text!r} {problem}; write 1 to {LARGEST} rows of 1 to {LARGEST} "
             f"of {' '.join(SIGNS)}, separated by '/', as '@$./---'."
         )
-    kinds = [SIGNS[sign].split() for line in lines for sign in line]
-    places = {
-        kind: [cell for cell, signs in enumerate(kinds) if kind in signs]
+    contents = [SIGNS[sign].split() for line in lines for sign in line]
+    cells = {
+        kind: [cell for cell, signs in enumerate(contents) if kind in signs]
         for kind in ("agent", "box", "goal", "wall")
     }
-    agents, boxes, goals = (len(places[kind]) for kind in ("agent", "box", "goal"))
+    agents, boxes, goals = (len(cells[kind]) for kind in ("agent", "box", "goal"))
     if agents != 1 or not 1 <= boxes <= MOST_BOXES or goals != boxes:
         raise ConfigError(
             f"sokoban: room={text!r} has {agents} agent(s), {boxes} box(es) and {goals} goal(s); "
             f"write one agent, 1 to {MOST_BOXES} boxes and as many goals."
         )
     floor = Floor(
-        rows=rows, columns=columns, walls=mask_of(places["wall"]), goals=mask_of(places["goal"])
+        rows=rows, columns=columns, walls=mask_of(cells["wall"]), goals=mask_of(cells["goal"])
     )
-    room = Room(floor=floor, agent=places["agent"][0], boxes=mask_of(places["box"]))
+    room = Room(floor=floor, agent=cells["agent"][0], boxes=mask_of(cells["box"]))
     if room.boxes == floor.goals or _length(room, boxes, moves) is None:
         problem = (
             "is solved already"
@@ -147,10 +147,10 @@ def read_room(text: str, moves: int) -> Room:
 
 
 def _length(room: Room, boxes: int, limit: int) -> int | None:
-    """Return the length of the shortest solution, None if none is within ``limit``."""
+    """Return the length of the shortest solution; None if it is longer than ``limit``."""
     start = (room.agent, room.boxes)
     for length, layer in enumerate(
-        islice(layers(room.floor, homes(room.floor, boxes, boxes)), limit + 1)
+        islice(layers(room.floor, goal_positions(room.floor, boxes, boxes)), limit + 1)
     ):
         if start in map(position_of, layer):
             return length
@@ -218,7 +218,7 @@ class SokobanTable(Table):
         return [
             move
             for move in range(4)
-            if self.options.blocked == "waits" or moved(self.floor, self.agent, self.boxes, move)
+            if self.options.blocked == "waits" or step(self.floor, self.agent, self.boxes, move)
         ]
 
     def draws(self) -> range:
@@ -226,11 +226,12 @@ class SokobanTable(Table):
 
     def after(self, index: int) -> SokobanTable:
         if self.room is None:
-            o = self.options
-            size = (o.rows, o.columns, o.boxes, o.walls, o.shortest, o.longest)
-            room = self.only or room_of(*size, o.bank, index)
+            options = self.options
+            size = (options.rows, options.columns, options.boxes, options.walls)
+            lengths = (options.shortest, options.longest)
+            room = self.only or room_of(*size, *lengths, options.bank, index)
             return replace(self, room=room, agent=room.agent, boxes=room.boxes)
-        agent, boxes = moved(self.floor, self.agent, self.boxes, index) or (self.agent, self.boxes)
+        agent, boxes = step(self.floor, self.agent, self.boxes, index) or (self.agent, self.boxes)
         return replace(self, agent=agent, boxes=boxes, moves=(*self.moves, index))
 
     def returns(self) -> list[float]:
@@ -241,11 +242,11 @@ class SokobanTable(Table):
             else 0.0
         ]
 
-    def pay_for(self, home: int, moves: int) -> float:
-        """Return the pay of an episode that ends with ``home`` boxes on goals."""
+    def pay_for(self, num_home: int, moves: int) -> float:
+        """Return the pay of an episode that ends with ``num_home`` boxes on goals."""
         boxes = self.boxes.bit_count()
         share = self.options.pay == "share"
-        return (home / boxes if share else float(home == boxes)) - self.options.cost * moves
+        return (num_home / boxes if share else float(num_home == boxes)) - self.options.cost * moves
 
     def name_of(self, player: int, index: int) -> str:
         return f"room {index}" if player < 0 else DIRECTIONS[index]
@@ -259,16 +260,12 @@ class SokobanTable(Table):
         ]
         if self.floor.walls:
             groups.append(("wall", cells_of(self.floor.walls)))
-        out = [
-            word
-            for kind, cells in groups
-            for word in (kind, *(self.cell(place) for place in cells))
-        ]
+        out = [word for kind, cells in groups for word in (kind, *map(self.cell, cells))]
         return [*out, "moves", str(self.options.moves - len(self.moves))]
 
-    def cell(self, place: int) -> str:
+    def cell(self, index: int) -> str:
         """Return the word of a cell: "r1c2" is row 1, column 2."""
-        row, column = divmod(place, self.floor.columns)
+        row, column = divmod(index, self.floor.columns)
         return f"r{row + 1}c{column + 1}"
 
     def initial(self) -> SokobanTable:
@@ -309,7 +306,7 @@ def rules(options: SokobanOptions) -> Rules:
 register(NAME, SokobanOptions, rules)
 
 
-PICTURE = {
+SIGN_OF = {
     "": "-",
     "wall": "#",
     "goal": ".",
@@ -398,16 +395,16 @@ class Sokoban(BankGame):
         return " ".join(state.table.initial().words()) if self.brief else ""
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the position in brief style, after the moves in the opening; else the moves."""
+        """Return the position in brief style (at first also the moves), the moves in full style."""
         moves = [DIRECTIONS[event.action] for event in state.trail if event.player != CHANCE]
         if self.brief:
             return (
                 state.table.words() if since else [*moves, *(state.table.words() if moves else [])]
             )
         if since:
-            return [_end(state.table)] if state.done else []
+            return [_end_text(state.table)] if state.done else []
         texts = [f"Your moves so far: {', '.join(moves)}."] if moves else []
-        return [*texts, _end(state.table)] if state.done else texts
+        return [*texts, _end_text(state.table)] if state.done else texts
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
@@ -428,28 +425,28 @@ class Sokoban(BankGame):
         ]
         names = [f"c{column + 1}" for column in range(columns)]
         grid(canvas, board, rows=[f"r{row + 1}" for row in range(rows)], columns=names)
-        paragraph(canvas, _moves(table), colour="dim")
+        paragraph(canvas, _moves_text(table), colour="dim")
 
     def describe_table(self, table: SokobanTable, seat: int | None) -> str:
         home = (table.boxes & table.floor.goals).bit_count()
         return (
-            f"{home} of {table.boxes.bit_count()} boxes are on goals. {_moves(table)} "
+            f"{home} of {table.boxes.bit_count()} boxes are on goals. {_moves_text(table)} "
             f"The room: {' '.join(table.words()[:-2])}."
         )
 
 
-def _cell(table: SokobanTable, place: int) -> BoardCell:
-    goal = bool(table.floor.goals >> place & 1)
-    if table.floor.walls >> place & 1:
+def _cell(table: SokobanTable, cell: int) -> BoardCell:
+    is_goal = bool(table.floor.goals >> cell & 1)
+    if table.floor.walls >> cell & 1:
         return BoardCell(fill="rule")
-    if table.boxes >> place & 1:
-        return BoardCell(shape="square", colour="green" if goal else "orange", marked=goal)
-    if place == table.agent:
-        return BoardCell("@", shape="disc", colour="blue", bold=True, marked=goal)
-    return BoardCell(shape="ring", colour="green") if goal else BoardCell()
+    if table.boxes >> cell & 1:
+        return BoardCell(shape="square", colour="green" if is_goal else "orange", marked=is_goal)
+    if cell == table.agent:
+        return BoardCell("@", shape="disc", colour="blue", bold=True, marked=is_goal)
+    return BoardCell(shape="ring", colour="green") if is_goal else BoardCell()
 
 
-def _moves(table: SokobanTable) -> str:
+def _moves_text(table: SokobanTable) -> str:
     remaining = table.options.moves - len(table.moves)
     if not table.moves:
         return f"{remaining} moves are left."
@@ -466,10 +463,10 @@ def _sign(table: SokobanTable, cell: int) -> str:
         if table.floor.walls >> cell & 1
         else ""
     )
-    return PICTURE[f"{kind} goal".strip() if table.floor.goals >> cell & 1 else kind]
+    return SIGN_OF[f"{kind} goal".strip() if table.floor.goals >> cell & 1 else kind]
 
 
-def _end(table: SokobanTable) -> str:
+def _end_text(table: SokobanTable) -> str:
     return "The room is solved." if table.solved else "You have no moves left."
 
 

@@ -11,10 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 DIRECTIONS = ("down", "left", "right", "up")  # by action id
-FEW = 1000  # most positions for which a loop over positions is faster
+MAX_LOOP = 1000  # up to this many positions, a Python loop is faster than numpy
 _SHIFT = 6  # bits of the agent's cell in a key: at most 64 cells
 _STEPS = ((1, 0), (0, -1), (0, 1), (-1, 0))
-_BACK = (3, 2, 1, 0)  # the opposite direction
+_OPPOSITE = (3, 2, 1, 0)  # the opposite direction
 
 Keys = npt.NDArray[np.int64]
 
@@ -45,30 +45,30 @@ def neighbours(floor: Floor) -> tuple[tuple[int, ...], ...]:
     out = []
     for cell in range(floor.rows * floor.columns):
         row, column = divmod(cell, floor.columns)
-        near = [(row + down, column + right) for down, right in _STEPS]
-        inside = [0 <= r < floor.rows and 0 <= c < floor.columns for r, c in near]
-        places = [r * floor.columns + c for r, c in near]
+        adjacent = [(row + down, column + right) for down, right in _STEPS]
+        are_inside = [0 <= r < floor.rows and 0 <= c < floor.columns for r, c in adjacent]
+        indices = [r * floor.columns + c for r, c in adjacent]
         out.append(
             tuple(
-                place if ok and not floor.walls >> place & 1 else -1
-                for place, ok in zip(places, inside, strict=True)
+                index if is_inside and not floor.walls >> index & 1 else -1
+                for index, is_inside in zip(indices, are_inside, strict=True)
             )
         )
     return tuple(out)
 
 
-def moved(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int] | None:
-    """Return (agent, boxes) after a step or a push, None where a wall or box blocks the move."""
-    near = neighbours(floor)
-    place = near[agent][direction]
-    if place < 0:
+def step(floor: Floor, agent: int, boxes: int, direction: int) -> tuple[int, int] | None:
+    """Return (agent, boxes) after a step or a push, None if a wall or a box blocks the move."""
+    table = neighbours(floor)
+    target = table[agent][direction]
+    if target < 0:
         return None
-    if not boxes >> place & 1:
-        return place, boxes
-    beyond = near[place][direction]
+    if not boxes >> target & 1:
+        return target, boxes
+    beyond = table[target][direction]
     if beyond < 0 or boxes >> beyond & 1:
         return None
-    return place, boxes ^ 1 << place ^ 1 << beyond
+    return target, boxes ^ 1 << target ^ 1 << beyond
 
 
 def key_of(agent: int, boxes: int) -> int:
@@ -81,7 +81,7 @@ def position_of(key: int) -> tuple[int, int]:
     return int(key) & (1 << _SHIFT) - 1, int(key) >> _SHIFT
 
 
-def homes(floor: Floor, boxes: int, number: int) -> Keys:
+def goal_positions(floor: Floor, boxes: int, number: int) -> Keys:
     """Return all positions with ``number`` boxes or more on goals, ascending."""
     free = [cell for cell in range(floor.rows * floor.columns) if not floor.walls >> cell & 1]
     placements = [
@@ -102,31 +102,33 @@ def layers(floor: Floor, start: Keys) -> Iterator[Keys]:
 
     This is a breadth-first search along reversed moves: a step, or a step that pulls a box.
     """
-    near = np.array(neighbours(floor), np.int64)
-    reached = layer = start
+    neighbour_of = np.array(neighbours(floor), np.int64)
+    visited = layer = start
     while len(layer):
         yield layer
         previous = np.unique(
-            np.concatenate([_predecessors(near, layer, direction) for direction in range(4)])
+            np.concatenate(
+                [_predecessors(neighbour_of, layer, direction) for direction in range(4)]
+            )
         )
-        place = np.searchsorted(reached, previous)
-        layer = previous[reached[np.minimum(place, len(reached) - 1)] != previous]
-        reached = np.sort(np.concatenate([reached, layer]), kind="stable")
+        index = np.searchsorted(visited, previous)
+        layer = previous[visited[np.minimum(index, len(visited) - 1)] != previous]
+        visited = np.sort(np.concatenate([visited, layer]), kind="stable")
 
 
-def _predecessors(near: Keys, keys: Keys, direction: int) -> Keys:
+def _predecessors(neighbour_of: Keys, keys: Keys, direction: int) -> Keys:
     """Return the positions from which a move in a direction leads to one of ``keys``."""
     agent, boxes = keys & (1 << _SHIFT) - 1, keys >> _SHIFT
-    behind = near[agent, _BACK[direction]]
-    able = behind >= 0
-    agent, boxes, behind = agent[able], boxes[able], behind[able]
-    able = (boxes >> behind & 1) == 0
-    agent, boxes, behind = agent[able], boxes[able], behind[able]
-    ahead = near[agent, direction]
-    pushed = (ahead >= 0) & ((boxes >> np.maximum(ahead, 0) & 1) == 1)
+    behind = neighbour_of[agent, _OPPOSITE[direction]]
+    is_free = behind >= 0
+    agent, boxes, behind = agent[is_free], boxes[is_free], behind[is_free]
+    is_free = (boxes >> behind & 1) == 0
+    agent, boxes, behind = agent[is_free], boxes[is_free], behind[is_free]
+    ahead = neighbour_of[agent, direction]
+    is_push = (ahead >= 0) & ((boxes >> np.maximum(ahead, 0) & 1) == 1)
     bit = np.int64(1)
-    pulled = boxes[pushed] ^ bit << ahead[pushed] ^ bit << agent[pushed]
-    return np.concatenate([boxes << _SHIFT | behind, pulled << _SHIFT | behind[pushed]])
+    pulled = boxes[is_push] ^ bit << ahead[is_push] ^ bit << agent[is_push]
+    return np.concatenate([boxes << _SHIFT | behind, pulled << _SHIFT | behind[is_push]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,11 +139,11 @@ class Distances:
     moves: npt.NDArray[np.int16]  # [N]
 
     def of(self, agent: int, boxes: int) -> int | None:
-        """Return the least number of moves, None where the target cannot be reached."""
+        """Return the least number of moves, None if the target cannot be reached."""
         key = key_of(agent, boxes)
-        place = int(np.searchsorted(self.keys, key))
+        index = int(np.searchsorted(self.keys, key))
         return (
-            int(self.moves[place]) if place < len(self.keys) and self.keys[place] == key else None
+            int(self.moves[index]) if index < len(self.keys) and self.keys[index] == key else None
         )
 
 
@@ -150,9 +152,9 @@ def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances |
     size = positions(floor, boxes)
     if size > budget:
         return None
-    if size <= FEW:
-        return _distances_one_by_one(floor, homes(floor, boxes, number).tolist())
-    by_distance = list(layers(floor, homes(floor, boxes, number)))
+    if size <= MAX_LOOP:
+        return _distances_one_by_one(floor, goal_positions(floor, boxes, number).tolist())
+    by_distance = list(layers(floor, goal_positions(floor, boxes, number)))
     keys = np.concatenate(by_distance)
     moves = np.repeat(
         np.arange(len(by_distance), dtype=np.int16), [len(layer) for layer in by_distance]
@@ -161,10 +163,10 @@ def distances(floor: Floor, boxes: int, number: int, budget: int) -> Distances |
     return Distances(keys[order], moves[order])
 
 
-def between(floor: Floor, boxes: int, shortest: int, longest: int) -> list[Keys]:
-    """Return the positions of each distance to a solved room, ascending, as far as any exist."""
-    start = homes(floor, boxes, boxes)
-    if positions(floor, boxes) > FEW:
+def layers_between(floor: Floor, boxes: int, shortest: int, longest: int) -> list[Keys]:
+    """Return the positions of each distance to a solved room from ``shortest`` to ``longest``."""
+    start = goal_positions(floor, boxes, boxes)
+    if positions(floor, boxes) > MAX_LOOP:
         return list(islice(layers(floor, start), shortest, longest + 1))
     to_goal = _distances_one_by_one(floor, start.tolist())
     last = min(longest, int(to_goal.moves.max()))
@@ -173,22 +175,22 @@ def between(floor: Floor, boxes: int, shortest: int, longest: int) -> list[Keys]
 
 def _distances_one_by_one(floor: Floor, start: list[int]) -> Distances:
     """Return the same as ``distances`` by a loop, which is faster for few positions."""
-    near, moves, layer = neighbours(floor), dict.fromkeys(start, 0), start
+    neighbour_of, moves, layer = neighbours(floor), dict.fromkeys(start, 0), start
     depth = 0
     while layer:
         depth += 1
         previous = []
         for key in layer:
             agent, boxes = key & (1 << _SHIFT) - 1, key >> _SHIFT
-            for direction, back in enumerate(_BACK):
-                behind = near[agent][back]
+            for direction, back in enumerate(_OPPOSITE):
+                behind = neighbour_of[agent][back]
                 if behind < 0 or boxes >> behind & 1:
                     continue
-                ahead = near[agent][direction]
-                earlier = [boxes]
+                ahead = neighbour_of[agent][direction]
+                box_masks = [boxes]
                 if ahead >= 0 and boxes >> ahead & 1:
-                    earlier.append(boxes ^ 1 << ahead ^ 1 << agent)
-                for mask in earlier:
+                    box_masks.append(boxes ^ 1 << ahead ^ 1 << agent)
+                for mask in box_masks:
                     key_before = mask << _SHIFT | behind
                     if key_before not in moves:
                         moves[key_before] = depth

@@ -12,7 +12,8 @@ from sparring.environments.sokoban import SokobanTable
 from sparring.environments.sokoban.distances import Distances, Floor, distances
 
 ORACLE = "constraint"  # the oracle that calls this solver
-# pay of oracle ``graded``, as released: a move on a shortest solution, another move that keeps a
+# rewards of oracle ``graded``, as released by its authors: a move on a shortest solution, another
+# move that keeps a
 # solution, and a move after which none is left
 TIERS = {"shortest": 2.0, "other": 0.0, "deadlock": 0.0}
 
@@ -44,10 +45,10 @@ def sokoban(
         value = -cost * (all moves of the game)
     plus, where the share is paid, the largest j / boxes with d_j(s') <= m - 1, d_j the least moves
     to j boxes on goals.
-    Pitfalls: where moves cost, moves that keep a solution differ in value. With ``right``
-    "solution" all of them are ``best``, not only those of the largest value. Walking back and forth
-    is right as long as enough moves are left; "forced" accepts only progress. A room of more than
-    1,000,000 positions is not judged; the game has no such room.
+    Pitfalls: if moves cost, moves that keep a solution differ in value. With ``right`` "solution"
+    all of them are ``best``, not only those of the largest value. Walking back and forth is right
+    while enough moves are left; "forced" accepts only moves of a shortest solution. A room of more
+    than 1,000,000 positions is not judged; the game has no such room.
     Reference: Junghanns and Schaeffer, "Sokoban: enhancing general single-agent search methods
     using domain knowledge", 2001 (deadlocks); the task: arXiv 2605.10325.
     Verified by: tests/environments/sokoban/test_solver.py,
@@ -70,16 +71,16 @@ def sokoban(
     children: list[SokobanTable] = [table.after(index) for index in state.legal_indices()]
     remaining = table.options.moves - len(table.moves) - 1  # after the move
     lengths = [to_goal.of(child.agent, child.boxes) for child in children]
-    keeps = [length is not None and length <= remaining for length in lengths]
-    if not any(keeps) and table.options.pay != "share":
-        return None if lost == "abstain" else _beyond(table, lengths)
+    solvable = [length is not None and length <= remaining for length in lengths]
+    if not any(solvable) and table.options.pay != "share":
+        return None if lost == "abstain" else _by_longer_solution(table, lengths)
     values = [
-        _value(child, length if keep else None, remaining)
-        for child, length, keep in zip(children, lengths, keeps, strict=True)
+        _value(child, length if is_solvable else None, remaining)
+        for child, length, is_solvable in zip(children, lengths, solvable, strict=True)
     ]
-    if not any(keeps):
+    if not any(solvable):
         return Judgement(values=values)
-    return Judgement(values=values, best=_shortest(lengths) if right == "forced" else keeps)
+    return Judgement(values=values, best=_shortest(lengths) if right == "forced" else solvable)
 
 
 def tiers(state: SearchablePlay) -> list[str] | None:
@@ -145,12 +146,12 @@ def _shortest(lengths: list[int | None]) -> list[bool]:
     return [length == shortest for length in lengths]
 
 
-def _beyond(table: SokobanTable, lengths: list[int | None]) -> Judgement | None:
+def _by_longer_solution(table: SokobanTable, lengths: list[int | None]) -> Judgement | None:
     """Return the judgement by a solution longer than the moves left; None in a deadlock."""
     if all(length is None for length in lengths):
         return None
     return Judgement(
-        values=[float(ok) for ok in _shortest(lengths)],
+        values=[float(is_shortest) for is_shortest in _shortest(lengths)],
         bound=1.0 + table.options.cost * table.options.moves,
     )
 
@@ -160,11 +161,11 @@ def _value(child: SokobanTable, to_goal: int | None, remaining: int) -> float:
     boxes = child.boxes.bit_count()
     if to_goal is not None:
         return child.pay_for(boxes, len(child.moves) + to_goal)
-    home = 0
+    num_home = 0
     for number in range(boxes - 1, 0, -1) if child.options.pay == "share" else ():
         to_number = solutions(child.floor, boxes, number)
         length = None if to_number is None else to_number.of(child.agent, child.boxes)
         if length is not None and length <= remaining:
-            home = number
+            num_home = number
             break
-    return child.pay_for(home, child.options.moves)
+    return child.pay_for(num_home, child.options.moves)

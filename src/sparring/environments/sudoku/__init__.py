@@ -22,7 +22,7 @@ from sparring.environments.openspiel.fill_in import FillInTable
 from sparring.environments.openspiel.load import load
 from sparring.environments.openspiel.table import Rules, register
 from sparring.environments.options import check_range, entry_of
-from sparring.environments.sudoku.deduction import BOXES, Board, deduced, frame, solutions
+from sparring.environments.sudoku.deduction import BOXES, Board, fill_singles, frame, solutions
 
 NAME = "sudoku"  # the name registered with OpenSpiel
 # by size; puzzles with more blanks and one solution do not exist or are too rare to find
@@ -41,14 +41,14 @@ def puzzle_of(size: int, blanks: int, level: str, bank: int, index: int) -> tupl
         Stream.from_seed(bank).child(f"sudoku {size} {blanks} {level}").child(index).generator()
     )
     for _ in range(TRIES):
-        full = _full_board(size, generator)
-        givens = _dig(size, full, blanks, level, generator)
+        solution = _full_board(size, generator)
+        givens = _remove_digits(size, solution, blanks, level, generator)
         if givens is not None:
-            return givens, full
-    other = "more blanks, a larger size" if level == "search" else "fewer blanks"
+            return givens, solution
+    remedy = "more blanks, a larger size" if level == "search" else "fewer blanks"
     raise ConfigError(
         f"sudoku: blanks={blanks} with level={level!r} and size={size}: no such puzzle was found "
-        f"from {TRIES} full boards; write {other}, or level='any'."
+        f"from {TRIES} full boards; write {remedy}, or level='any'."
     )
 
 
@@ -62,17 +62,17 @@ def _full_board(size: int, generator: np.random.Generator) -> Board:
     )[0]
 
 
-def _dig(
-    size: int, full: Board, blanks: int, level: str, generator: np.random.Generator
+def _remove_digits(
+    size: int, solution: Board, blanks: int, level: str, generator: np.random.Generator
 ) -> Board | None:
-    """Empty cells in random order while the puzzle stays valid; None with too few empty cells."""
-    cells, remaining = list(full), blanks
+    """Empty cells in random order while the puzzle stays valid; None if too few can be empty."""
+    cells, remaining = list(solution), blanks
     for cell in generator.permutation(size * size):
         digit, cells[cell] = cells[cell], 0
         if _is_valid(size, cells, level):
             remaining -= 1
             if not remaining:
-                return tuple(cells) if level != "search" or 0 in deduced(size, cells) else None
+                return tuple(cells) if level != "search" or 0 in fill_singles(size, cells) else None
         else:
             cells[cell] = digit
     return None
@@ -80,7 +80,7 @@ def _dig(
 
 def _is_valid(size: int, cells: list[int], level: str) -> bool:
     if level in ("naked", "singles"):
-        return 0 not in deduced(size, cells, level == "singles")
+        return 0 not in fill_singles(size, cells, level == "singles")
     return len(solutions(size, cells)) == 1
 
 
@@ -94,9 +94,9 @@ def read_puzzle(size: int, text: str) -> Board:
     """
     signs = [sign for sign in text if not sign.isspace() and sign != "/"]
     allowed = ".0123456789"[: size + 2]
-    wrong = next((sign for sign in signs if sign not in allowed), None)
-    if len(signs) != size * size or wrong is not None:
-        problem = f"holds {wrong!r}" if wrong is not None else f"has {len(signs)} cells"
+    bad_sign = next((sign for sign in signs if sign not in allowed), None)
+    if len(signs) != size * size or bad_sign is not None:
+        problem = f"holds {bad_sign!r}" if bad_sign is not None else f"has {len(signs)} cells"
         raise ConfigError(
             f"sudoku: puzzle={text!r} {problem}; write {size * size} of 1 to {size} and '.' for an "
             "empty cell, row by row."
@@ -257,21 +257,21 @@ class Sudoku(BankGame):
     def _lines(self, cells: Board) -> list[str]:
         """Return a board, one line per row and a rule below each row of boxes except the last."""
         size = self.size
-        high, wide = BOXES[size]
+        height, width = BOXES[size]
         lines = []
         for row in range(size):
             digits = [str(digit or ".") for digit in cells[row * size : (row + 1) * size]]
-            parts = (" ".join(digits[start : start + wide]) for start in range(0, size, wide))
+            parts = (" ".join(digits[start : start + width]) for start in range(0, size, width))
             lines.append(" | ".join(parts))
-            if row % high == high - 1 and row < size - 1:
+            if row % height == height - 1 and row < size - 1:
                 lines.append("-" * len(lines[-1]))
         return lines
 
     def picture(self, state: State, seat: int) -> str:
         """Return the board with the numbers of its rows and columns."""
-        wide, rows = BOXES[self.size][1], iter(range(1, self.size + 1))
+        width, rows = BOXES[self.size][1], iter(range(1, self.size + 1))
         numbers = [str(column + 1) for column in range(self.size)]
-        groups = (" ".join(numbers[start : start + wide]) for start in range(0, self.size, wide))
+        groups = (" ".join(numbers[start : start + width]) for start in range(0, self.size, width))
         lines = self._lines(state.table.cells)
         marked = [("   " if line[0] == "-" else f"r{next(rows)} ") + line for line in lines]
         return "\n".join(["The board ('.' is an empty cell):", f" c {'   '.join(groups)}", *marked])
@@ -280,13 +280,13 @@ class Sudoku(BankGame):
         return "\n".join(["The solution:", *self._lines(state.table.solution)])
 
     def paint_table(self, canvas: Canvas, table: SudokuTable, seat: int | None) -> None:
-        size, last = table.size, table.moves[-1] // table.size if table.moves else -1
-        cells = [_cell(table, index, seat, index == last) for index in range(size * size)]
+        size, last_cell = table.size, table.moves[-1] // table.size if table.moves else -1
+        cells = [_cell(table, index, seat, index == last_cell) for index in range(size * size)]
         board = [cells[start : start + size] for start in range(0, size * size, size)]
         names = [str(number + 1) for number in range(size)]
         rows = [f"r{name}" for name in names]
         grid(canvas, board, rows=rows, columns=[f"c{name}" for name in names], boxes=BOXES[size])
-        paragraph(canvas, _news(table, seat), colour="dim")
+        paragraph(canvas, _status(table, seat), colour="dim")
 
     def describe_table(self, table: SudokuTable, seat: int | None) -> str:
         size = table.size
@@ -294,37 +294,37 @@ class Sudoku(BankGame):
             "".join(str(digit or ".") for digit in table.cells[start : start + size])
             for start in range(0, size * size, size)
         )
-        return f"{_news(table, seat)} The rows: {' '.join(lines)}."
+        return f"{_status(table, seat)} The rows: {' '.join(lines)}."
 
 
-def _cell(table: SudokuTable, index: int, seat: int | None, last: bool) -> BoardCell:
+def _cell(table: SudokuTable, index: int, seat: int | None, is_last: bool) -> BoardCell:
     digit, is_given = table.cells[index], table.givens[index]
     if is_given:
         return BoardCell(str(digit), fill="panel")
     if not digit:
         return BoardCell(str(table.solution[index]), colour="rule") if seat is None else BoardCell()
-    wrong = digit != table.solution[index] and _reveals(table, seat)
-    return BoardCell(str(digit), colour="red" if wrong else "blue", marked=last, bold=True)
+    is_wrong = digit != table.solution[index] and _shows_wrong(table, seat)
+    return BoardCell(str(digit), colour="red" if is_wrong else "blue", marked=is_last, bold=True)
 
 
-def _reveals(table: SudokuTable, seat: int | None) -> bool:
+def _shows_wrong(table: SudokuTable, seat: int | None) -> bool:
     """Return whether the reader sees which digits are wrong."""
     return seat is None or table.wrong == "ends"
 
 
-def _news(table: SudokuTable, seat: int | None) -> str:
+def _status(table: SudokuTable, seat: int | None) -> str:
     empty = f"{table.cells.count(0)} of {len(table.cells)} cells are empty."
     if not table.moves:
         return f"Nothing is written yet; {empty}"
     move = table.moves[-1]
-    wrong = table.solution[move // table.size] != move % table.size + 1
-    word = "" if not _reveals(table, seat) else ", which is wrong" if wrong else ", which is right"
-    return f"The last digit is {word_of(table.size, move)}{word}; {empty}"
+    is_wrong = table.solution[move // table.size] != move % table.size + 1
+    verdict = f", which is {'wrong' if is_wrong else 'right'}" if _shows_wrong(table, seat) else ""
+    return f"The last digit is {word_of(table.size, move)}{verdict}; {empty}"
 
 
 def _rules(table: SudokuTable) -> str:
     size = table.size
-    high, wide = BOXES[size]
+    height, width = BOXES[size]
     wrong = (
         "A wrong digit, one that is not in the solution, ends the game."
         if table.wrong == "ends"
@@ -340,7 +340,7 @@ def _rules(table: SudokuTable) -> str:
     )
     return (
         f"You solve a Sudoku of {size} rows and {size} columns. Every row, every column and every "
-        f"box of {high} rows and {wide} columns must hold each digit from 1 to {size} once. The "
+        f"box of {height} rows and {width} columns must hold each digit from 1 to {size} once. The "
         "puzzle has exactly one solution. On your turn you write one digit into an empty cell; "
         "r1c2=3 writes a 3 into row 1, column 2 (rows from the top, columns from the "
         f"left). {wrong} {pay}"

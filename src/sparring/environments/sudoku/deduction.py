@@ -20,7 +20,7 @@ class Frame(NamedTuple):
     """The units and digits of all boards of a size."""
 
     size: int
-    every: int  # the set of all digits
+    all_digits: int  # the set of all digits
     units: tuple[tuple[int, ...], ...]  # the cells of each row, column and box
     # row, column and box of each cell, as numbers of units
     units_of: tuple[tuple[int, int, int], ...]
@@ -30,24 +30,24 @@ class Frame(NamedTuple):
 @cache
 def frame(size: int) -> Frame:
     """Return the units of boards of a size: 4, 6 or 9."""
-    high, wide = BOXES[size]
-    span, across = range(size), size // wide
+    height, width = BOXES[size]
+    span, per_row = range(size), size // width
     units_of = tuple(
-        (row, size + column, 2 * size + row // high * across + column // wide)
+        (row, size + column, 2 * size + row // height * per_row + column // width)
         for row in span
         for column in span
     )
     units = tuple(
-        tuple(cell for cell, its_units in enumerate(units_of) if unit in its_units)
+        tuple(cell for cell, of_cell in enumerate(units_of) if unit in of_cell)
         for unit in range(3 * size)
     )
     return Frame(size, (1 << size) - 1, units, units_of, tuple(1 << digit for digit in span))
 
 
-def free(size: int, board: Sequence[int]) -> list[int] | None:
+def missing_digits(size: int, board: Sequence[int]) -> list[int] | None:
     """Return the set of digits that each unit lacks, [3 * size]; None if a digit repeats."""
     layout = frame(size)
-    missing = [layout.every] * (3 * size)
+    missing = [layout.all_digits] * (3 * size)
     for cell, digit in enumerate(board):
         if digit:
             bit = 1 << digit - 1
@@ -69,7 +69,7 @@ def solutions(
         limit: number of solutions at which the search stops.
         order: order in which the search tries the digits of a set; None for ascending.
     """
-    missing = free(size, board)
+    missing = missing_digits(size, board)
     if missing is None:
         return []
     boards: list[Board] = []
@@ -94,25 +94,25 @@ def _search(
     order: Order | None,
     boards: list[Board],
 ) -> None:
-    """Fill the empty cell with the fewest candidates by each of them in turn, and recurse."""
+    """Try each candidate of the empty cell with the fewest candidates, and recurse."""
     if not empty:
         boards.append(tuple(cells))
         return
-    best, fewest, place = 0, layout.size + 1, 0
+    digits, fewest, index = 0, layout.size + 1, 0
     for number, cell in enumerate(empty):
         row, column, box = layout.units_of[cell]
-        choice = missing[row] & missing[column] & missing[box]
-        count = choice.bit_count()
+        possible = missing[row] & missing[column] & missing[box]
+        count = possible.bit_count()
         if count < fewest:
-            best, fewest, place = choice, count, number
+            digits, fewest, index = possible, count, number
             if count <= 1:
                 break
-    if not best:
+    if not digits:
         return
-    cell, remaining = empty[place], empty[:place] + empty[place + 1 :]
+    cell, remaining = empty[index], empty[:index] + empty[index + 1 :]
     row, column, box = layout.units_of[cell]
-    for bit in layout.bits if order is None else order(best):
-        if best & bit:
+    for bit in layout.bits if order is None else order(digits):
+        if digits & bit:
             cells[cell] = bit.bit_length()
             missing[row], missing[column], missing[box] = (
                 missing[row] ^ bit,
@@ -132,7 +132,7 @@ def _search(
 
 def candidates(size: int, board: Sequence[int]) -> list[int]:
     """Return the set of possible digits of each cell, [size * size], 0 if no digit fits."""
-    missing = free(size, board)
+    missing = missing_digits(size, board)
     if missing is None:
         return [0] * len(board)
     units_of = frame(size).units_of
@@ -155,25 +155,29 @@ def hidden_singles(size: int, board: Sequence[int]) -> dict[int, int]:
     """Return cell -> digit where the digit fits into no other cell of a unit."""
     choices, digits = candidates(size, board), {}
     for unit in frame(size).units:
-        once = twice = 0
+        fits_once = fits_twice = 0
         for cell in unit:
-            twice |= once & choices[cell]
-            once |= choices[cell]
-        once &= ~twice
-        if once:
+            fits_twice |= fits_once & choices[cell]
+            fits_once |= choices[cell]
+        fits_once &= ~fits_twice
+        if fits_once:
             digits.update(
-                {cell: (choices[cell] & once).bit_length() for cell in unit if choices[cell] & once}
+                {
+                    cell: (choices[cell] & fits_once).bit_length()
+                    for cell in unit
+                    if choices[cell] & fits_once
+                }
             )
     return digits
 
 
-def deduced(size: int, board: Sequence[int], hidden: bool = True) -> Board:
-    """Return the board as far as naked singles, and with ``hidden`` hidden singles, fill it."""
+def fill_singles(size: int, board: Sequence[int], hidden: bool = True) -> Board:
+    """Return the board filled by naked singles and, with ``hidden``, hidden singles."""
     cells = list(board)
     while True:
         forced = naked_singles(size, cells) or (hidden_singles(size, cells) if hidden else {})
         if not forced:
             return tuple(cells)
-        # one at a time: in a board without solution two singles can contradict each other
+        # one at a time, because two singles can contradict each other if there is no solution
         cell, digit = forced.popitem()
         cells[cell] = digit

@@ -21,7 +21,8 @@ from sparring.environments.sudoku.deduction import (
 )
 
 ORACLE = "constraint"  # the oracle that calls this solver
-# pay of oracle ``graded``: a right digit in a cell with one candidate, in a cell with the fewest
+# rewards of oracle ``graded``: a right digit in a cell with one candidate, in a cell with the
+# fewest
 # candidates if more than one, in another cell; and a wrong digit
 TIERS = {"forced": 2.0, "fewest": 1.0, "right": 0.5, "wrong": -1.0}
 
@@ -46,10 +47,10 @@ def sudoku(
     the fewest ("fewest", 1), right elsewhere ("right", 0.5), and "wrong" (-1).
     Mathematics: with one solution x* of the givens, the board with digit d in cell c has a solution
     if and only if all digits written so far and d are those of x*.
-        value = 1 or 0 where a solved puzzle pays
-        value = the share of blanks that can still be right, else
-    Pitfalls: with "forced", ``best`` are not all the moves of the largest value. After a wrong
-    digit deduction can point at digits that are not the solution's; these never count as forced.
+        value = 1 or 0 if only a solved puzzle pays
+        value = the share of blanks that can still be right, otherwise
+    Pitfalls: with "forced", ``best`` leaves out some moves of the largest value. After a wrong
+    digit, deduction can yield digits outside the solution; these never count as forced.
     Reference: arXiv 2605.10325 (the digit of the unique solution is right); de Moura and Bjorner,
     "Z3", 2008.
     Verified by: tests/environments/sudoku/test_solver.py, tests/environments/sudoku/test_sudoku.py.
@@ -58,9 +59,9 @@ def sudoku(
         right: which digits are best. "solution" (default): every digit of the solution. "forced":
             only those that one step of deduction gives (the only digit left for a cell, or the only
             cell left for a digit), if any.
-        lost: the judgement of a board with a wrong digit, where only a solved puzzle pays.
-            "abstain" (default): none. "solution": by the puzzle's solution, 1 and 0 with ``bound``
-            1, because all these moves pay 0.
+        lost: the judgement of a board with a wrong digit, if only a solved puzzle pays.
+            "abstain" (default): no judgement. "solution": by the puzzle's solution, 1 and 0 with
+            ``bound`` 1, because all these moves pay 0.
         solver: "backtracking" (default): exact, over bit masks. "z3": the reference, with the same
             judgements, a hundred times slower; needs pip install 'sparring[oracles]'.
     """
@@ -73,7 +74,7 @@ def sudoku(
 
 
 def tiers(state: SearchablePlay) -> list[str]:
-    """Return the tier of each legal digit; row, column and box lack the candidates of a cell."""
+    """Return the tier of each legal digit, by the number of candidates of its cell."""
     table: SudokuTable = state.table
     size, board = table.size, solution(table.size, table.givens)
     counts = [choice.bit_count() for choice in candidates(size, table.cells)]
@@ -81,9 +82,9 @@ def tiers(state: SearchablePlay) -> list[str]:
     names = []
     for index in state.legal_indices():
         cell, digit = divmod(index, size)
-        right, count = board[cell] == digit + 1, counts[cell]
-        best = "forced" if count == 1 else "fewest" if count == fewest else "right"
-        names.append(best if right else "wrong")
+        is_right, count = board[cell] == digit + 1, counts[cell]
+        tier = "forced" if count == 1 else "fewest" if count == fewest else "right"
+        names.append(tier if is_right else "wrong")
     return names
 
 

@@ -37,22 +37,22 @@ Urns = tuple[tuple[int, ...], ...]  # per urn the number of balls of each colour
 def urns_of(urns: int, colours: int, balls: int, apart: int, bank: int, index: int) -> Urns:
     """Return set number ``index`` of a bank: urns with every colour, at least ``apart`` apart.
 
-    The search visits contents in random order, and takes those that are far enough from all taken
-    contents. If the search fails for a set, the result is set 0.
+    The search visits contents in random order and takes those that are far enough from all
+    contents taken so far. If the search fails for a set, the result is set 0.
 
     Raises:
         ConfigError: the search fails for set 0.
     """
-    cuts = itertools.combinations(range(1, balls), colours - 1)
+    bars = itertools.combinations(range(1, balls), colours - 1)
     all_urns = [
-        tuple(high - low for low, high in itertools.pairwise((0, *cut, balls))) for cut in cuts
+        tuple(high - low for low, high in itertools.pairwise((0, *bar, balls))) for bar in bars
     ]
     stream = Stream.from_seed(bank).child(f"{NAME} {urns} {colours} {balls} {apart}").child(index)
     for number in range(TRIES):
         chosen: list[tuple[int, ...]] = []
-        for place in stream.child(number).generator().permutation(len(all_urns)):
-            if all(distance(all_urns[place], other) >= apart for other in chosen):
-                chosen.append(all_urns[place])
+        for position in stream.child(number).generator().permutation(len(all_urns)):
+            if all(distance(all_urns[position], other) >= apart for other in chosen):
+                chosen.append(all_urns[position])
             if len(chosen) == urns:
                 return tuple(chosen)
     if index:
@@ -221,10 +221,10 @@ class Urn(BankGame):
     """Urn for 1 seat: find out by draws with replacement which of several known urns is hidden.
 
     Chance draws one of ``sets`` sets of urns, one urn of it, and every ball. An action is one word:
-    "draw", or the name of an urn to declare it, which ends the episode. To draw without draws left
-    is illegal. No draw is decisive, as each urn has every colour. In brief style the prompt begins
-    with the urns, "alpha 7 3 beta 4 6", each with its balls in the order of the colours. With one
-    set they are left out, as they are the same in every episode and can be learned.
+    "draw", or the name of an urn to declare it, which ends the episode. A draw is illegal if none
+    is left. No single draw is decisive, because each urn has every colour. In brief style the
+    prompt begins with the urns, "alpha 7 3 beta 4 6", each with its balls in the order of the
+    colours. With one set they are left out, because they are the same in every episode.
 
     Args:
         urns: 2 to 6.
@@ -281,20 +281,20 @@ class Urn(BankGame):
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the colours drawn from ply ``since`` on, and the outcome."""
-        table, out = state.table, []
+        table, texts = state.table, []
         balls = [
             event.action
             for event in recent(state.trail, since)
             if event.player == CHANCE and event.ply
         ]
         for colour in balls:
-            out.append(COLOURS[colour] if self.brief else f"You drew a {COLOURS[colour]} ball.")
+            texts.append(COLOURS[colour] if self.brief else f"You drew a {COLOURS[colour]} ball.")
         if table.declared >= 0:
             name, end = NAMES[table.declared], table.outcome()
             if self.brief:
-                return [*out, *([] if since else [name]), *end]
-            out.append(f"You declared {name}: {end[0]}{f', it was {end[1]}' if end[1:] else ''}.")
-        return out
+                return [*texts, *([] if since else [name]), *end]
+            texts.append(f"You declared {name}: {end[0]}{f', it was {end[1]}' if end[1:] else ''}.")
+        return texts
 
     def position(self, state: State, seat: int) -> str:
         table = state.table
@@ -310,35 +310,35 @@ class Urn(BankGame):
         heading(canvas, "Urns")
         for number, content in enumerate(table.contents):
             balls = [
-                ball for colour, count in enumerate(content) for ball in [_ball(colour)] * count
+                ball for colour, count in enumerate(content) for ball in [_disc_of(colour)] * count
             ]
             discs(canvas, NAMES[number], balls, radius=11)
         heading(canvas, "Drawn", f"{len(table.balls_seen)} of {table.options.draws}")
         blanks = [("", "none")] * (table.options.draws - len(table.balls_seen))
-        discs(canvas, "", [*map(_ball, table.balls_seen), *blanks], radius=11)
-        paragraph(canvas, _end(table, seat))
+        discs(canvas, "", [*map(_disc_of, table.balls_seen), *blanks], radius=11)
+        paragraph(canvas, _end_sentence(table, seat))
 
     def describe_table(self, table: UrnTable, seat: int | None) -> str:
         urns = "; ".join(
-            f"{words[0]} {', '.join(_with_colours(words[1:]))}" for words in table.sheet()
+            f"{words[0]} {', '.join(_counts_with_colours(words[1:]))}" for words in table.sheet()
         )
-        balls = ", ".join(_with_colours([str(count) for count in table.counts()]))
-        return f"The urns: {urns}. Drawn so far: {balls}. {_end(table, seat)}".strip()
+        balls = ", ".join(_counts_with_colours([str(count) for count in table.counts()]))
+        return f"The urns: {urns}. Drawn so far: {balls}. {_end_sentence(table, seat)}".strip()
 
 
-def _ball(colour: int) -> tuple[str, str]:
+def _disc_of(colour: int) -> tuple[str, str]:
     return COLOURS[colour][0], COLOURS[colour]
 
 
-def _with_colours(counts: list[str] | tuple[str, ...]) -> list[str]:
+def _counts_with_colours(counts: list[str] | tuple[str, ...]) -> list[str]:
     return [f"{count} {colour}" for count, colour in zip(counts, COLOURS, strict=False)]
 
 
-def _end(table: UrnTable, seat: int | None) -> str:
+def _end_sentence(table: UrnTable, seat: int | None) -> str:
     if table.declared < 0:
         return f"It is urn {NAMES[table.hidden]}." if seat is None else ""
-    right = table.declared == table.hidden
-    word = "which is right" if right else f"which is wrong: it is {NAMES[table.hidden]}"
+    is_right = table.declared == table.hidden
+    word = "which is right" if is_right else f"which is wrong: it is {NAMES[table.hidden]}"
     return f"Declared {NAMES[table.declared]}, {word}."
 
 

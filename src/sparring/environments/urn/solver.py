@@ -16,46 +16,46 @@ Counts = tuple[int, ...]
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the urns and the number of draws of each colour, as their order is irrelevant."""
+    """Return the urns and the number of draws of each colour; the order of draws is irrelevant."""
     table = state.table
     return f"{table.contents} {table.counts()}"
 
 
 class UrnValues:
-    """Best play with known urns: values by counts of the colours drawn, each computed once."""
+    """Values of best play with known urns, cached by the counts of the colours drawn."""
 
     def __init__(self, urns: Urns, draws: int, cost: float) -> None:
-        self.urns, self.most, self.cost = urns, draws, cost
+        self.urns, self.max_draws, self.cost = urns, draws, cost
         self.balls = sum(urns[0])
-        self._known: dict[Counts, float] = {}
+        self._values: dict[Counts, float] = {}
 
     def chances(self, counts: Counts) -> list[float]:
         """Return the probability of each urn given the colours drawn."""
-        likely = [
+        weights = [
             prod(balls**count for balls, count in zip(urn, counts, strict=True))
             for urn in self.urns
         ]
-        return [weight / sum(likely) for weight in likely]
+        return [weight / sum(weights) for weight in weights]
 
     def value(self, counts: Counts) -> float:
         """Return the value of best play: a declaration of the likeliest urn, or a draw."""
-        best = self._known.get(counts)
+        best = self._values.get(counts)
         if best is None:
             best = max(self.chances(counts))
-            if sum(counts) < self.most:
-                best = max(best, self.drawing(counts))
-            self._known[counts] = best
+            if sum(counts) < self.max_draws:
+                best = max(best, self.draw_value(counts))
+            self._values[counts] = best
         return best
 
-    def drawing(self, counts: Counts) -> float:
+    def draw_value(self, counts: Counts) -> float:
         """Return the value of a draw with best play after it."""
         chances, total = self.chances(counts), -self.cost
         for colour in range(len(counts)):
-            likely = (
+            probability = (
                 sum(chance * urn[colour] for chance, urn in zip(chances, self.urns, strict=True))
                 / self.balls
             )
-            total += likely * self.value(
+            total += probability * self.value(
                 (*counts[:colour], counts[colour] + 1, *counts[colour + 1 :])
             )
         return total
@@ -68,7 +68,7 @@ def cached_values(urns: Urns, draws: int, cost: float) -> UrnValues:
 
 
 def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform") -> Judgement:
-    """Exact values of a draw and of each declaration in urn, for the best player of the seat.
+    """Exact values of a draw and of each declaration in urn.
 
     What: the value of a declaration is the probability that it is right. The value of a draw is
     the value of best play after it. Values include the cost of earlier draws. The best player knows
@@ -93,11 +93,11 @@ def urn(state: SearchablePlay, *, prior: Literal["uniform", "bank"] = "uniform")
             is drawn anew in every episode.
     """
     table = state.table
-    best = cached_values(table.contents, table.options.draws, table.options.cost)
+    best_play = cached_values(table.contents, table.options.draws, table.options.cost)
     counts = table.counts()
-    chances, cost = best.chances(counts), table.options.cost * len(table.balls_seen)
+    chances, cost = best_play.chances(counts), table.options.cost * len(table.balls_seen)
     values = [
-        (chances[index - 1] if index else best.drawing(counts)) - cost
+        (chances[index - 1] if index else best_play.draw_value(counts)) - cost
         for index in state.legal_indices()
     ]
     return Judgement(

@@ -25,7 +25,7 @@ from sparring.environments.zebra.puzzles import (
     clue_words,
     clues_text,
     item_word,
-    plain,
+    normal_form,
     puzzle_of,
     read_puzzle,
     word_of,
@@ -115,7 +115,7 @@ class Zebra(BankGame):
     Every house has one value of each attribute (colour, drink, pet, food), and no two houses share
     one. Chance draws one of ``puzzles`` puzzles, all equally likely, at the start; nothing else is
     random and nothing is hidden. Writing into a filled cell is illegal; every value of the
-    attribute in an empty cell is legal, also one that another house has, so most legal moves are
+    attribute is legal in an empty cell, even one that another house has, so most legal moves are
     wrong. No clue is redundant. In brief style a clue is 1 to 3 words: "h1=red", "not h1=red", or
     an item, a kind and an item: "red left tea". 46 words in all for 3 houses and 3 attributes, 22
     for 2 and 2, 130 for 5 and 4.
@@ -153,7 +153,7 @@ class Zebra(BankGame):
     counted = "puzzles"
 
     def __init__(self, options: ZebraOptions, *, style: Style = "brief") -> None:
-        options = replace(options, puzzle=plain(options.puzzle))
+        options = replace(options, puzzle=normal_form(options.puzzle))
         houses, attributes = options.houses, options.attributes
         words = tuple(
             word_of(houses, attributes, index) for index in range(houses * houses * attributes)
@@ -208,17 +208,17 @@ class Zebra(BankGame):
         for number in range(attributes):
             row = [ATTRIBUTES[number]]
             for house in range(houses):
-                cell, place = house * attributes + number, (number + 1, house + 1)
-                value, right = position.cells[cell], position.solution[cell]
+                cell, table_cell = house * attributes + number, (number + 1, house + 1)
+                value, solution_value = position.cells[cell], position.solution[cell]
                 if not value:
-                    faint.append(place)
-                    row.append(VALUES[number][right - 1] if seat is None else "?")
+                    faint.append(table_cell)
+                    row.append(VALUES[number][solution_value - 1] if seat is None else "?")
                     continue
                 row.append(VALUES[number][value - 1])
-                wrong = value != right and (seat is None or position.wrong == "ends")
-                colours[place] = "red" if wrong else "sky"
+                is_wrong = value != solution_value and (seat is None or position.wrong == "ends")
+                colours[table_cell] = "red" if is_wrong else "sky"
                 if position.moves and position.moves[-1] // houses == cell:
-                    marked.append(place)
+                    marked.append(table_cell)
             rows.append(tuple(row))
         table(canvas, rows, faint=faint, colours=colours, marked=marked)
         heading(canvas, "Clues")
@@ -232,15 +232,15 @@ class Zebra(BankGame):
             row = position.cells[house * attributes : (house + 1) * attributes]
             words = [VALUES[number][value - 1] for number, value in enumerate(row) if value]
             parts.append(f"house {house + 1} has {', '.join(words) or 'nothing'}")
-        last = ""
+        last_text = ""
         if position.moves:
-            last = f" {word_of(houses, attributes, position.moves[-1])} was written last."
-        hidden = ""
+            last_text = f" {word_of(houses, attributes, position.moves[-1])} was written last."
+        mistakes_text = ""
         if seat is None and position.mistakes:
-            hidden = f" {position.mistakes} values are wrong."
+            mistakes_text = f" {position.mistakes} values are wrong."
         return (
             f"{position.cells.count(0)} of {position.blanks} cells are empty: {'; '.join(parts)}."
-            f"{last}{hidden}"
+            f"{last_text}{mistakes_text}"
         )
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 Board = tuple[int, ...]
-Clue = tuple[str, int, int]  # a kind; an item; a house for kinds in PLACES, else another item
+Clue = tuple[str, int, int]  # kind, item, and a house (kinds in PLACES) or another item
 
 PLACES = ("is", "not")  # the item is in the house, or is not
 LINKS = ("with", "without")  # the two are in one house, or are not
@@ -24,7 +24,7 @@ SYMMETRIC = (*LINKS, "next")
 Narrow = Callable[[int, int], tuple[int, int]]
 
 
-def holds(kind: str, a: int, b: int) -> bool:
+def clue_holds(kind: str, a: int, b: int) -> bool:
     """Return whether a clue is true of an item in house ``a``, and of house ``b``."""
     if kind in ("is", "with"):
         return a == b
@@ -33,26 +33,26 @@ def holds(kind: str, a: int, b: int) -> bool:
     return {"left": b - a == 1, "before": a < b, "next": abs(a - b) == 1}[kind]
 
 
-def _without(a: int, b: int) -> tuple[int, int]:
+def _narrow_without(a: int, b: int) -> tuple[int, int]:
     """Return the possible houses of two items that share no house."""
     if a & (a - 1) == 0:
         b &= ~a
     return (a & ~b if b & (b - 1) == 0 else a), b
 
 
-def _left(a: int, b: int) -> tuple[int, int]:
+def _narrow_left(a: int, b: int) -> tuple[int, int]:
     """Return the possible houses of two items, the first directly left of the second."""
     a &= b >> 1
     return a, b & a << 1
 
 
-def _before(a: int, b: int) -> tuple[int, int]:
+def _narrow_before(a: int, b: int) -> tuple[int, int]:
     """Return the possible houses of two items, the first anywhere left of the second."""
     a &= (1 << max(b.bit_length() - 1, 0)) - 1
     return a, b & ~(((a & -a) << 1) - 1) if a else 0
 
 
-def _next(a: int, b: int) -> tuple[int, int]:
+def _narrow_next(a: int, b: int) -> tuple[int, int]:
     """Return the possible houses of two neighbours."""
     a &= b << 1 | b >> 1
     return a, b & (a << 1 | a >> 1)
@@ -60,10 +60,10 @@ def _next(a: int, b: int) -> tuple[int, int]:
 
 NARROW: dict[str, Narrow] = {
     "with": lambda a, b: (a & b, a & b),
-    "without": _without,
-    "left": _left,
-    "before": _before,
-    "next": _next,
+    "without": _narrow_without,
+    "left": _narrow_left,
+    "before": _narrow_before,
+    "next": _narrow_next,
 }
 
 
@@ -86,123 +86,123 @@ def true_clues(houses: int, attributes: int, board: Board, kind: str) -> list[Cl
             (kind, item, house)
             for item in items
             for house in range(houses)
-            if holds(kind, house_of[item] or 0, house)
+            if clue_holds(kind, house_of[item] or 0, house)
         ]
     pairs = [(a, b) for a in items for b in items if a < b or (a != b and kind not in SYMMETRIC)]
     if kind in LINKS:
         pairs = [(a, b) for a, b in pairs if a // houses != b // houses]
-    return [(kind, a, b) for a, b in pairs if holds(kind, house_of[a] or 0, house_of[b] or 0)]
+    return [(kind, a, b) for a, b in pairs if clue_holds(kind, house_of[a] or 0, house_of[b] or 0)]
 
 
-def narrowed(
+def possible_houses(
     houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int]
 ) -> list[int] | None:
     """Return the possible houses of each item by unit propagation, None for a contradiction.
 
-    Propagation repeats arc consistency on every clue, an item in its only house, and a house's only
-    item of an attribute, until nothing changes. The result is that of unit propagation on the
-    clauses "item a in h, so b in one of the houses that the clue then leaves".
+    Propagation repeats three rules until nothing changes: arc consistency on every clue, an item's
+    only house, and a house's only item of an attribute. The result equals unit propagation on the
+    clauses "if item a is in h, b is in one of the houses that the clue then allows".
     """
-    can = [(1 << houses) - 1] * (houses * attributes)
+    choices = [(1 << houses) - 1] * (houses * attributes)
     for cell, value in enumerate(board):
         if value:
             house, attribute = divmod(cell, attributes)
-            can[attribute * houses + value - 1] &= 1 << house
+            choices[attribute * houses + value - 1] &= 1 << house
     for kind, item, house in clues:
         if kind in PLACES:
-            can[item] &= 1 << house if kind == "is" else ~(1 << house)
-    return can if _propagate(houses, can, _links(clues)) else None
+            choices[item] &= 1 << house if kind == "is" else ~(1 << house)
+    return choices if _propagate(houses, choices, _links(clues)) else None
 
 
 def _links(clues: Sequence[Clue]) -> list[tuple[Narrow, int, int]]:
     return [(NARROW[kind], a, b) for kind, a, b in clues if kind in NARROW]
 
 
-def _propagate(houses: int, can: list[int], links: Sequence[tuple[Narrow, int, int]]) -> bool:
+def _propagate(houses: int, choices: list[int], links: Sequence[tuple[Narrow, int, int]]) -> bool:
     """Narrow the possible houses in place; return whether every item still has one."""
     previous: list[int] = []
-    while previous != can:
-        previous = can[:]
+    while previous != choices:
+        previous = choices[:]
         for narrow, item, other in links:
-            can[item], can[other] = narrow(can[item], can[other])
-        for first in range(0, len(can), houses):
-            if not _distinct(can, first, first + houses):
+            choices[item], choices[other] = narrow(choices[item], choices[other])
+        for first in range(0, len(choices), houses):
+            if not _narrow_attribute(choices, first, first + houses):
                 return False
-        if not all(can):
+        if not all(choices):
             return False
     return True
 
 
-def _distinct(can: list[int], first: int, end: int) -> bool:
-    """Narrow one attribute, whose values have different houses; return whether that is possible."""
+def _narrow_attribute(choices: list[int], first: int, end: int) -> bool:
+    """Give the values of one attribute different houses; return whether that is possible."""
     for item in range(first, end):
-        only = can[item]
-        if only & (only - 1) == 0:
+        houses = choices[item]
+        if houses & (houses - 1) == 0:
             for other in range(first, end):
                 if other != item:
-                    can[other] &= ~only
-    once = twice = 0
+                    choices[other] &= ~houses
+    seen_once = seen_twice = 0
     for item in range(first, end):
-        twice |= once & can[item]
-        once |= can[item]
-    single = once & ~twice
+        seen_twice |= seen_once & choices[item]
+        seen_once |= choices[item]
+    single = seen_once & ~seen_twice
     for item in range(first, end):
-        choice = can[item] & single
+        choice = choices[item] & single
         if choice:
-            can[item] = choice
+            choices[item] = choice
             if choice & (choice - 1):
                 return False
-    return once == (1 << end - first) - 1
+    return seen_once == (1 << end - first) - 1
 
 
 def solutions(
     houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = (), limit: int = 2
 ) -> list[Board]:
     """Return at most ``limit`` full boards that agree with the clues and with ``board``."""
-    can = narrowed(houses, attributes, clues, board)
+    choices = possible_houses(houses, attributes, clues, board)
     boards: list[Board] = []
-    if can is not None:
-        _search(houses, attributes, can, _links(clues), limit, boards)
+    if choices is not None:
+        _search(houses, attributes, choices, _links(clues), limit, boards)
     return boards
 
 
 def _search(
     houses: int,
     attributes: int,
-    can: list[int],
+    choices: list[int],
     links: Sequence[tuple[Narrow, int, int]],
     limit: int,
     boards: list[Board],
 ) -> None:
     """Put the item with the fewest houses into each of them in turn, and recurse."""
     item = min(
-        (item for item, choice in enumerate(can) if choice & (choice - 1)),
-        key=lambda item: can[item].bit_count(),
+        (item for item, choice in enumerate(choices) if choice & (choice - 1)),
+        key=lambda item: choices[item].bit_count(),
         default=-1,
     )
     if item < 0:
-        boards.append(_board(houses, attributes, can))
+        boards.append(_board(houses, attributes, choices))
         return
     for house in range(houses):
-        if can[item] >> house & 1 and len(boards) < limit:
-            trial = can[:]
-            trial[item] = 1 << house
-            if _propagate(houses, trial, links):
-                _search(houses, attributes, trial, links, limit, boards)
+        if choices[item] >> house & 1 and len(boards) < limit:
+            next_choices = choices[:]
+            next_choices[item] = 1 << house
+            if _propagate(houses, next_choices, links):
+                _search(houses, attributes, next_choices, links, limit, boards)
 
 
-def _board(houses: int, attributes: int, can: Sequence[int]) -> Board:
+def _board(houses: int, attributes: int, choices: Sequence[int]) -> Board:
     cells = [0] * (houses * attributes)
-    for item, choice in enumerate(can):
+    for item, choice in enumerate(choices):
         if choice & (choice - 1) == 0:
             attribute, value = divmod(item, houses)
             cells[(choice.bit_length() - 1) * attributes + attribute] = value + 1
     return tuple(cells)
 
 
-def deduced(
+def deduce_board(
     houses: int, attributes: int, clues: Sequence[Clue], board: Sequence[int] = ()
 ) -> Board | None:
-    """Return the board as far as unit propagation fills it, None for a contradiction."""
-    can = narrowed(houses, attributes, clues, board)
-    return None if can is None else _board(houses, attributes, can)
+    """Return the board filled by unit propagation, None for a contradiction."""
+    choices = possible_houses(houses, attributes, clues, board)
+    return None if choices is None else _board(houses, attributes, choices)

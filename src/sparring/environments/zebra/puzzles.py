@@ -15,7 +15,7 @@ from sparring.environments.zebra.deduction import (
     PLACES,
     Board,
     Clue,
-    deduced,
+    deduce_board,
     solutions,
     true_clues,
 )
@@ -50,16 +50,15 @@ def puzzle_of(
     )
     for _ in range(TRIES):
         rows = [generator.permutation(houses) for _ in range(attributes)]
-        full = tuple(
+        board = tuple(
             int(rows[attribute][house]) + 1
             for house in range(houses)
             for attribute in range(attributes)
         )
-        clues = _pruned(
-            houses, attributes, _mixed(houses, attributes, full, kinds, generator), kinds, level
-        )
-        if level != "search" or 0 in (deduced(houses, attributes, clues) or ()):
-            return clues, full
+        all_clues = _shuffled_clues(houses, attributes, board, kinds, generator)
+        clues = _minimal_clues(houses, attributes, all_clues, kinds, level)
+        if level != "search" or 0 in (deduce_board(houses, attributes, clues) or ()):
+            return clues, board
     raise ConfigError(
         f"zebra: level={level!r} with houses={houses}, attributes={attributes} and "
         f"kinds={kinds!r}: no such puzzle was found from {TRIES} full boards; write kinds='order' "
@@ -67,48 +66,48 @@ def puzzle_of(
     )
 
 
-def _mixed(
-    houses: int, attributes: int, full: Board, kinds: str, generator: np.random.Generator
+def _shuffled_clues(
+    houses: int, attributes: int, board: Board, kinds: str, generator: np.random.Generator
 ) -> list[Clue]:
     """Return all true clues of these kinds, the kinds in turn, each kind in random order."""
-    clues_by_kind = [true_clues(houses, attributes, full, kind) for kind in OF_KIND[kinds]]
+    clues_by_kind = [true_clues(houses, attributes, board, kind) for kind in OF_KIND[kinds]]
     turns = [
-        (place, number, row[index])
+        (position, number, row[index])
         for number, row in enumerate(clues_by_kind)
-        for place, index in enumerate(generator.permutation(len(row)))
+        for position, index in enumerate(generator.permutation(len(row)))
     ]
     return [clue for _, _, clue in sorted(turns)]
 
 
-def _pruned(
+def _minimal_clues(
     houses: int, attributes: int, clues: list[Clue], kinds: str, level: str
 ) -> tuple[Clue, ...]:
-    """Return the fewest first clues that make a puzzle of a level, without redundant clues.
+    """Return the shortest prefix of clues that makes a puzzle of a level, without redundant clues.
 
-    More clues never spoil a puzzle, so no clue of the result is redundant. Clues "is" are dropped
-    first unless the kinds are "places": they say the most, and would replace most other clues.
+    More clues never make a puzzle invalid, so one pass removes every redundant clue. Clues "is" are
+    dropped first unless the kinds are "places", because they would replace most other clues.
     """
-    enough = bisect_left(
+    num_needed = bisect_left(
         range(len(clues)),
         True,
         key=lambda number: _is_valid(houses, attributes, clues[:number], level),
     )
-    few = clues[:enough]
-    for clue in sorted(few, key=lambda clue: clue[0] != "is") if kinds != "places" else list(few):
-        fewer = [other for other in few if other != clue]
-        if _is_valid(houses, attributes, fewer, level):
-            few = fewer
-    return tuple(few)
+    needed = clues[:num_needed]
+    for clue in sorted(needed, key=lambda clue: kinds == "places" or clue[0] != "is"):
+        others = [other for other in needed if other != clue]
+        if _is_valid(houses, attributes, others, level):
+            needed = others
+    return tuple(needed)
 
 
 def _is_valid(houses: int, attributes: int, clues: list[Clue], level: str) -> bool:
     """Return whether clues leave one solution, by unit propagation at level "deduced"."""
     if level == "deduced":
-        return 0 not in (deduced(houses, attributes, clues) or (0,))
+        return 0 not in (deduce_board(houses, attributes, clues) or (0,))
     return len(solutions(houses, attributes, clues)) == 1
 
 
-def plain(puzzle: str) -> str:
+def normal_form(puzzle: str) -> str:
     """Return clues without OpenSpiel's special characters: "h1:red not h2:red"."""
     return " ".join(puzzle.replace(";", " ").replace(",", " ").split()).replace("=", ":")
 
@@ -121,7 +120,7 @@ def read_puzzle(houses: int, attributes: int, text: str) -> Puzzle:
     Raises:
         ConfigError: not clues, or not exactly one solution.
     """
-    text = plain(text).replace(":", "=")
+    text = normal_form(text).replace(":", "=")
     words = text.split()
     item_of = {
         word: item for item in range(houses * attributes) for word in [item_word(houses, item)]

@@ -11,7 +11,7 @@ from sparring.core.records import Judgement
 from sparring.environments.base import SearchablePlay
 from sparring.environments.openspiel.fill_in import load_z3
 from sparring.environments.zebra import ZebraTable
-from sparring.environments.zebra.deduction import Board, Clue, deduced, solutions
+from sparring.environments.zebra.deduction import Board, Clue, deduce_board, solutions
 from sparring.environments.zebra.puzzles import clues_text, word_of
 
 ORACLE = "constraint"  # the oracle that calls this solver
@@ -60,7 +60,7 @@ def zebra(
     board = solution(table.houses, table.attributes, table.clues, solver)
     forced_values = None
     if right == "forced":
-        cells = deduced(table.houses, table.attributes, table.clues, table.cells)
+        cells = deduce_board(table.houses, table.attributes, table.clues, table.cells)
         forced_values = dict(enumerate(cells or ()))
     return table.judgement(board, forced_values, lost)
 

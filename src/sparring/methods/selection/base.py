@@ -19,7 +19,7 @@ from sparring.ops.groups import deviations, group_counts, trajectory_sums
 
 
 def check_output(rule: BoundPlugin, mask: Any, turns: TurnTable, *stream: Any) -> None:
-    """Check that a selection rule has returned a mask over turns; every call ends here.
+    """Check that a selection rule has returned a mask over turns, after every call.
 
     Raises:
         PluginError: the output is not a boolean per turn.

@@ -79,7 +79,7 @@ class EquilibriumOracle(CachedOracle):
         rules = states[0].game.rules_key
         if rules not in self._solved:
             self._solved[rules] = self._values(states[0].game)
-        return [self._opinion(state, self._solved[rules]) for state in states]
+        return [self._verdict(state, self._solved[rules]) for state in states]
 
     def _verdict(self, state: SearchablePlay, values: _Values) -> Verdict | None:
         index = values.arrays.number[state.seat, state.node.information_state_string(state.seat)]

@@ -73,7 +73,7 @@ class MctsOracle(CachedOracle):
 
     def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state, by one search per state."""
-        return [self._opinion(state) for state in states]
+        return [self._verdict(state) for state in states]
 
     def _verdict(self, state: SearchablePlay) -> Verdict:
         game = state.game

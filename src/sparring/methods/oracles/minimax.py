@@ -69,7 +69,7 @@ class MinimaxOracle(CachedOracle):
         verdicts: list[Verdict | None] = [None] * len(states)
         # the search from an early state also solves later states
         for number in sorted(range(len(states)), key=lambda number: states[number].plies):
-            verdicts[number] = self._opinion(states[number])
+            verdicts[number] = self._verdict(states[number])
         return verdicts
 
     def _verdict(self, state: SearchablePlay) -> Verdict | None:

@@ -64,7 +64,7 @@ class PosteriorOracle(KeyedOracle):
         Raises:
             ConfigError: the game's solver does not have an option, or a value is wrong.
         """
-        if self._bound(game) is not None:
+        if self._bound_solver(game) is not None:
             return ""
         return (
             "it has no solver of its hidden state; play "
@@ -74,7 +74,7 @@ class PosteriorOracle(KeyedOracle):
     def prepare(self, game: Searchable) -> None:
         """Load the game's solver."""
         super().prepare(game)
-        self._solver = self._bound(game)
+        self._solver = self._bound_solver(game)
 
     def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state."""

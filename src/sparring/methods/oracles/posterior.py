@@ -79,11 +79,9 @@ class PosteriorOracle(KeyedOracle):
     def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state."""
         solver = self._solver
-        return (
-            []
-            if solver is None
-            else [verdict_of(state.legal_actions(), solver(state)) for state in states]
-        )
+        if solver is None:
+            return []
+        return [verdict_of(state.legal_actions(), solver(state)) for state in states]
 
     def _bound_solver(self, game: Searchable) -> BoundPlugin | None:
         """Return the game's solver with its options, or None."""

@@ -28,7 +28,7 @@ def format_bonus(
     Shapes: one number per turn.
     Pitfalls:
         - The sum favours long games. The bound on shaping keeps the sum below the difference of two
-          outcomes; without the bound (``reorder_outcomes``) a slow loss can pay more than a quick
+          outcomes. Without the bound (``reorder_outcomes``) a slow loss can pay more than a quick
           win.
         - The penalty adds to that of the game's ``illegal``.
     Reference: MARS (thu-nics/MARSHAL), env_manager.py.

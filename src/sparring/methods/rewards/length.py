@@ -64,11 +64,11 @@ def length(
             f"longest: {shortest + 1}."
         )
     return tuple(
-        _line(sampled_tokens(turn), shortest, longest, bonus, penalty) for turn in episode.turns
+        _reward(sampled_tokens(turn), shortest, longest, bonus, penalty) for turn in episode.turns
     )
 
 
-def _line(tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
+def _reward(tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
     if not tokens:
         return 0.0
     share = 1.0 - (tokens - shortest) / (longest - shortest)

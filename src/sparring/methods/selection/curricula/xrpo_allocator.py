@@ -54,10 +54,8 @@ def xrpo_allocator(
         window: number of an arm's latest records that count, at least 1; at most 32 are kept.
     """
     statistics = [_pool_records(records[-window:]) for records in request.history]
-    num_trajectories, deviations = (
-        np.array([n for n, _ in statistics], dtype=np.float64),
-        np.array([s for _, s in statistics]),
-    )
+    num_trajectories = np.array([n for n, _ in statistics], dtype=np.float64)
+    deviations = np.array([s for _, s in statistics])
     sizes = [record.size for records in request.history for record in records[-window:]]
     group_size = max(1, round(sum(sizes) / len(sizes))) if sizes else 1
     draws = np.array(

@@ -110,9 +110,7 @@ def adapted(plugin: Plugin) -> Callable[..., Credit]:
         if isinstance(result, Credit):
             return replace(result, state=dict(state))
         return Credit(
-            advantages=np.asarray(result),
-            state=dict(state),
-            level=plugin.declarations.LEVEL,
+            advantages=np.asarray(result), state=dict(state), level=plugin.declarations.LEVEL
         )
 
     return with_state
@@ -132,10 +130,7 @@ def check_output(estimator: BoundPlugin, credit: Any, turns: TurnTable, *state: 
     tokens, rows = int(turns.n_tokens.sum()), len(turns.reward)
     by_token = "token_value" in estimator.needs and "value" not in estimator.needs
     _check_column(
-        estimator,
-        "advantages",
-        credit.advantages,
-        tokens if credit.level == "token" else rows,
+        estimator, "advantages", credit.advantages, tokens if credit.level == "token" else rows
     )
     if credit.value_targets is not None:
         _check_column(

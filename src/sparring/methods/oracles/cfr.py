@@ -125,10 +125,7 @@ class EquilibriumOracle(CachedOracle):
             for index in np.flatnonzero(seats == seat):
                 action[index], reach[index] = values.action[index], values.others[index]
         return _Values(
-            arrays=arrays,
-            action=tuple(action),
-            reach=reach,
-            nash_conv=max(float(sum(gains)), 0.0),
+            arrays=arrays, action=tuple(action), reach=reach, nash_conv=max(float(sum(gains)), 0.0)
         )
 
 

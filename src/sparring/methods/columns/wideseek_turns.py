@@ -39,19 +39,18 @@ def released(game: Environment, episode: Episode) -> set[int]:
     all_conversations = conversations(game, episode)
     failed_turns = _turns_of_failed(all_conversations)
     leading_seats = _leading_seats(game)
-    lead_conversations = [
+    of_lead = [
         conversation for conversation in all_conversations if conversation.seat in leading_seats
     ]
-    answer_conversation = next(
-        (
-            conversation
-            for conversation in all_conversations
-            if conversation.seat == episode.forfeited_by and conversation.end == "malformed"
-        ),
-        lead_conversations[-1],
-    )
+    malformed = [
+        conversation for conversation in all_conversations if conversation.end == "malformed"
+    ]
+    forfeits = [
+        conversation for conversation in malformed if conversation.seat == episode.forfeited_by
+    ]
+    answer_conversation = forfeits[0] if forfeits else of_lead[-1]
     if answer_conversation.end != "malformed":
-        return _turns_of_failed(lead_conversations) or {*range(len(episode.turns))} - failed_turns
+        return _turns_of_failed(of_lead) or {*range(len(episode.turns))} - failed_turns
     last_turn = answer_conversation.turns[-1]
     trained = set[int]()
     if episode.turns[last_turn].truncated:

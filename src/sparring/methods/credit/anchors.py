@@ -111,28 +111,20 @@ def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
     for members in texts:
         leaders: list[tuple[str, int]] = []
         for text, pair in sorted(members):
-            match = next(
-                (
-                    leader
-                    for leader_text, leader in leaders
-                    if _is_similar(text, leader_text, similarity, cache)
-                ),
-                None,
-            )
-            if match is None:
-                leaders.append((text, pair))
+            for leader_text, leader in leaders:
+                if _is_similar(text, leader_text, similarity, cache):
+                    leader_of[pair] = leader
+                    break
             else:
-                leader_of[pair] = match
+                leaders.append((text, pair))
     return leader_of[pairs]
 
 
-def _is_similar(
-    text: str, leader_text: str, similarity: float, cache: dict[tuple[str, str], bool]
-) -> bool:
-    is_similar = cache.get((text, leader_text))
+def _is_similar(a: str, b: str, similarity: float, cache: dict[tuple[str, str], bool]) -> bool:
+    is_similar = cache.get((a, b))
     if is_similar is None:
-        matcher = SequenceMatcher(None, text, leader_text)
+        matcher = SequenceMatcher(None, a, b)
         # upper bounds, each closer than the one before
         bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
-        is_similar = cache[text, leader_text] = all(bound() >= similarity for bound in bounds)
+        is_similar = cache[a, b] = all(bound() >= similarity for bound in bounds)
     return is_similar

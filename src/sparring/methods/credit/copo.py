@@ -57,12 +57,9 @@ def copo(
     local_weight = (0.5 * (1.0 + np.tanh(0.5 * (sharpness * (entropy - threshold)))))[ids]
     role_of_group = np.zeros(count, dtype=np.int64)
     role_of_group[ids] = roles[starts]
-    group_advantages = standardise(
-        group_mean(returns, ids, count), role_of_group, num_roles, epsilon=epsilon
-    )
-    advantages = (
-        local_weight * standardise(returns, ids, count, epsilon=epsilon)
-        + (1.0 - local_weight) * group_advantages[ids]
-    )
+    means = group_mean(returns, ids, count)
+    between = standardise(means, role_of_group, num_roles, epsilon=epsilon)[ids]
+    within = standardise(returns, ids, count, epsilon=epsilon)
+    advantages = local_weight * within + (1.0 - local_weight) * between
     metrics = {"local_weight": float(local_weight.mean())} if len(local_weight) else {}
     return Credit(advantages=broadcast_to_turns(advantages, turns), metrics=metrics)

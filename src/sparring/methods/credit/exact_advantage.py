@@ -20,12 +20,10 @@ def exact_advantage(turns: TurnTable) -> FloatArray:
         V(s) = sum over a of policy(a | s) Q(s, a)
     with the policy renormalised over legal actions.
     Shapes: advantages [N].
-    Pitfalls:
-        - The values contain the game's payoffs only, not the rewards that plug-ins add.
-        - V excludes illegal replies. So an illegal reply, whose value is the reward of its turn, is
-          compared with legal actions.
-        - All seats are assumed to follow one policy: also against other opponents the numbers are
-          those of self-play.
+    Pitfalls: The values contain the game's payoffs only, not the rewards that plug-ins add. V
+    excludes illegal replies. So an illegal reply, whose value is the reward of its turn, is
+    compared with legal actions. All seats are assumed to follow one policy: also against other
+    opponents the numbers are those of self-play.
     Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
     Verified by: tests/methods/credit/test_exact_values.py.
     """

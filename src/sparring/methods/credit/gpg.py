@@ -21,13 +21,10 @@ def gpg(turns: TurnTable) -> Credit:
         A_i = B / (B - M) * (R_i - mean_g R)
     with B trajectories in the batch, M of them in groups of equal returns.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls:
-        - If only one group of a large batch has unequal returns, its factor is B over its size.
-        - The factor depends on the batch. So the gradient of two joined batches is not the mean of
-          their gradients.
-        - Other released code counts nonzero rewards, not groups of unequal returns. This follows
-          the paper.
-        - A group of one trajectory gives 0.
+    Pitfalls: If only one group of a large batch has unequal returns, its factor is B over its size.
+    The factor depends on the batch. So the gradient of two joined batches is not the mean of their
+    gradients. Other released code counts nonzero rewards, not groups of unequal returns. This
+    follows the paper. A group of one trajectory gives 0.
     Reference: Chu et al., 2025 (arXiv 2504.02546).
     Verified by: tests/methods/credit/test_group_baselines.py.
     """

@@ -143,7 +143,6 @@ def hierarchical_advantages(
 def _segment_starts(
     turns: TurnTable, segments: Literal["turns", "view"], segment_turns: int
 ) -> BoolArray:
-    """Return whether each turn starts a segment, [N]."""
     starts = trajectory_starts(turns.trajectory)
     if segments == "turns":
         position = np.arange(len(turns.trajectory)) - np.repeat(

@@ -89,11 +89,9 @@ def attempts_of(turns: TurnTable, method: str, length: int) -> Attempts:
     starts = trajectory_starts(attempt_ids)
     sequence = turns.trajectory[rows[starts]]
     # the attempt of the first turn after each note, within the same trajectory
-    next_positions = np.searchsorted(rows, notes)
-    next_attempts = np.append(attempt_ids, -1)[next_positions]
-    is_same_trajectory = (
-        np.append(turns.trajectory[rows], -1)[next_positions] == turns.trajectory[notes]
-    )
+    following = np.searchsorted(rows, notes)
+    next_attempts = np.append(attempt_ids, -1)[following]
+    has_next = np.append(turns.trajectory[rows], -1)[following] == turns.trajectory[notes]
     return Attempts(
         rows=rows,
         attempt=attempt_ids,
@@ -103,7 +101,7 @@ def attempts_of(turns: TurnTable, method: str, length: int) -> Attempts:
         number=attempt[rows[starts]],
         order=np.arange(len(starts)),
         notes=notes,
-        next_attempt=np.where(is_same_trajectory, next_attempts, -1),
+        next_attempt=np.where(has_next, next_attempts, -1),
     )
 
 

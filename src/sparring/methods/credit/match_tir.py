@@ -33,12 +33,10 @@ def match_tir(
         z = (x - mean) / (sample deviation + epsilon)
     g is the (group, role), gt its turns of index t.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, turn index).
-    Pitfalls:
-        - Positions at one turn index can differ.
-        - A turn that only one member reached gets 0 from the second part, and its raw value in
-          released code.
-        - The run's ``rewards`` define the rewards of turns. ``reference_match`` is the paper's
-          reward, which matches tool calls with those of a reference.
+    Pitfalls: Positions at one turn index can differ. A turn that only one member reached gets 0
+    from the second part, and its raw value in released code. The run's ``rewards`` define the
+    rewards of turns. ``reference_match`` is the paper's reward, which matches tool calls with those
+    of a reference.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, core_algos.py.
     Verified by: tests/methods/credit/test_judged_turns.py.
 

@@ -29,12 +29,10 @@ def ngrpo(
         A_i = (R_i - mean') / (std' + epsilon)
     mean' and std' (sample) are over the n returns and num_virtual times ``best``.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls:
-        - The advantages of a group sum to less than 0, so probabilities fall on average. For this
-          reason the paper uses clip bounds of 0.16 and 0.24.
-        - A group of one trajectory is compared with the virtual members (the release passes its raw
-          reward). A group in which all returns are ``best`` gives 0.
-        - Returns above ``best`` make the virtual members bad examples.
+    Pitfalls: The advantages of a group sum to less than 0, so probabilities fall on average. For
+    this reason the paper uses clip bounds of 0.16 and 0.24. A group of one trajectory is compared
+    with the virtual members (the release passes its raw reward). A group in which all returns are
+    ``best`` gives 0. Returns above ``best`` make the virtual members bad examples.
     Reference: NGRPO (arXiv 2509.18851); code of nangongrui-ngr/NGRPO.
     Verified by: tests/methods/credit/test_group_baselines.py.
 

@@ -24,13 +24,10 @@ def opo(turns: TurnTable, *, length: Literal["tokens", "turns"] = "tokens") -> C
         A[i, t] = R_i - b_g
     L_i is the length of trajectory i.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls:
-        - The advantages of a group sum to 0 only if they are weighted by length.
-        - The baseline contains the trajectory itself and its length, which biases the gradient by
-          order 1 / n.
-        - A group of one trajectory, or of equal returns, gives 0. In the released code a group of
-          one gives its raw return.
-        - A group without any token uses the plain mean.
+    Pitfalls: The advantages of a group sum to 0 only if they are weighted by length. The baseline
+    contains the trajectory itself and its length, which biases the gradient by order 1 / n. A group
+    of one trajectory, or of equal returns, gives 0. In the released code a group of one gives its
+    raw return. A group without any token uses the plain mean.
     Reference: Hao et al., 2025 (arXiv 2505.23585); volcengine/verl core_algos.py.
     Verified by: tests/methods/credit/test_group_baselines.py,
     tests/methods/credit/test_group_bias.py.

@@ -52,13 +52,10 @@ def ppr(
         A = (G - mean G) / (std G + epsilon)
     over the turns of a (group, role), with G the (discounted) return of r from the turn on.
     Shapes: advantages [N]; statistics per (group, role).
-    Pitfalls:
-        - Our sources differ on the centring, and we could not check them against the paper, so this
-          is not a reproduction.
-        - With "half" a turn with p below 1/2 is a loss, so many such turns favour short games. With
-          "mean" the outcome counts once per remaining turn.
-        - The bound on shaping scales components down before credit; set ``reorder_outcomes`` for
-          the unscaled components.
+    Pitfalls: Our sources differ on the centring, and we could not check them against the paper, so
+    this is not a reproduction. With "half" a turn with p below 1/2 is a loss, so many such turns
+    favour short games. With "mean" the outcome counts once per remaining turn. The bound on shaping
+    scales components down before credit; set ``reorder_outcomes`` for the unscaled components.
     Reference: PPR with ReNorm (our readings of a review and of notes).
     Verified by: tests/methods/credit/test_judged_turns.py,
     tests/methods/credit/test_exact_values.py.
@@ -93,13 +90,9 @@ def ppr(
         )
     process_rewards, payoffs = component(turns, "ppr", process), component(turns, "ppr", outcome)
     outcomes = trajectory_sums(payoffs, turns.trajectory)
-    scaled_outcomes = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
-    centred = _centre_and_sum(
-        process_rewards / largest_process,
-        broadcast_to_turns(scaled_outcomes, turns),
-        turns,
-        centring,
-    )
+    shares = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
+    scaled_process, share = process_rewards / largest_process, broadcast_to_turns(shares, turns)
+    centred = _centre_and_sum(scaled_process, share, turns, centring)
     reward = turns.reward - process_rewards - payoffs + centred
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
     groups, count = start_groups(turns)

@@ -42,9 +42,8 @@ def rae(
     Args:
         decay: share of the old baseline that stays at each trajectory, in [0, 1]. 0 uses the last
             return alone, 1 keeps b at 0; the default 0.95 averages over about 20 trajectories.
-        gamma: factor per turn that follows a turn, in [0, 1]. Below 1 early turns get less
-            credit, as with the release's intermediate rewards; 1 (default) credits all turns
-            equally.
+        gamma: factor per turn that follows a turn, in [0, 1]. Below 1 early turns get less credit,
+            as with the release's intermediate rewards; 1 (default) credits all turns equally.
         baselines: the unit with a separate baseline: each "role" of each game (default), or each
             "player" (preset ``as_released``), which is each seat over all games, with state
             {"playerSEAT": b}, as in the released code.

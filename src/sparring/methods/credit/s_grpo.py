@@ -27,12 +27,10 @@ def s_grpo(
     and a failure 0;
         A_i = x_i - mean_g x
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls:
-        - The paper's members are truncations of one reasoning path. With independent rollouts the
-          order by length rewards short replies in general.
-        - Successes of equal length share the mean of their rewards.
-        - The amount by which a return exceeds ``success`` has no effect.
-        - A group of one trajectory gives 0.
+    Pitfalls: The paper's members are truncations of one reasoning path. With independent rollouts
+    the order by length rewards short replies in general. Successes of equal length share the mean
+    of their rewards. The amount by which a return exceeds ``success`` has no effect. A group of one
+    trajectory gives 0.
     Reference: S-GRPO (arXiv 2505.07686).
     Verified by: tests/methods/credit/test_group_rewards.py.
 
@@ -48,13 +46,12 @@ def s_grpo(
     turn_lengths = (
         turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
     )
-    rewards = _halve_rewards(
-        returns >= success, trajectory_sums(turn_lengths, turns.trajectory), ids, count
-    )
+    lengths = trajectory_sums(turn_lengths, turns.trajectory)
+    rewards = _halving_rewards(returns >= success, lengths, ids, count)
     return Credit(advantages=broadcast_to_turns(centre(rewards, ids, count), turns))
 
 
-def _halve_rewards(
+def _halving_rewards(
     is_success: BoolArray, lengths: FloatArray, ids: IntArray, num_groups: int
 ) -> FloatArray:
     """Return 1 / 2^(j-1) for the j-th success of each group by length, 0 for failures."""

@@ -127,27 +127,19 @@ def _worths(
     members: list[int], table: Mapping[str, tuple[float, float]], empty: float, total: float
 ) -> FloatArray:
     """Return v of every coalition of the members, [2^n]."""
-    num_members = len(members)
-    sizes_of_coalitions = np.array([mask.bit_count() for mask in range(1 << num_members)])
-    values = np.full(1 << num_members, np.nan)
-    for mask in range(1, (1 << num_members) - 1):
-        entry = table.get(
-            _key([member for index, member in enumerate(members) if mask >> index & 1])
-        )
+    n = len(members)
+    coalition_sizes = np.array([mask.bit_count() for mask in range(1 << n)])
+    values = np.full(1 << n, np.nan)
+    for mask in range(1, (1 << n) - 1):
+        coalition = [member for index, member in enumerate(members) if mask >> index & 1]
+        entry = table.get(_key(coalition))
         if entry is not None:
             values[mask] = entry[1] / entry[0]
     values[0], values[-1] = empty, total
-    sizes = [
-        number
-        for number in range(num_members + 1)
-        if not np.isnan(values[sizes_of_coalitions == number]).all()
-    ]
-    values_by_size = np.interp(
-        sizes_of_coalitions,
-        sizes,
-        [np.nanmean(values[sizes_of_coalitions == number]) for number in sizes],
-    )
-    return np.where(np.isnan(values), values_by_size, values)
+    of_size = [values[coalition_sizes == size] for size in range(n + 1)]
+    sizes = [size for size in range(n + 1) if not np.isnan(of_size[size]).all()]
+    by_size = np.interp(coalition_sizes, sizes, [np.nanmean(of_size[size]) for size in sizes])
+    return np.where(np.isnan(values), by_size, values)
 
 
 def _update_worths(
@@ -163,15 +155,12 @@ def _update_worths(
         for game, table in tables.items()
     }
     coalition_ids, num_coalitions = group_ids(game_of, masks)
-    counts, totals = (
-        group_counts(coalition_ids, num_coalitions),
-        group_sum(worths, coalition_ids, num_coalitions),
-    )
+    counts = group_counts(coalition_ids, num_coalitions)
+    totals = group_sum(worths, coalition_ids, num_coalitions)
     for number in range(num_coalitions):
         example = int(np.flatnonzero(coalition_ids == number)[0])
-        record = new_worths.setdefault(turns.game_names[int(game_of[example])], {}).setdefault(
-            _key(_members(int(masks[example]))), [0.0, 0.0]
-        )
+        table = new_worths.setdefault(turns.game_names[int(game_of[example])], {})
+        record = table.setdefault(_key(_members(int(masks[example]))), [0.0, 0.0])
         record[0] += float(counts[number])
         record[1] += float(totals[number])
     return new_worths
@@ -182,15 +171,10 @@ def _metrics(worths: Mapping[str, Any], empty: float) -> dict[str, float]:
     for game, table in worths.items():
         largest = max(table, key=lambda name: (name.count(","), name))
         members = [int(seat) for seat in largest.split(",")]
-        values = shapley_values(
-            _worths(members, table, empty, table[largest][1] / table[largest][0])
-        )
-        metrics.update(
-            {
-                f"value/{game}/{seat}": float(value)
-                for seat, value in zip(members, values, strict=True)
-            }
-        )
+        total = table[largest][1] / table[largest][0]
+        values = shapley_values(_worths(members, table, empty, total))
+        for seat, value in zip(members, values, strict=True):
+            metrics[f"value/{game}/{seat}"] = float(value)
     return metrics
 
 
@@ -200,5 +184,4 @@ def _members(mask: int) -> list[int]:
 
 
 def _key(members: list[int]) -> str:
-    """Return the coalition's key in the state."""
     return ",".join(map(str, members))

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups, positions
 from sparring.methods.credit.base import require_column
 from sparring.ops.groups import (
@@ -86,9 +86,8 @@ def spo_tree(
     # by depth, then state: the nodes of a depth are neighbours
     nodes, count = group_ids(positions(turns.trajectory), anchors)
     if average == "children":
-        edge_values, baseline, deviation = _average_children(
-            turns, nodes, count, gamma, leave_one_out
-        )
+        averages = _average_children(turns, nodes, count, gamma, leave_one_out)
+        edge_values, baseline, deviation = averages
     else:
         returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
         values = group_mean(returns, nodes, count)[nodes]
@@ -117,18 +116,17 @@ def _segment_ids(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArra
 
 def _children(turns: TurnTable, nodes: IntArray, count: int) -> IntArray:
     action = require_column(turns, "spo_tree", "action")
-    is_last = (
-        np.append(np.diff(turns.trajectory) != 0, True) if len(nodes) else np.zeros(0, dtype=bool)
-    )
-    return np.where(is_last, count + 1 + action, np.append(nodes[1:], 0)[: len(nodes)])
+    next_nodes = np.append(nodes[1:], 0)[: len(nodes)]
+    return np.where(_is_last(turns.trajectory), count + 1 + action, next_nodes)
+
+
+def _is_last(trajectory: IntArray) -> BoolArray:
+    return np.append(np.diff(trajectory) != 0, True)[: len(trajectory)]
 
 
 def _next_in_trajectory(values: FloatArray, trajectory: IntArray) -> FloatArray:
     """Return the value of each row's next row in its trajectory, 0 after the last."""
-    is_last = (
-        np.append(np.diff(trajectory) != 0, True) if len(trajectory) else np.zeros(0, dtype=bool)
-    )
-    return np.where(is_last, 0.0, np.append(values[1:], 0.0)[: len(values)])
+    return np.where(_is_last(trajectory), 0.0, np.append(values[1:], 0.0)[: len(values)])
 
 
 def _average_children(
@@ -140,29 +138,22 @@ def _average_children(
     edges, num_edges = group_ids(nodes, children)  # by node, hence by depth
     node_of = np.zeros(num_edges, dtype=np.int64)
     node_of[edges] = nodes
-    values, values_of_edges = np.zeros(count), np.zeros(num_edges)
+    values, edge_values = np.zeros(count), np.zeros(num_edges)
     depth = positions(turns.trajectory)
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(depth.max(initial=-1) + 2))
     for low, high in reversed(list(pairwise(bounds))):
         rows = order[low:high]
-        next_values = np.where(
-            is_last[rows], 0.0, values[np.where(is_last[rows], 0, children[rows])]
+        ended = is_last[rows]
+        next_values = np.where(ended, 0.0, values[np.where(ended, 0, children[rows])])
+        first, end = int(edges[rows].min()), int(edges[rows].max()) + 1
+        edge_values[first:end] = group_mean(
+            turns.reward[rows] + gamma * next_values, edges[rows] - first, end - first
         )
-        depth_edges = slice(int(edges[rows].min()), int(edges[rows].max()) + 1)
-        values_of_edges[depth_edges] = group_mean(
-            turns.reward[rows] + gamma * next_values,
-            edges[rows] - depth_edges.start,
-            depth_edges.stop - depth_edges.start,
+        level = node_of[first:end]
+        values[level[0] : level[-1] + 1] = group_mean(
+            edge_values[first:end], level - level[0], int(level[-1] - level[0]) + 1
         )
-        depth_nodes = node_of[depth_edges]
-        values[depth_nodes[0] : depth_nodes[-1] + 1] = group_mean(
-            values_of_edges[depth_edges],
-            depth_nodes - depth_nodes[0],
-            int(depth_nodes[-1] - depth_nodes[0]) + 1,
-        )
-    baseline = (
-        leave_one_out_mean(values_of_edges, node_of, count) if leave_one_out else values[node_of]
-    )
-    deviation = group_std(values_of_edges, node_of, count, ddof=0)[node_of]
-    return values_of_edges[edges], baseline[edges], deviation[edges]
+    baseline = leave_one_out_mean(edge_values, node_of, count) if leave_one_out else values[node_of]
+    deviation = group_std(edge_values, node_of, count, ddof=0)[node_of]
+    return edge_values[edges], baseline[edges], deviation[edges]

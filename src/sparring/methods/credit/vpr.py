@@ -136,32 +136,28 @@ def vpr(
             or turns are masked that the outcome's part would train.
     """
     _check_options(baseline, gamma, outcome, equal)
-    process_rewards = component(turns, "vpr", process)
-    rows = np.arange(len(process_rewards)) if turns.judged is None else np.flatnonzero(turns.judged)
-    values = (
-        process_rewards
-        if gamma == 0
-        else discounted_returns(process_rewards, turns.trajectory, gamma=gamma)
-    )
-    advantages = np.zeros(len(process_rewards))
+    rewards = component(turns, "vpr", process)
+    rows = np.arange(len(rewards)) if turns.judged is None else np.flatnonzero(turns.judged)
+    values = rewards if gamma == 0 else discounted_returns(rewards, turns.trajectory, gamma=gamma)
+    advantages = np.zeros(len(rewards))
     ids, count = _groups(turns, rows, baseline)
     advantages[rows] = _relative_to_group(
         values[rows], ids, count, baseline == "none", leave_one_out, divide_by_std, epsilon
     )
-    metrics = {"judged_share": len(rows) / len(process_rewards)} if len(process_rewards) else {}
+    metrics = {"judged_share": len(rows) / len(rewards)} if len(rewards) else {}
     trained = None
     if equal == "mask":
-        has_different_values = is_varied(values[rows], ids, count)
-        trained = np.zeros(len(process_rewards), dtype=bool)
-        equal_share = float((~has_different_values).mean()) if count else 0.0
+        is_varied_group = is_varied(values[rows], ids, count)
+        trained = np.zeros(len(rewards), dtype=bool)
+        equal_share = float((~is_varied_group).mean()) if count else 0.0
         if equal_share <= skip_above:
-            trained[rows] = has_different_values[ids]
+            trained[rows] = is_varied_group[ids]
         metrics |= {"equal_share": equal_share, "skipped_update": float(not trained.any())}
     if whiten:
         trained_rows = rows if trained is None else np.flatnonzero(trained)
         advantages[trained_rows] = _whiten(advantages[trained_rows], epsilon)
     if outcome:
-        other_returns = trajectory_sums(turns.reward - process_rewards, turns.trajectory)
+        other_returns = trajectory_sums(turns.reward - rewards, turns.trajectory)
         groups, num_groups = start_groups(turns)
         starts = trajectory_starts(turns.trajectory)
         is_played = np.ones(len(starts), dtype=bool)
@@ -221,7 +217,7 @@ def _relative_to_group(
     divide_by_std: bool,
     epsilon: float,
 ) -> FloatArray:
-    """Return values relative to their group's mean and deviation; ``plain`` subtracts no mean."""
+    """Return values relative to their group's mean and deviation, or to the deviation alone."""
     if without_mean:
         centred = values
     elif leave_one_out:

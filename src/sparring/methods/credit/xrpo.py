@@ -69,8 +69,5 @@ def xrpo(
     # max(1 - eta, 0)
     novelty = -np.expm1(np.minimum(mean_logprobs - group_mean(mean_logprobs, ids, count)[ids], 0.0))
     bonus = np.minimum(strength * novelty, cap * np.maximum(group_advantages, 0.0))
-    return Credit(
-        advantages=broadcast_to_turns(
-            group_advantages + np.where(returns >= success, bonus, 0.0), turns
-        )
-    )
+    advantages = group_advantages + np.where(returns >= success, bonus, 0.0)
+    return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -29,8 +29,7 @@ class AbstractState(NamedTuple):
     Args:
         key: key of the state.
         legal: the legal actions.
-        labels: label of each legal action. A strategy has one probability per distinct label, so
-            actions of equal label are the same action for it.
+        labels: label of each legal action; a strategy has one probability per distinct label.
     """
 
     key: str
@@ -123,18 +122,14 @@ def judged_decisions(
         kind = kind_of(game, play, turn.seat)
         if not kind and not actions:
             continue
-        reply_actions = tuple(
-            reply.action if reply.event == "ok" else None for reply in replies(turn)
+        decision = JudgedDecision(
+            number=number,
+            kind=kind,
+            actions=tuple(reply.action if reply.event == "ok" else None for reply in replies(turn)),
+            legal=turn.legal_actions,
+            has_candidates=bool(turn.candidates),
         )
-        decisions.append(
-            JudgedDecision(
-                number=number,
-                kind=kind,
-                actions=reply_actions,
-                legal=turn.legal_actions,
-                has_candidates=bool(turn.candidates),
-            )
-        )
+        decisions.append(decision)
     return decisions
 
 

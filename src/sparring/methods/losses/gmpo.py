@@ -28,8 +28,7 @@ def gmpo(
 ) -> LossTerm:
     """Clip each token's ratio and weigh the segment by their geometric mean.
 
-    What: a geometric mean replaces GRPO's arithmetic mean of token ratios. Outliers change it
-    less.
+    What: a geometric mean replaces GRPO's arithmetic mean of token ratios. Outliers change it less.
     When to use: when single tokens with extreme ratios disturb training, and a clip per token is
     still wanted.
     Mathematics:

@@ -65,13 +65,9 @@ def gspo(
     """
     segment = segments(batch, level)
     mean_or_sum = segment_mean if length_normalised else segment_sum
-    segment_log_ratio = mean_or_sum(
-        log_ratio(batch.logprobs, batch.old_logprobs).detach(), segment
-    ).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
-    ratio = (batch.logprobs - batch.logprobs.detach() + segment_log_ratio).exp()
+    token_log_ratios = log_ratio(batch.logprobs, batch.old_logprobs).detach()
+    log_ratios = mean_or_sum(token_log_ratios, segment).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    ratio = (batch.logprobs - batch.logprobs.detach() + log_ratios).exp()
     loss, is_clipped = clip_loss(ratio, batch.advantages, clip_low, clip_high)
-    metrics = {
-        **ratio_metrics(ratio, segment_log_ratio),
-        "clip_fraction": is_clipped.float().mean(),
-    }
+    metrics = {**ratio_metrics(ratio, log_ratios), "clip_fraction": is_clipped.float().mean()}
     return LossTerm(values=loss, weighted=True, metrics=metrics)

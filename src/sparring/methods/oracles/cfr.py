@@ -92,7 +92,6 @@ class EquilibriumOracle(CachedOracle):
         )
 
     def _values(self, game: Searchable) -> _Values:
-        """Return the values of all information states."""
         arrays = walk(game)
         tree, seats = arrays.tree, arrays.seats
         table = self.solver.policy(game)

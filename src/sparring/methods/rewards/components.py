@@ -45,7 +45,6 @@ def opinions(
 
 
 def _reduce_to_decisions(episode: Episode) -> Episode:
-    """Return the episode with its decisions only."""
     decisions = episode.decisions
     return episode if len(decisions) == len(episode.turns) else replace(episode, turns=decisions)
 

@@ -87,10 +87,7 @@ def _cache_and_connection(
 def _parse_vectors(body: str, num_texts: int) -> list[list[float]]:
     try:
         data: list[dict[str, Any]] = json.loads(body)["data"]
-        by_index = {
-            int(entry["index"]): [float(coordinate) for coordinate in entry["embedding"]]
-            for entry in data
-        }
+        by_index = {int(entry["index"]): [float(x) for x in entry["embedding"]] for entry in data}
         vectors = [by_index[index] for index in range(num_texts)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise MalformedError(body.strip() or "an empty body") from None

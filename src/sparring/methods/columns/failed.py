@@ -25,10 +25,10 @@ def failed(source: ColumnSource) -> BoolArray:
     return flag_turns(
         source,
         lambda game, episode: {
-            place
-            for talk in conversations(game, episode)
-            if talk.end in FAILED
-            for place in talk.turns
+            index
+            for conversation in conversations(game, episode)
+            if conversation.end in FAILED
+            for index in conversation.turns
         },
     )
 

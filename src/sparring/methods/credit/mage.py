@@ -315,9 +315,9 @@ def mage(
         CreditError: the anchor's column or the part ``outcome`` is missing, or attempts are not in
             order.
     """
-    part = turns.reward if outcome is None else component(turns, "mage", outcome)
+    summed = turns.reward if outcome is None else component(turns, "mage", outcome)
     table = attempts_of(turns, "mage", attempts)
-    rewards, note_rewards = split_rewards(table, part)
+    rewards, note_rewards = split_rewards(table, summed)
     returns, differential = trajectory_sums(rewards, table.attempt), pay == "differential"
     gains = return_gains(table, returns) if differential else returns
     later_returns = step_returns(
@@ -333,7 +333,7 @@ def mage(
     options = over == "turns", note_zeros, keep_lone
     advantages = _attempt_advantages(table, gains, groups, count, options)
     if outcome is not None:
-        advantages += _centre(turns.reward - part, groups, count, keep_lone)
+        advantages += _centre(turns.reward - summed, groups, count, keep_lone)
     anchors, num_anchors = anchor_groups(turns, "mage", anchor)
     if keys:
         anchors, num_anchors = group_ids(anchors, *keys)

@@ -190,9 +190,9 @@ class MonteCarloSolver:
         while not play.done:
             due_seats = play.due()
             actions = {
-                other: self._sample_action(play, other, generator, step)
-                for other in due_seats
-                if other != seat
+                other_seat: self._sample_action(play, other_seat, generator, step)
+                for other_seat in due_seats
+                if other_seat != seat
             }
             if seat in due_seats:
                 node = self._node(play, seat)
@@ -244,9 +244,9 @@ class MonteCarloSolver:
         while not play.done:
             due_seats = play.due()
             actions = {
-                other: self._sample_action(play, other, generator)
-                for other in due_seats
-                if other != seat or not depth
+                other_seat: self._sample_action(play, other_seat, generator)
+                for other_seat in due_seats
+                if other_seat != seat or not depth
             }
             if seat in due_seats and depth:
                 node = self._node(play, seat)

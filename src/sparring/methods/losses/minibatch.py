@@ -111,10 +111,10 @@ def pair_metrics(
         weight: weight of each pair, [P].
         differs: mask of the pairs of different value, which count in accuracy, [P]; None: all.
     """
-    counted = weight if differs is None else weight * differs
+    counted_weight = weight if differs is None else weight * differs
     return {
         "pairs": float(len(weight)),
-        "accuracy": (counted * (margins > 0)).sum() / counted.sum().clamp(min=1e-12),
+        "accuracy": (counted_weight * (margins > 0)).sum() / counted_weight.sum().clamp(min=1e-12),
         "margin": (weight * margins).sum(),
     }
 

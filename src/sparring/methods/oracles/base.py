@@ -145,7 +145,7 @@ def has_hidden_information(game: Searchable) -> bool:
     return not game.perfect_information
 
 
-def widened(verdict: Verdict, margin: float) -> Verdict:
+def widen_best(verdict: Verdict, margin: float) -> Verdict:
     """Return the verdict whose best actions are all within ``margin`` of the largest value."""
     threshold = max(verdict.values)
     threshold -= margin + TIE * max(1.0, abs(threshold))

@@ -12,7 +12,7 @@ from pydantic import Field
 from sparring.core.records import FloatArray, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.tree_arrays import TreeArrays, walk
-from sparring.methods.oracles.base import CachedOracle, verdict, widened
+from sparring.methods.oracles.base import CachedOracle, verdict, widen_best
 from sparring.ops.game_tree import best_response, policy_values
 from sparring.play.players.cfr import CfrAgent, Variant, fits
 
@@ -86,7 +86,7 @@ class EquilibriumOracle(CachedOracle):
         if values.reach[index] <= 0:
             self.counts["unreached"] += 1
             return None
-        return widened(
+        return widen_best(
             verdict(state.legal_actions(), values.action[index].tolist(), bound=values.nash_conv),
             self.margin,
         )

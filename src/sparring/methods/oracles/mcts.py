@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.core.records import Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Searchable, SearchablePlay
-from sparring.methods.oracles.base import CachedOracle, verdict, widened
+from sparring.methods.oracles.base import CachedOracle, verdict, widen_best
 from sparring.play.players.mcts import MctsAgent
 
 
@@ -98,7 +98,7 @@ class MctsOracle(CachedOracle):
         if num_proven == len(values):
             self.counts["proven"] += 1
             return verdict(actions, values)
-        estimate = widened(
+        estimate = widen_best(
             verdict(actions, values, bound=game.max_utility - game.min_utility), self.margin
         )
         pairs = zip(visits, actions, strict=True)

@@ -130,7 +130,7 @@ class NoisyOracle(WrappingOracle):
             verdict = self._with_rates(verdict, stream)
         if stream.uniform(1) < self.flip and len(verdict.best) < len(verdict.actions):
             self.counts["flipped"] += 1
-            verdict = flipped(verdict)
+            verdict = swap_best(verdict)
         if stream.uniform(2) < self.bias:
             self.counts["lenient"] += 1
             verdict = replace(
@@ -154,7 +154,7 @@ class NoisyOracle(WrappingOracle):
         return replace(verdict, values=values, best=best)
 
 
-def flipped(verdict: Verdict) -> Verdict:
+def swap_best(verdict: Verdict) -> Verdict:
     """Return the verdict with right and wrong actions swapped.
 
     The best actions get the smallest value and all others the largest, so that rewards from values

@@ -138,9 +138,9 @@ def with_candidates(
         for reward in rewards
         if reads_turn(reward.bound)
     ]
-    judged = iter(with_components(unplayed, rows, progress).turns)
+    judged_turns = iter(with_components(unplayed, rows, progress).turns)
     turns = [
-        turn._replace(candidates=tuple(next(judged) for _ in turn.candidates))
+        turn._replace(candidates=tuple(next(judged_turns) for _ in turn.candidates))
         for turn in episode.turns
     ]
     return replace(episode, turns=tuple(turns))

@@ -183,7 +183,7 @@ def turn_json(state: SearchablePlay, turn: Turn, *, with_reply: bool) -> str:
         **({"what the player wrote": turn.reply} if with_reply else {}),
         "action played": turn.action,
     }
-    lines = [f"  {json.dumps(name)}: {_quoted(value)}" for name, value in fields.items()]
+    lines = [f"  {json.dumps(name)}: {_quote(value)}" for name, value in fields.items()]
     return "{\n" + ",\n".join(lines) + "\n}"
 
 
@@ -195,7 +195,7 @@ def score(answer: Answer) -> float | None:
     return share if share is not None and share <= 1.0 else None
 
 
-def _quoted(text: str | None) -> str:
+def _quote(text: str | None) -> str:
     plain = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
     return _TEMPLATE_MARK.sub(lambda mark: f"\\u{ord(mark[0]):04x}", plain)
 

@@ -61,14 +61,14 @@ def xrpo_allocator(
     draws = np.array(
         [request.stream.child("arm").child(arm).uniform(0) for arm in range(len(request.arms))]
     )
-    chosen = []
+    chosen_arms = []
     for _ in range(request.groups):
         priority = _priority(num_trajectories, deviations, exploration, confidence)
         best = int(np.lexsort((draws, -priority))[0])
-        chosen.append(best)
+        chosen_arms.append(best)
         num_trajectories[best] += group_size
         draws[best] += 1.0  # puts this arm behind its ties
-    return np.array(chosen, dtype=np.int64)
+    return np.array(chosen_arms, dtype=np.int64)
 
 
 def _pool_records(records: Sequence[ArmRecord]) -> tuple[int, float]:

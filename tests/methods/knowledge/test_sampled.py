@@ -104,7 +104,7 @@ def test_players_of_one_label_are_told_apart_by_nothing_and_every_action_has_one
             name in word for word in place.distinct_labels for name in ("p1", "p2", "p3", "p4", "p5", "p6", "p7")
         )
         assert place.key.split()[0] in ("wolf", "seer", "doctor", "villager")
-        assert [place.distinct_labels[place.number(action)] for action in place.legal] == list(place.labels)
+        assert [place.distinct_labels[place.index_of(action)] for action in place.legal] == list(place.labels)
 
 
 @given(seed=st.integers(0, 10**6), moments=st.integers(0, 24), order=st.permutations(range(5)))

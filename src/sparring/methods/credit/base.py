@@ -181,7 +181,7 @@ def _check_groups(turns: TurnTable, method: str) -> None:
         raise CreditError(
             f"credit {method!r}: group {turns.group[row]} (row {row}) mixes the "
             f"games {names[0]!r} and {names[1]!r}, whose returns cannot be compared; give each "
-            "game groups of its own."
+            "game its own groups."
         )
 
 

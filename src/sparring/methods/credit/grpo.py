@@ -80,7 +80,7 @@ def grpo(
         ddof: 1 (default) takes the sample deviation (divisor n - 1), 0 the population deviation
             (divisor n). Unused without ``divide_by_std``.
         over: how often a trajectory counts in the statistics: once ("episodes", the default), or
-            once per turn ("turns"), as released code often does. With "turns" long games have more
+            once per turn ("turns"), as in much released code. "turns" gives long episodes more
             weight.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.

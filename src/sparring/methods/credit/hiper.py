@@ -39,7 +39,7 @@ def hiper(
     What: The turns of a trajectory form segments. The low level sums temporal differences within a
     segment; at its end the critic's value of the next segment is used. The high level does the same
     between the first turns of segments, as if each segment were one long step.
-    When to use: long games with phases, in which credit should not pass back through every turn.
+    When to use: long episodes with phases, in which credit should not pass back through every turn.
     Add the loss ``value_loss``.
     Mathematics:
         delta_t = r_t + gamma V_{t+1} - V_t

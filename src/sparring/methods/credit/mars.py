@@ -38,7 +38,7 @@ def mars(
         A[i, p, k] = R[i, p, k] - mean of all R over turns of the same game and role p
     Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
     Pitfalls:
-        - The mean over turns gives long games more weight.
+        - The mean over turns gives long episodes more weight.
         - The released variant is for comparison only. It depends on the number of later tokens, and
           mixes games. It subtracts the mean per player from turn rewards, whitens token rewards
           over the batch, and sums them backwards over tokens. Then it subtracts, per player, the

@@ -38,7 +38,7 @@ def oprl(
     Mathematics:
         r_t = beta (log pi_phi(turn t) - log pi_old(turn t))
     summed over the turn's tokens. pi_old is the policy before its update. pi_phi minimises the mean
-    over pairs of games of
+    over pairs of episodes of
         -log sigmoid(Q_better - Q_worse)
     with Q the mean of r_t over the game's turns.
         A_E = R_i against the other trajectories of the (group, role)

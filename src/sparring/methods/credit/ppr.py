@@ -54,8 +54,8 @@ def ppr(
     Shapes: advantages [N]; statistics per (group, role).
     Pitfalls: Our sources differ on the centring, and we could not check them against the paper, so
     this is not a reproduction. With "half" a turn with p below 1/2 is a loss, so many such turns
-    favour short games. With "mean" the outcome counts once per remaining turn. The bound on shaping
-    scales components down before credit; set ``reorder_outcomes`` for the unscaled components.
+    favour short episodes. With "mean" the outcome counts once per remaining turn. The bound on
+    shaping scales components down; set ``reorder_outcomes`` for the unscaled components.
     Reference: PPR with ReNorm (our readings of a review and of notes).
     Verified by: tests/methods/credit/test_judged_turns.py,
     tests/methods/credit/test_exact_values.py.

@@ -162,7 +162,7 @@ def map_replies(nodes: Sequence[Sequence[DecisionNode]], space: LatentSpace) -> 
             ):
                 continue  # the sentences in place of the statements change the legal actions
             abstract_actions = tuple(
-                ILLEGAL if action is None else state.number(action) for action in actions
+                ILLEGAL if action is None else state.index_of(action) for action in actions
             )
             key = game, "/".join((decision.kind, *labels)), state.key
             prompts.append(MappedPrompt(episode_number, decision.number, key, abstract_actions))

@@ -42,7 +42,7 @@ class AbstractState(NamedTuple):
         distinct = dict.fromkeys(self.labels)
         return tuple(distinct if self.labels == self.legal else sorted(distinct))
 
-    def number(self, action: str) -> int:
+    def index_of(self, action: str) -> int:
         """Return the index of an action in the strategy's probabilities."""
         return self.distinct_labels.index(self.label_of(action))
 
@@ -69,12 +69,12 @@ def abstract_state_of(play: AbstractedPlay, seat: int, *, gists: bool) -> Abstra
 
 
 @lru_cache(maxsize=65_536)
-def _replace_names(legal: tuple[str, ...], labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+def _replace_names(texts: tuple[str, ...], labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     label_of_name = dict(labels)
-    names = finder(tuple(label_of_name))
-    if names is None:
-        return legal
-    return tuple(names.sub(lambda match: label_of_name[match[0]], action) for action in legal)
+    name_pattern = finder(tuple(label_of_name))
+    if name_pattern is None:
+        return texts
+    return tuple(name_pattern.sub(lambda match: label_of_name[match[0]], text) for text in texts)
 
 
 SentenceOf = Callable[[str, str], str | None]
@@ -140,7 +140,7 @@ def pattern(line: str, player_names: tuple[str, ...]) -> str:
 
     Args:
         line: the statement.
-        player_names: names of players, in small letters.
+        player_names: names of players, in lower case.
     """
     name_pattern = finder(player_names, re.IGNORECASE)
     if name_pattern is None:
@@ -150,7 +150,7 @@ def pattern(line: str, player_names: tuple[str, ...]) -> str:
 
 
 def first_player_name(line: str, player_names: tuple[str, ...]) -> str | None:
-    """Return the player that a statement names first, in small letters, or None."""
+    """Return the player that a statement names first, in lower case, or None."""
     name_pattern = finder(player_names, re.IGNORECASE)
     match = name_pattern.search(line) if name_pattern is not None else None
     return match[0].lower() if match else None

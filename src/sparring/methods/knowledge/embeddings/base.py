@@ -1,6 +1,6 @@
 """Interface of embedding plug-ins, which turn statements into vectors.
 
-The input is the statements of a kind of action, in small letters, with "@" for names and "#" for
+The input is the statements of a kind of action, in lower case, with "@" for names and "#" for
 numbers. The output is a vector for each statement. The vector must not depend on the batch or the
 step, because later steps compare statements with the clusters of earlier steps.
 """

@@ -233,7 +233,7 @@ def test_texts_of_one_meaning_are_one_action():
     assert len(place.legal) == 13 and place.labels.count("accuse #plain") == 4  # two wordings, two players
     assert place.labels.count("silence") == 5  # of itself and of the dead it says nothing
     assert place.labels.count("claim seer") == 2
-    assert place.number("I do not trust p2.") == place.number("I think that p3 is a werewolf.") == 0
+    assert place.index_of("I do not trust p2.") == place.index_of("I think that p3 is a werewolf.") == 0
     whole = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=False)
     assert whole.labels == whole.legal
     night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begin(

@@ -1,4 +1,4 @@
-"""Credit: advantages align_advantages with the opponents' (Advantage Alignment)."""
+"""Credit: advantages aligned with the opponents' (Advantage Alignment)."""
 
 from __future__ import annotations
 
@@ -74,15 +74,15 @@ def advantage_alignment(
     groups, count = group_ids(turns.group[starts], turns.role[starts])
     if baseline == "turn":
         turn_groups, num_turn_groups = _by_turn(groups, starts, turns)
-        advantages_of_seat = returns - leave_one_out_mean(returns, turn_groups, num_turn_groups)
+        seat_advantages = returns - leave_one_out_mean(returns, turn_groups, num_turn_groups)
     else:
-        advantages_of_seat = returns - broadcast_to_turns(
+        seat_advantages = returns - broadcast_to_turns(
             leave_one_out_mean(returns[starts], groups, count), turns
         )
     turn_ids, num_turn_ids = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
-    others = group_sum(advantages_of_seat, turn_ids, num_turn_ids)[turn_ids] - advantages_of_seat
+    others = group_sum(seat_advantages, turn_ids, num_turn_ids)[turn_ids] - seat_advantages
     advantages = align_advantages(
-        advantages_of_seat,
+        seat_advantages,
         others,
         turns.trajectory,
         beta=beta,
@@ -93,7 +93,7 @@ def advantage_alignment(
 
 
 def _by_turn(ids: IntArray, starts: IntArray, turns: TurnTable) -> tuple[IntArray, int]:
-    """Return one id [N] per (id of the trajectory, own turn index), and their number."""
+    """Return (id of each turn's (trajectory's id, turn index) [N], number of ids)."""
     rows = np.repeat(ids, np.diff(np.append(starts, len(turns.trajectory))))
     return group_ids(rows * (int(turns.turn_index.max(initial=0)) + 1) + turns.turn_index)
 
@@ -107,7 +107,7 @@ def align_advantages(
     gamma: float,
     extra_discount: bool = False,
 ) -> FloatArray:
-    """Return A*_t, the seat's advantages align_advantages with those of the others, [N].
+    """Return A*_t, the seat's advantages aligned with those of the others, [N].
 
         A*_t = A_t + beta * (sum over k < t of gamma^(t-k) A_k) * others_t
 

@@ -60,7 +60,7 @@ def at_grpo(
           are compared only by named components, which every reply must have.
         - With ``rollout.plan`` "tree" several actions of one prompt are each played to the end.
     Reference: Zhao et al., 2025 (AT-GRPO, "Stronger-MAS"); R1-Router (Step-GRPO, our reading of
-    its abstract); volcengine/verl issue 7244 on the fine.
+    its abstract); volcengine/verl issue 7244 on the hidden penalty.
     Verified by: tests/methods/credit/test_at_grpo.py.
 
     Args:

@@ -79,16 +79,16 @@ def hgpo(
         CreditError: the anchor's column is missing.
     """
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    smallest = TINY * np.abs(returns).max(initial=0.0)
+    rounding = TINY * np.abs(returns).max(initial=0.0)
     total, weights = np.zeros(len(returns)), np.zeros(len(returns))
     if base:
         total = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
         weights[:] = 1.0 if count_zeros else np.abs(total) > TINY
     for length, rows, groups, count in _levels(turns, history + 1, anchor):
         values = centre(returns[rows], groups, count)
-        has_value = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(values) > smallest
+        has_value = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(values) > rounding
         if divide_by_std:
-            values = values / _deviation(values, groups, count, smallest, epsilon)[groups]
+            values = values / _deviation(values, groups, count, rounding, epsilon)[groups]
         weight = np.where(has_value, (length + 1.0) ** alpha, 0.0)
         total[rows] += weight * values
         weights[rows] += weight

@@ -49,14 +49,14 @@ def rae(
             {"playerSEAT": b}, as in the released code.
     """
     returns, starts = trajectory_returns(turns)
-    new_baselines: dict[str, float] = {str(key): float(value) for key, value in state.items()}
+    running_baselines: dict[str, float] = {str(key): float(value) for key, value in state.items()}
     baseline_values = np.empty(len(returns))
     for index, (name, value) in enumerate(
         zip(_names(turns, starts, baselines), returns.tolist(), strict=True)
     ):
-        baseline_values[index] = new_baselines.get(name, 0.0)
-        new_baselines[name] = decay * baseline_values[index] + (1.0 - decay) * value
-    metrics = {f"baseline/{name}": value for name, value in new_baselines.items()}
+        baseline_values[index] = running_baselines.get(name, 0.0)
+        running_baselines[name] = decay * baseline_values[index] + (1.0 - decay) * value
+    metrics = {f"baseline/{name}": value for name, value in running_baselines.items()}
     advantages = broadcast_to_turns(returns - baseline_values, turns)
     if gamma != 1.0:
         lengths = np.diff(np.append(starts, len(advantages)))
@@ -64,7 +64,7 @@ def rae(
         advantages = advantages * gamma**num_later_turns
     return Credit(
         advantages=advantages,
-        state=new_baselines,
+        state=running_baselines,
         metrics=metrics,
         baselines=broadcast_to_turns(baseline_values, turns),
     )

@@ -83,11 +83,11 @@ def spae(
     previous = np.append(0.0, phi[:-1])[: len(phi)]
     previous[starts] = 0.0
     is_high = (phi > saturation).astype(np.float64)
-    num_high = np.cumsum(is_high) - is_high  # high potentials before a row, in the whole table
-    num_high_before = num_high - broadcast_to_turns(num_high[starts], turns)
+    num_high_in_table = np.cumsum(is_high) - is_high  # of all earlier rows of the table
+    num_high_earlier = num_high_in_table - broadcast_to_turns(num_high_in_table[starts], turns)
     game = replace(turns, reward=turns.reward - probe_rewards)
     outcome = grpo(game, divide_by_std=divide_by_std, epsilon=epsilon)
-    share = np.where(num_high_before > 0, reduction, 1.0)
+    share = np.where(num_high_earlier > 0, reduction, 1.0)
     advantages = share * outcome.advantages + weight * (phi - previous)
     return Credit(advantages=advantages)
 

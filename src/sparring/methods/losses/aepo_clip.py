@@ -30,7 +30,7 @@ def aepo_clip(
     When to use: agents with tools, if a clip stops learning from uncertain tokens too early.
     Mathematics:
         A' = A max(0, 1 + entropy_gain z(H))
-    z(H) is the token's entropy, standardise over the minibatch. With rho = pi / pi_old the loss is
+    z(H) is the token's entropy, standardised over the minibatch. With rho = pi / pi_old the loss is
         A' > 0 and rho > 1 + clip_high:   L = -(1 + clip_high) rho / sg(rho) A'
         A' < 0 and rho < 1 - clip_low:    no gradient
         else:                             L = -rho A'

@@ -92,8 +92,7 @@ def _pay(final: HasCounterfactual, by: str) -> dict[int, float]:
     if by == "difference":
         total = final.worth(seats)
         return {
-            seat: total - final.worth([coalition for coalition in seats if coalition != seat])
-            for seat in seats
+            seat: total - final.worth([other for other in seats if other != seat]) for seat in seats
         }
     if len(seats) > MAX_PLAYERS:
         raise RewardError(

@@ -64,11 +64,9 @@ def arena_rl(
     groups, count = start_groups(turns)
     ids = groups[starts]
     scores = _tournament_scores(returns, ids, count, scheme)
-    advantages = (
-        standardise(scores, ids, count, epsilon=epsilon)
-        if divide_by_std
-        else centre(scores, ids, count)
-    )
+    advantages = centre(scores, ids, count)
+    if divide_by_std:
+        advantages = standardise(scores, ids, count, epsilon=epsilon)
     return Credit(advantages=broadcast_to_turns(advantages, turns))
 
 

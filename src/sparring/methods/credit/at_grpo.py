@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, IntArray, TurnTable
-from sparring.methods.credit.base import component, require_column, turn_places
+from sparring.methods.credit.base import component, require_column, turn_keys
 from sparring.ops.groups import centre, discounted_returns, group_ids, standardise
 
 PRESETS = {"step_grpo": {"value": "reward", "scale": "std", "same_state": False}}
@@ -99,17 +99,15 @@ def at_grpo(
     values = (
         reward if value == "reward" else discounted_returns(reward, turns.trajectory, gamma=gamma)
     )
-    keys: tuple[IntArray, ...] = turn_places(turns)
+    keys: tuple[IntArray, ...] = turn_keys(turns)
     if candidates:
         keys = (require_column(turns, "at_grpo", "state_group"),)
     elif same_state:
         keys = (*keys, turns.game, turns.state_key)
     ids, count = group_ids(*keys)
-    advantages = (
-        standardise(values, ids, count, epsilon=epsilon)
-        if scale == "std"
-        else centre(values, ids, count)
-    )
+    advantages = centre(values, ids, count)
+    if scale == "std":
+        advantages = standardise(values, ids, count, epsilon=epsilon)
     return Credit(advantages=advantages)
 
 

@@ -195,7 +195,7 @@ def start_groups(turns: TurnTable) -> tuple[IntArray, int]:
     return group_ids(turns.group, turns.role)
 
 
-def turn_places(turns: TurnTable) -> tuple[IntArray, ...]:
+def turn_keys(turns: TurnTable) -> tuple[IntArray, ...]:
     """Return (group, role, turn index) of every row as columns, [N] each.
 
     Further columns separate memories, notes and attempts. Rows that are equal in all columns are

@@ -63,10 +63,8 @@ def dgrpo(
     groups, count = start_groups(turns)
     ids = groups[starts]
     scaled_means = np.clip((group_mean(returns, ids, count) - worst) / (best - worst), 0.0, 1.0)
-    relative = (
-        standardise(returns, ids, count, epsilon=epsilon)
-        if divide_by_std
-        else centre(returns, ids, count)
-    )
+    relative = centre(returns, ids, count)
+    if divide_by_std:
+        relative = standardise(returns, ids, count, epsilon=epsilon)
     advantages = (1.0 + strength * (1.0 - scaled_means))[ids] * relative
     return Credit(advantages=broadcast_to_turns(advantages, turns))

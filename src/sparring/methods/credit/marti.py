@@ -88,11 +88,9 @@ def marti(
     means = np.array([total / num if num > 0 else low for num, total in records])
     quality = (means - low) / (high - low)
     scaled = (returns - low) / (high - low)
-    changes = (
-        np.where(has_past[agents], _shaping(scaled, quality[agents], shaping), 0.0)
-        if count
-        else scaled
-    )
+    changes = scaled
+    if count:
+        changes = np.where(has_past[agents], _shaping(scaled, quality[agents], shaping), 0.0)
     shaped = returns + alpha * (high - low) * changes
     if baseline != "none":
         groups, num_groups = (

@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import turn_places
+from sparring.methods.credit.base import turn_keys
 from sparring.methods.credit.grpo import grpo
 from sparring.ops.groups import centre, discounted_returns, group_ids, over_deviation
 
@@ -52,7 +52,7 @@ def match_tir(
     """
     by_trajectory = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    groups, count = group_ids(*turn_places(turns))
+    groups, count = group_ids(*turn_keys(turns))
     by_turn = centre(returns, groups, count)
     if divide_by_std:
         by_turn = over_deviation(by_turn, returns, groups, count, epsilon=epsilon)

@@ -76,9 +76,7 @@ def ssl(
         np.sort(np.array(tiers, dtype=np.float64)), progress, side="right"
     ) / len(tiers)
     rewards = (returns - progress >= success) + alpha * grades
-    advantages = (
-        standardise(rewards, ids, count, epsilon=epsilon)
-        if divide_by_std
-        else centre(rewards, ids, count)
-    )
+    advantages = centre(rewards, ids, count)
+    if divide_by_std:
+        advantages = standardise(rewards, ids, count, epsilon=epsilon)
     return Credit(advantages=broadcast_to_turns(advantages, turns))

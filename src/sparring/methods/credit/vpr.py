@@ -14,7 +14,7 @@ from sparring.methods.credit.base import (
     component,
     require_column,
     start_groups,
-    turn_places,
+    turn_keys,
 )
 from sparring.ops.groups import (
     centre,
@@ -200,7 +200,7 @@ def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, 
     if baseline == "candidates":
         return group_ids(require_column(turns, "vpr", "state_group")[rows])
     keys = {
-        "turn_index": turn_places(turns),
+        "turn_index": turn_keys(turns),
         "state": (turns.game, turns.role, turns.state_key),
         "role": (turns.game, turns.role),
         "none": (turns.game, turns.role),

@@ -459,7 +459,6 @@ class SolverOptions:
 
 
 def _validate_kinds(kinds: Mapping[str, int]) -> None:
-    """Raise ConfigError unless each kind has at least one cluster."""
     for kind, number in kinds.items():
         if number < 1:
             raise ConfigError(

@@ -19,7 +19,6 @@ from sparring.methods.losses.base import (
 
 CORRECTS = True
 
-
 Width = Annotated[float, Field(ge=0)]
 
 

@@ -62,11 +62,9 @@ def kto(
     minibatch, _ = whole_minibatch(batch)
     reference = minibatch.reference_logprobs
     assert reference is not None
-    threshold = (
-        group_mean(minibatch.outcome, minibatch)
-        if desirable == "above_group_mean"
-        else torch.zeros_like(minibatch.outcome)
-    )
+    threshold = torch.zeros_like(minibatch.outcome)
+    if desirable == "above_group_mean":
+        threshold = group_mean(minibatch.outcome, minibatch)
     # means of equal outcomes may differ from them by rounding
     margin = 1e-9 * (1.0 + minibatch.outcome.abs().max())
     is_desirable = minibatch.outcome > threshold + margin

@@ -11,7 +11,6 @@ from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_m
 
 CORRECTS = True
 
-
 Temperature = Annotated[float, Field(gt=0)]
 
 

@@ -89,11 +89,9 @@ def turn_dpo(
     turn, prompt, value = turns_of(minibatch)
     is_soft = labels == "soft"
     better, worse, weight = pairs_within(prompt, value, pairs, ties=is_soft)
-    preference = (
-        torch.sigmoid(beta * (value[better] - value[worse]))
-        if is_soft
-        else torch.full_like(weight, 1.0 - label_smoothing)
-    )
+    preference = torch.full_like(weight, 1.0 - label_smoothing)
+    if is_soft:
+        preference = torch.sigmoid(beta * (value[better] - value[worse]))
 
     def margins(logprobs: Tensor) -> Tensor:
         gain = value.new_zeros(len(value)).index_add(0, turn, logprobs - reference_logprobs)

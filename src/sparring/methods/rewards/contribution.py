@@ -85,7 +85,6 @@ def _has_parts(game: Environment, seed: int) -> bool:
 
 
 def _pay(final: HasCounterfactual, by: str) -> dict[int, float]:
-    """Return the pay of each seat with a part."""
     seats = final.parts()
     if by == "own":
         return {seat: final.own_share(seat) for seat in seats}

@@ -43,7 +43,6 @@ _SCORE = re.compile(r"SCORE\s*:\s*(\d{1,2}(?:\.\d+)?)(?:\s*/\s*10)?\.?", re.IGNO
 # beginnings of chat template marks: <|im_end|>, </s>, [INST]
 _TEMPLATE_MARK = re.compile(r"<|\[(?=/?[A-Z_]+\])")
 
-
 _account = cached(Account)  # one per process for equal options
 
 

@@ -131,7 +131,7 @@ def check_output(curriculum: BoundPlugin, chosen: Any, request: CurriculumReques
 
 
 def pick_by_weight(arms: Sequence[Arm], weights: Sequence[float], target: float) -> int:
-    """Return the arm whose interval of the cumulative weights holds ``target``, a share of them."""
+    """Return the number of the arm at the share ``target`` of the cumulative weights."""
     remaining, last_positive = target * sum(weights), 0
     for number, weight in enumerate(weights):
         if weight > 0:

@@ -60,11 +60,9 @@ def prioritised(
         [request.step - records[-1].step if records else 0 for records in request.history],
         dtype=np.float64,
     )
-    priorities = (
-        scores / max(float(scores.max()), 1e-300)
-        if by == "value"
-        else _reciprocal_ranks(scores, is_played)
-    )
+    priorities = _reciprocal_ranks(scores, is_played)
+    if by == "value":
+        priorities = scores / max(float(scores.max()), 1e-300)
     score_probabilities, age_probabilities = (
         _distribution(values, is_played)
         for values in (np.where(priorities > 0, priorities, 0.0) ** alpha, ages)

@@ -423,7 +423,7 @@ def test_every_turn_gets_the_verdict_on_its_own_state():
 @pytest.mark.parametrize("everyone", [False, True])
 def test_only_trained_seats_unless_everyone_is_asked_for(everyone):
     judged = judge_episodes(
-        episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, everyone=everyone
+        episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, all_seats=everyone
     )
     assert {turn.seat for episode in judged for turn in episode.turns if turn.verdict is not None} == (
         {0, 1} if everyone else {1}

@@ -47,7 +47,7 @@ def judge_episodes(
     games: Mapping[str, Environment],
     oracles: Mapping[str, Oracle],
     *,
-    everyone: bool = False,
+    all_seats: bool = False,
 ) -> list[Episode]:
     """Return the episodes with verdicts on the turns of trained seats, with one call per game.
 
@@ -55,7 +55,7 @@ def judge_episodes(
         episodes: finished episodes.
         games: the games by name.
         oracles: oracles by name of the game; episodes of other games stay unchanged.
-        everyone: whether to judge the turns of all seats.
+        all_seats: whether to judge the turns of all seats.
 
     Raises:
         RolloutError: an episode does not belong to the game of its name.
@@ -78,7 +78,7 @@ def judge_episodes(
                 for index, (turn, state) in enumerate(
                     zip(episode.turns, episode_copies, strict=True)
                 ):
-                    if turn.is_decision and (everyone or episode.trained[turn.seat]):
+                    if turn.is_decision and (all_seats or episode.trained[turn.seat]):
                         positions.append((number, index))
                         states.append(decision_of(games[name], state, turn.seat, turn.moment))
                         streams.append(stream.child(index))

@@ -250,7 +250,7 @@ Cut = Literal["bootstrap", "zero"]
 
 
 def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
-    """Return which turns are the last of a trajectory that is to be bootstrapped, [N].
+    """Return a mask of the last turns of trajectories that are to be bootstrapped, [N].
 
     The value after a truncation is not 0. But the critic cannot evaluate the state after it: the
     record does not contain the seat's next prompt, because others or chance may move first. The

@@ -43,8 +43,8 @@ class MinimaxOracle(CachedOracle):
         max_states: largest number of positions that the search visits for one state, at least 1. A
             finished position counts at each visit: tic-tac-toe needs 7,382.
         over_budget: verdict if ``max_states`` is too small for the value of every action. "abstain"
-            (default): none. "bound": the value is the middle of each action's range, ``bound`` half
-            the widest range, and ``certainty`` 1 less the mean range over the game's range.
+            (default): none. "bound": an action's value is the middle of its range, ``bound`` is
+            half the widest range, and ``certainty`` is 1 - (mean range) / (the game's range).
     """
 
     max_states: Annotated[int, Field(ge=1)] = 200_000

@@ -106,15 +106,14 @@ def with_scaled_shaping(episode: Episode, factors: Mapping[int, float]) -> Episo
     if all(factor == 1.0 for factor in factors.values()):
         return episode
 
-    def scaled(turn: Turn) -> Turn:
+    def scale(turn: Turn) -> Turn:
         factor, fixed = factors.get(turn.seat, 1.0), unscaled_components(episode, turn.seat)
         rewards = {
             name: value if name in fixed else value * factor for name, value in turn.rewards.items()
         }
-        others = tuple(map(scaled, turn.candidates))
-        return turn._replace(rewards=rewards, candidates=others)
+        return turn._replace(rewards=rewards, candidates=tuple(map(scale, turn.candidates)))
 
-    return replace(episode, turns=tuple(map(scaled, episode.turns)))
+    return replace(episode, turns=tuple(map(scale, episode.turns)))
 
 
 GIVEN = {  # what NEEDS may name
@@ -166,15 +165,11 @@ def apply_rewards(
         for episode in episodes
     ]
     if not rewards and not any(
-        (
-            any(
-                "illegal" in turn.rewards
-                and "illegal" not in unscaled_components(episode, turn.seat)
-                and episode.trained[turn.seat]
-                for turn in episode.turns
-            )
-        )
+        "illegal" in turn.rewards
+        and "illegal" not in unscaled_components(episode, turn.seat)
+        and episode.trained[turn.seat]
         for episode in episodes
+        for turn in episode.turns
     ):
         return list(episodes), {}
     judged = [

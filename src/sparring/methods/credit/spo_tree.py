@@ -144,8 +144,8 @@ def _average_children(
     bounds = np.searchsorted(depth[order], np.arange(depth.max(initial=-1) + 2))
     for low, high in reversed(list(pairwise(bounds))):
         rows = order[low:high]
-        ended = is_last[rows]
-        next_values = np.where(ended, 0.0, values[np.where(ended, 0, children[rows])])
+        is_ended = is_last[rows]
+        next_values = np.where(is_ended, 0.0, values[np.where(is_ended, 0, children[rows])])
         first, end = int(edges[rows].min()), int(edges[rows].max()) + 1
         edge_values[first:end] = group_mean(
             turns.reward[rows] + gamma * next_values, edges[rows] - first, end - first

@@ -481,12 +481,12 @@ def _cluster_counts(
 
 def _player_names(request: KnowledgeRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return (player names and role names to mask, player names to replace in statements)."""
-    called, masked_names = set[str](), set[str]()
+    player_names, masked_names = set[str](), set[str]()
     for game in request.environments.values():
         game_names = game.called if isinstance(game, HasPlayerNames) else None
-        called |= set(game_names or ())
+        player_names |= set(game_names or ())
         masked_names |= set(game.roles if game_names is None else game_names)
-    return tuple(sorted(masked_names)), tuple(sorted(called))
+    return tuple(sorted(masked_names)), tuple(sorted(player_names))
 
 
 def _with_clusters(

@@ -268,9 +268,9 @@ class CachedOracle:
         """Prepare for a covered game that differs from the last one."""
 
     def _refuse(self, state: SearchablePlay) -> NoReturn:
-        why = "is finished" if state.done else "waits for chance"
+        reason = "is finished" if state.done else "waits for chance"
         raise OracleError(
-            f"Oracle {self.name!r} cannot judge a state of {state.game.name!r} that {why}, at "
+            f"Oracle {self.name!r} cannot judge a state of {state.game.name!r} that {reason}, at "
             f"ply {state.plies}; judge states in which a seat is to act."
         )
 

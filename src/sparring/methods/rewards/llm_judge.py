@@ -147,18 +147,18 @@ def llm_judge(
     rows: list[list[float | None]] = [[None] * len(episode.turns) for episode in episodes]
     positions_by_prompt: dict[str, list[tuple[int, int]]] = {}
     for number, episode in enumerate(episodes):
-        judged = [
+        is_judged = [
             (episode.trained[turn.seat] and ((turns == "all") or turn.verdict is None))
             for turn in episode.turns
         ]
-        states = replay(games[episode.game], episode) if any(judged) else []
+        states = replay(games[episode.game], episode) if any(is_judged) else []
         for index, turn in enumerate(episode.turns):
-            if judged[index] and turn.event == "ok":
+            if is_judged[index] and turn.event == "ok":
                 prompt = ASK.format(
                     turn=turn_json(states[index], turn, with_reply=shows == "reply")
                 )
                 positions_by_prompt.setdefault(prompt, []).append((number, index))
-            elif judged[index]:
+            elif is_judged[index]:
                 rows[number][index] = 0.0
         close_copies(states)
     requests = [
@@ -195,8 +195,8 @@ def score(answer: Answer) -> float | None:
 
 
 def _quote(text: str | None) -> str:
-    plain = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
-    return _TEMPLATE_MARK.sub(lambda mark: f"\\u{ord(mark[0]):04x}", plain)
+    encoded = json.dumps(text, ensure_ascii=False).encode("utf-8", "replace").decode("utf-8")
+    return _TEMPLATE_MARK.sub(lambda mark: f"\\u{ord(mark[0]):04x}", encoded)
 
 
 def _scores(

@@ -78,8 +78,8 @@ def roc_resample(
         if sizes[group] <= keep:
             mask[members] = True
             continue
-        succeeds = data.returns[members] > 0
-        successes, failures = members[succeeds], members[~succeeds]
+        is_success = data.returns[members] > 0
+        successes, failures = members[is_success], members[~is_success]
         num_kept = _num_successes(len(successes), len(failures), keep, least)
         mask[_by_penalty(successes, penalty, draws)[:num_kept]] = True
         weight = penalty * (negatives == "penalty")

@@ -56,6 +56,6 @@ def flag_turns(
     numbers = {id(episode): number for number, episode in enumerate(source.episodes)}
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
     return np.array(
-        [(turn.seat, turn.turn_index) in turn_keys[numbers[id(played)]] for played, turn in rows],
+        [(turn.seat, turn.turn_index) in turn_keys[numbers[id(episode)]] for episode, turn in rows],
         dtype=bool,
     )

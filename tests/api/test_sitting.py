@@ -123,7 +123,7 @@ def test_hints_and_the_judgement_are_the_oracles_verdicts(room, name, seat):
     assert [regret(turn) for turn in turns] == [
         max(hint.values) - hint.values[hint.actions.index(turn.action)] for hint, turn in zip(hints, turns, strict=True)
     ]
-    again = judge_episodes([sitting.episode], {name: game}, {name: oracle}, everyone=True)[0]
+    again = judge_episodes([sitting.episode], {name: game}, {name: oracle}, all_seats=True)[0]
     assert again == episode
     with pytest.raises(GameError, match="over"):
         sitting.hint(oracle)

@@ -63,7 +63,7 @@ def test_the_runs_own_oracle_wins_without_its_faults():
     game = make_game("tic_tac_toe")
     assert choose_oracle(game, mcts) == (mcts, "")
     noisy = registry.bind("oracles", "noisy", {"oracle": "minimax", "flip": 0.3})()
-    assert oracles_for([game], None, {"tic_tac_toe": noisy})[0]["tic_tac_toe"] is noisy.within
+    assert oracles_for([game], None, {"tic_tac_toe": noisy})[0]["tic_tac_toe"] is noisy.inner
 
 
 def test_an_oracle_asked_for_judges_what_it_can():

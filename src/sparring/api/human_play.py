@@ -480,7 +480,7 @@ class InteractiveSession:
         if oracle is None:
             return self.episode
         games, oracles = {self.game.name: self.game}, {self.game.name: oracle}
-        return judge_episodes([self.episode], games, oracles, everyone=True)[0]
+        return judge_episodes([self.episode], games, oracles, all_seats=True)[0]
 
 
 def fresh_seed() -> int:

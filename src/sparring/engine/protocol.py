@@ -23,7 +23,7 @@ from sparring.core.rng import Stream
 from sparring.core.schedule import parse
 from sparring.environments.base import Environment, SearchablePlay
 from sparring.methods.oracles.base import Oracle, verdicts
-from sparring.methods.rewards.base import by_oracle, by_rewards, prepared
+from sparring.methods.rewards.base import by_oracle, by_rewards, prepare_rewards
 from sparring.methods.rewards.components import WeightedReward
 from sparring.play.episode import Candidates
 from sparring.play.players.base import Agent
@@ -101,8 +101,8 @@ def _timed(oracle: Oracle, clock: Clock) -> Judge:
 
 
 def rewards_of(config: RunConfig) -> tuple[WeightedReward, ...]:
-    """Return the rewards of a run, prepared for scoring."""
-    return prepared(
+    """Return the rewards of a run, prepare_rewards for scoring."""
+    return prepare_rewards(
         [
             WeightedReward(bound=reward.bind("rewards"), weight=parse(reward.weight))
             for reward in config.rewards

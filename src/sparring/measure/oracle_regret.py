@@ -174,7 +174,7 @@ def turns_of(episode: Episode, agent: str) -> list[Turn]:
 def without_faults(oracle: Oracle) -> Oracle:
     """Return the oracle inside ``noisy``, whose faults are only for learning."""
     while isinstance(oracle, NoisyOracle):
-        oracle = oracle.within
+        oracle = oracle.inner
     return oracle
 
 

@@ -104,7 +104,7 @@ def test_plugins_are_sorted_and_what_they_declare_is_known():
         value.declared("PER", ""),
         registry.required_services(registry.bind("columns", "value")),
     ) == ("token", {"critic"})
-    assert not {"standard", "turns_in", "played_on"} & {*registry.names("columns")}
+    assert not {"standard", "flag_turns", "playout_values"} & {*registry.names("columns")}
     plugin = registry.load("credit", "sample")
     assert (plugin.needs, plugin.summary) == ({"value"}, "Return its options.")
     assert list(plugin.options) == ["share", "rounds", "cap", "limit", "kind", "bots"]

@@ -228,7 +228,7 @@ class Mine(CachedOracle):
     def covers(self, game):
         return ""
 
-    def opinions(self, states):
+    def compute_verdicts(self, states):
         {body}
 
 

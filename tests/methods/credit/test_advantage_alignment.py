@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.methods.credit.tables import table
 
-from sparring.methods.credit.advantage_alignment import advantage_alignment, aligned
+from sparring.methods.credit.advantage_alignment import advantage_alignment, align_advantages
 from sparring.methods.credit.rloo import rloo
 
 
@@ -53,8 +53,8 @@ def naive(turns, beta, gamma, baseline, extra):
 def test_golden():
     mine, others = np.array([1.0, 0.0, -1.0]), np.array([0.0, 1.0, 2.0])
     episode = np.zeros(3, dtype=np.int64)
-    assert aligned(mine, others, episode, beta=0.5, gamma=0.9) == pytest.approx([1.0, 0.45, -0.19])
-    assert aligned(mine, others, episode, beta=0.5, gamma=0.9, extra_discount=True) == pytest.approx(
+    assert align_advantages(mine, others, episode, beta=0.5, gamma=0.9) == pytest.approx([1.0, 0.45, -0.19])
+    assert align_advantages(mine, others, episode, beta=0.5, gamma=0.9, extra_discount=True) == pytest.approx(
         [1.0, 0.405, -0.271]
     )
 

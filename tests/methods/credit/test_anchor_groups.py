@@ -11,7 +11,7 @@ from tests.methods.credit.tables import table
 from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError
 from sparring.methods.credit.anchors import anchor_groups, mean_over_trajectories, node_groups
-from sparring.methods.credit.base import turn_places
+from sparring.methods.credit.base import turn_keys
 from sparring.methods.credit.branch_grpo import branch_grpo
 from sparring.methods.credit.gigpo import gigpo
 from sparring.methods.credit.grpo import grpo
@@ -53,11 +53,11 @@ def test_notes_meet_notes_alone(similarity):
 
 def test_turns_of_different_attempts_and_notes_stand_at_different_places():
     turns = seen([[0, 0, 0], [0, 0, 0]], groups=[0, 0])
-    assert same(group_ids(*turn_places(turns))[0]) == same(np.array([0, 1, 2, 0, 1, 2]))
+    assert same(group_ids(*turn_keys(turns))[0]) == same(np.array([0, 1, 2, 0, 1, 2]))
     attempts = dataclasses.replace(turns, attempt=np.array([0, 0, 1, 0, 1, 1]))
-    assert same(group_ids(*turn_places(attempts))[0]) == same(np.array([0, 1, 2, 0, 3, 2]))
+    assert same(group_ids(*turn_keys(attempts))[0]) == same(np.array([0, 1, 2, 0, 3, 2]))
     notes = dataclasses.replace(turns, note=np.array([0, 0, 1, 0, 1, 1], dtype=bool))
-    assert same(group_ids(*turn_places(notes))[0]) == same(np.array([0, 1, 2, 0, 3, 2]))
+    assert same(group_ids(*turn_keys(notes))[0]) == same(np.array([0, 1, 2, 0, 3, 2]))
 
 
 def test_information_states_are_anchors_too():

@@ -17,7 +17,7 @@ from sparring.core.errors import (
     RolloutError,
     UnknownNameError,
 )
-from sparring.methods.knowledge.embeddings.base import check_output, of_length_one
+from sparring.methods.knowledge.embeddings.base import check_output, scale_to_unit_length
 from sparring.methods.knowledge.space import LatentSpace, cluster_statements
 from sparring.models import load
 from sparring.models.pretrained import load_pretrained
@@ -147,7 +147,7 @@ def test_what_is_no_vector_for_each_text_is_refused(vectors):
 
 
 def test_a_vector_of_nothing_stays_nothing():
-    assert of_length_one(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]
+    assert scale_to_unit_length(np.array([[3.0, 4.0], [0.0, 0.0]])).tolist() == [[0.6, 0.8], [0.0, 0.0]]
 
 
 def test_clusters_are_by_the_embedding_that_is_named(served):
@@ -165,7 +165,7 @@ def test_clusters_are_by_the_embedding_that_is_named(served):
         space = LatentSpace(embedding=bind(SLOT, name, options), names=("p1", "p2"))
         kind = cluster_statements(counts, 2, None, space, STREAM)
         whole = LatentSpace(embedding=space.embedding, names=space.names, kinds={"speaks": kind})
-        halves[name] = dict(zip(counts, whole.stand_ins("speaks", list(counts)), strict=True))
+        halves[name] = dict(zip(counts, whole.nearest_sentences("speaks", list(counts)), strict=True))
     means, letters = halves["endpoint"], halves["ngrams"]
     assert means["p1 is a wolf"] == means["i think p2 is some sort of beast"] != means["p1 is a friend"]
     assert letters["p1 is a wolf"] == letters["p1 is a friend"] != letters["i think p2 is some sort of ally"]

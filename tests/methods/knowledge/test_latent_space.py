@@ -42,7 +42,7 @@ from sparring.methods.knowledge.latent_space import (
 from sparring.methods.knowledge.space import LatentSpace, cluster_statements, solve_exactly
 from sparring.methods.knowledge.statements import (
     AbstractState,
-    first_player_named,
+    first_player_name,
     judged_decisions,
     locate_decisions,
     pattern,
@@ -278,7 +278,7 @@ def test_free_text_is_a_kind_per_role_and_its_states_are_those_of_the_clusters()
     play = talk("you are a wolf", "no I am not")
     decisions = judged_decisions(Chat(), play)
     asker, echo = (0, "asker", ("you are a wolf",), False), (1, "echo", ("no I am not",), False)
-    assert [(decision.number, decision.kind, decision.actions, decision.several) for decision in decisions] == [
+    assert [(decision.number, decision.kind, decision.actions, decision.has_candidates) for decision in decisions] == [
         asker,
         echo,
     ]
@@ -413,26 +413,26 @@ CALLED = ("p1", "p2", "p10")
     ],
 )
 def test_a_statement_is_taken_apart_into_whom_it_is_about_and_what_it_says(line, without, whom):
-    assert (pattern(line, CALLED), first_player_named(line, CALLED)) == (without, whom)
-    assert (pattern(line, ()), first_player_named(line, ())) == (line, None)
+    assert (pattern(line, CALLED), first_player_name(line, CALLED)) == (without, whom)
+    assert (pattern(line, ()), first_player_name(line, ())) == (line, None)
 
 
 def test_clusters_of_statements_about_players_are_the_same_whoever_is_named():
-    space = LatentSpace(embedding=NGRAMS, names=CALLED, called=CALLED)
+    space = LatentSpace(embedding=NGRAMS, names=CALLED, player_names=CALLED)
     counts = {pattern(line, CALLED): 5 for line in ("silence", "seer p1 wolf", "seer p2 good")}
     kind = cluster_statements(counts, 3, None, space, STREAM)
     assert sorted(kind.sentences) == ["seer @ good", "seer @ wolf", "silence"]
     whole = replace(space, kinds={"speaks": kind})
     lines = ["seer p10 wolf", "seer p2 good", "silence", "seer p2 wolf"]
-    assert whole.stand_ins("speaks", lines) == lines
+    assert whole.nearest_sentences("speaks", lines) == lines
     state = json.loads(json.dumps({"iteration": 0, "space": whole.to_json()}))
-    assert LatentSpace.of_state(state, whole.embedding)[1].stand_ins("speaks", lines) == lines
+    assert LatentSpace.from_state(state, whole.embedding)[1].nearest_sentences("speaks", lines) == lines
     # a statement that names nobody is of a cluster that names nobody, or of none
-    assert whole.stand_ins("speaks", ["seer wolf"]) == ["silence"]
+    assert whole.nearest_sentences("speaks", ["seer wolf"]) == ["silence"]
     some = replace(
         space, kinds={"speaks": cluster_statements({"seer @ wolf": 1, "accuse @": 9}, 1, None, space, STREAM)}
     )
-    assert some.stand_ins("speaks", ["silence", "seer p1 wolf"]) == [None, "accuse p1"]
+    assert some.nearest_sentences("speaks", ["silence", "seer p1 wolf"]) == [None, "accuse p1"]
 
 
 def test_in_other_environments_no_sign_stands_for_a_player():
@@ -441,7 +441,7 @@ def test_in_other_environments_no_sign_stands_for_a_player():
         names=("left",),
         kinds={"speaks": cluster_statements({"a@b": 1}, 1, None, LatentSpace(embedding=FEW, names=()), STREAM)},
     )
-    assert space.stand_ins("speaks", ["left"]) == ["a@b"]
+    assert space.nearest_sentences("speaks", ["left"]) == ["a@b"]
 
 
 STREAM_OF_HABITS = Stream.from_seed(0)
@@ -495,17 +495,17 @@ class SignalPlay:
 def test_of_two_conventions_the_policy_s_own_is_solved_for(left, right, seed):
     """Either word can stand for either side; the habit decides."""
     habits = EmpiricalPolicy(
-        there={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})},
-        everywhere={"teller": Counter("xy")},
+        by_state={"0 left": Counter({left: 27, right: 3}), "0 right": Counter({right: 27, left: 3})},
+        by_kind={"teller": Counter("xy")},
     )
-    strategies = solver(Signal(), Stream.from_seed(seed), habits=habits, anchor=0.3).solve(300)
+    strategies = solver(Signal(), Stream.from_seed(seed), empirical=habits, anchor=0.3).solve(300)
     assert strategies["0 left"]["xy".index(left)] > 0.8 and strategies["0 right"]["xy".index(right)] > 0.8
     assert strategies[f"1 {left}"][0] > 0.8 and strategies[f"1 {right}"][1] > 0.8
 
 
 def test_without_an_anchor_habits_say_nothing():
-    habits = EmpiricalPolicy(there={"0 left": Counter(x=9)})
-    plain, informed = (solver(Signal(), **more).solve(20) for more in ({}, {"habits": habits}))
+    habits = EmpiricalPolicy(by_state={"0 left": Counter(x=9)})
+    plain, informed = (solver(Signal(), **more).solve(20) for more in ({}, {"empirical": habits}))
     assert plain == informed
 
 
@@ -521,7 +521,9 @@ def anchored(anchor, shares, steps=3000, seed=0):
         key: Counter({throw: round(1e9 * share) for throw, share in zip(THROWS, row, strict=True)})
         for key, row in zip(keys, shares, strict=True)
     }
-    strategies = solver(game, Stream.from_seed(seed), habits=EmpiricalPolicy(there=counts), anchor=anchor).solve(steps)
+    strategies = solver(game, Stream.from_seed(seed), empirical=EmpiricalPolicy(by_state=counts), anchor=anchor).solve(
+        steps
+    )
     return [[strategies[key][called.index(throw)] for throw in THROWS] for key in keys]
 
 
@@ -542,19 +544,19 @@ def test_at_rest_it_is_the_logit_equilibrium(anchor):
 def test_an_anchored_strategy_is_probabilities(anchor, regrets, weight):
     size = len(regrets)
     row = _StateRow(
-        called=tuple("abcd"[:size]),
+        labels=tuple("abcd"[:size]),
         regrets=np.array(regrets),
         sums=np.zeros(size),
-        habit=np.log(np.full(size, 1 / size)),
-        judged=True,
+        log_empirical=np.log(np.full(size, 1 / size)),
+        in_result=True,
         weight=weight,
     )
-    chances = row.strategy(anchor).chances
+    chances = row.strategy(anchor).probabilities
     assert chances.sum() == pytest.approx(1) and (chances >= 0).all()
 
 
 def test_shares_by_hand():
-    habits = EmpiricalPolicy(there={"s": Counter(a=2, b=1)}, everywhere={"k": Counter(a=3, c=1)})
+    habits = EmpiricalPolicy(by_state={"s": Counter(a=2, b=1)}, by_kind={"k": Counter(a=3, c=1)})
     whole = np.array([3.1, 0.1, 1.1]) / 4.3
     assert habits.shares("k", "s", ("a", "b", "c")) == pytest.approx((np.array([2, 1, 0]) + 3 * whole) / 6)
     assert habits.shares("k", "new", ("a", "b", "c")) == pytest.approx(whole)
@@ -571,13 +573,13 @@ def test_habits_of_recorded_plays_and_the_option():
     assert (
         anchored_output.state["space"]["kinds"] == even.state["space"]["kinds"] and anchored_output.state != even.state
     )
-    _, space = LatentSpace.of_state(anchored_output.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
+    _, space = LatentSpace.from_state(anchored_output.state, PluginConfig.model_validate("ngrams").bind(EMBEDDINGS))
     (first, *_), *_ = placed = map_decisions(gathered, decisions, space, gists=True)
     assert len(placed) == 8 and first.game == game.name
     habits = empirical_policy(item for row in placed for item in row)
-    labels = habits.everywhere["wolf speaks"]
+    labels = habits.by_kind["wolf speaks"]
     assert sum(labels.values()) > 4 and all(label.startswith("seer #") and label.endswith("wolf") for label in labels)
-    assert sum(habits.everywhere[""].values()) > 30
+    assert sum(habits.by_kind[""].values()) > 30
 
 
 @pytest.mark.parametrize("speech", ["words", "text"])

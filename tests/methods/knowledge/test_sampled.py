@@ -99,10 +99,12 @@ def test_players_of_one_label_are_told_apart_by_nothing_and_every_action_has_one
     play = played(moments, seed, **options)
     for seat in play.due():
         place = abstract_state_of(play, seat, gists=True)
-        assert len(place.labels) == len(place.legal) and set(place.called) == set(place.labels)
-        assert not any(name in word for word in place.called for name in ("p1", "p2", "p3", "p4", "p5", "p6", "p7"))
+        assert len(place.labels) == len(place.legal) and set(place.distinct_labels) == set(place.labels)
+        assert not any(
+            name in word for word in place.distinct_labels for name in ("p1", "p2", "p3", "p4", "p5", "p6", "p7")
+        )
         assert place.key.split()[0] in ("wolf", "seer", "doctor", "villager")
-        assert [place.called[place.number(action)] for action in place.legal] == list(place.labels)
+        assert [place.distinct_labels[place.index_of(action)] for action in place.legal] == list(place.labels)
 
 
 @given(seed=st.integers(0, 10**6), moments=st.integers(0, 24), order=st.permutations(range(5)))
@@ -227,11 +229,11 @@ def test_texts_of_one_meaning_are_one_action():
     play = game.begin((0, 1, 2, 3), STREAM)  # wolf p1, seer p2
     play.step({0: "p4", 1: "p1"})
     place = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=True)
-    assert place.called == ("accuse #plain", "claim seer", "seer #plain wolf", "silence")
+    assert place.distinct_labels == ("accuse #plain", "claim seer", "seer #plain wolf", "silence")
     assert len(place.legal) == 13 and place.labels.count("accuse #plain") == 4  # two wordings, two players
     assert place.labels.count("silence") == 5  # of itself and of the dead it says nothing
     assert place.labels.count("claim seer") == 2
-    assert place.number("I do not trust p2.") == place.number("I think that p3 is a werewolf.") == 0
+    assert place.index_of("I do not trust p2.") == place.index_of("I think that p3 is a werewolf.") == 0
     whole = abstract_state_of(AbstractedPlay(AbstractedEnvironment(game, {"wolf speaks": lines}), play), 0, gists=False)
     assert whole.labels == whole.legal
     night = make_game("werewolf", options={"players": 7, "speech": "text", "style": "full", "wolves_talk": True}).begin(
@@ -264,7 +266,7 @@ def test_few_plays_of_werewolf_teach_the_village_to_win_more():
                 for seat in play.due():
                     place = abstract_state_of(play, seat, gists=True)
                     chances = strategies.get(place.key) if solved and game.teams[seat] else None
-                    label = draw.choice(place.called, p=chances)
+                    label = draw.choice(place.distinct_labels, p=chances)
                     replies[seat] = str(
                         draw.choice(
                             [action for action, name in zip(place.legal, place.labels, strict=True) if name == label]

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sparring.config.plugins.registry import bind
 from sparring.methods.losses.base import (
-    clipped,
+    clip_loss,
     reduce,
 )
 from sparring.methods.losses.cispo import cispo
@@ -281,5 +281,5 @@ def test_wild_ratios_have_no_gradient(make_whole, gradient_of):
 
 def test_widths_may_differ_by_token():
     ratio, ones = torch.tensor([2.0, 2.0, 0.1]), torch.tensor([1.0, 1.0, -1.0])
-    loss, cut = clipped(ratio, ones, torch.tensor([0.2, 0.2, 0.5]), torch.tensor([0.5, 2.0, 0.2]))
+    loss, cut = clip_loss(ratio, ones, torch.tensor([0.2, 0.2, 0.5]), torch.tensor([0.5, 2.0, 0.2]))
     assert (loss.tolist(), cut.tolist()) == ([-1.5, -2.0, 0.5], [True, False, True])

@@ -15,7 +15,7 @@ from sparring.methods.losses.etr import etr
 from sparring.methods.losses.hapo_clip import hapo_clip
 from sparring.methods.losses.kl_cov import kl_cov
 from sparring.methods.losses.minibatch import (
-    standardised,
+    standardise,
     through_tokens,
 )
 from sparring.methods.losses.ppo_clip import ppo_clip
@@ -364,7 +364,7 @@ def test_equal_advantages_choose_nothing(make_whole):
     ("values", "expected"), [([1.0, 3.0], [-1.0, 1.0]), ([1e6, 1e6, 1e6], [0.0] * 3), ([0.1] * 3, [0.0] * 3)]
 )
 def test_standardised_by_hand(values, expected):
-    assert standardised(torch.tensor(values, dtype=torch.float64)).tolist() == pytest.approx(expected)
+    assert standardise(torch.tensor(values, dtype=torch.float64)).tolist() == pytest.approx(expected)
 
 
 def test_a_loss_without_the_tokens_has_gradient_zero(make_whole, gradient_of):

@@ -17,7 +17,7 @@ from sparring.core.errors import ConfigError, OracleError, UnknownNameError
 from sparring.core.records import Turn, Verdict
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
-from sparring.methods.oracles.base import CachedOracle, hides, verdict
+from sparring.methods.oracles.base import CachedOracle, has_hidden_information, verdict
 from sparring.methods.oracles.judge import configured_oracles, is_best, judge_episodes, regret
 from sparring.methods.oracles.noisy import NoisyOracle
 from sparring.play.replay import replay
@@ -174,7 +174,7 @@ class Anything(CachedOracle):
     def covers(self, game):
         return ""
 
-    def opinions(self, states):
+    def compute_verdicts(self, states):
         return [verdict(s.legal_actions(), [-float(n) for n in range(len(s.legal_actions()))]) for s in states]
 
 
@@ -185,12 +185,12 @@ def test_its_faults_do_not_depend_on_the_game_judged_before():
 
     def fresh():
         oracle = NoisyOracle(flip=0.5)
-        oracle.within = Anything("anything")
+        oracle.inner = Anything("anything")
         return oracle
 
     assert [fresh().judge([state])[0] for state in states] == fresh().judge(states)
-    assert hides(kuhn)
-    assert not hides(TIC)
+    assert has_hidden_information(kuhn)
+    assert not has_hidden_information(TIC)
 
 
 def test_noise_goes_around_any_oracle_and_refuses_what_that_refuses():
@@ -423,7 +423,7 @@ def test_every_turn_gets_the_verdict_on_its_own_state():
 @pytest.mark.parametrize("everyone", [False, True])
 def test_only_trained_seats_unless_everyone_is_asked_for(everyone):
     judged = judge_episodes(
-        episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, everyone=everyone
+        episodes(TIC, trained=(False, True)), {"tic_tac_toe": TIC}, {"tic_tac_toe": EXACT}, all_seats=everyone
     )
     assert {turn.seat for episode in judged for turn in episode.turns if turn.verdict is not None} == (
         {0, 1} if everyone else {1}

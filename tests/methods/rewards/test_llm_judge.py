@@ -286,4 +286,6 @@ def test_what_is_missing_shows_before_the_first_game(serve):
 def test_a_description_is_json_for_any_words():
     state, turn = GAME.reset(Stream.from_seed(1)), played(1, "bet").turns[0]
     for reply in ("", '"', "\\", "\n}", "<", "[A]"):
-        assert json.loads(turn_json(state, turn._replace(reply=reply), words=True))["what the player wrote"] == reply
+        assert (
+            json.loads(turn_json(state, turn._replace(reply=reply), with_reply=True))["what the player wrote"] == reply
+        )

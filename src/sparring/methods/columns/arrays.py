@@ -13,7 +13,8 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.records import FloatArray, IntArray, TurnTable
 from sparring.methods.columns.base import with_column
 
-NAMED = ("game", "role", "agent", "action", "view", "state_key")  # numbers, or names of any kind
+# columns of numbers or names
+NAME_COLUMNS = ("game", "role", "agent", "action", "view", "state_key")
 FLAGS = ("legal", "done", "cut", "judged", "memory", "note")
 PER_TOKEN = ("token_value",)
 INTEGERS = ("state_group", "opponents")  # identifiers of groups of rows
@@ -56,17 +57,17 @@ def table_of_arrays(
     count = len(rewards)
     episodes = _integers("episode", episode, count)
     seats = _integers("seat", np.zeros(count) if seat is None else seat, count)
-    trajectory = _trajectories(episodes, seats)
+    trajectory = _number_trajectories(episodes, seats)
     starts = np.flatnonzero(np.diff(trajectory, prepend=-1))
-    number = np.arange(count) - starts[trajectory] if count else np.zeros(0, dtype=np.int64)
+    indices = np.arange(count) - starts[trajectory] if count else np.zeros(0, dtype=np.int64)
     computed = set(registry.names("columns"))
-    names = set(NAMED) | set(FLAGS) | {"logprob", "attempt"} | computed
+    known_columns = set(NAME_COLUMNS) | set(FLAGS) | {"logprob", "attempt"} | computed
     for name in columns:
-        if name not in names:
-            raise UnknownNameError("column of the turn table", name, sorted(names))
+        if name not in known_columns:
+            raise UnknownNameError("column of the turn table", name, sorted(known_columns))
     tokens = np.ones(count) if n_tokens is None else n_tokens
-    ids = {name: _numbered(name, columns.get(name), count) for name in NAMED}
-    seat_role, seat_names = _numbered(
+    ids = {name: _number_entries(name, columns.get(name), count) for name in NAME_COLUMNS}
+    seat_role, seat_names = _number_entries(
         "role", [f"seat {number}" for number in seats.tolist()], count
     )
     flags: dict[str, Any] = {
@@ -81,7 +82,7 @@ def table_of_arrays(
         role=role,
         seat=seats,
         agent=ids["agent"][0],
-        turn_index=_integers("turn_index", number if turn_index is None else turn_index, count),
+        turn_index=_integers("turn_index", indices if turn_index is None else turn_index, count),
         reward=rewards,
         done=flags.pop(
             "done",
@@ -108,10 +109,10 @@ def table_of_arrays(
         **flags,
     )
     for name in sorted(columns.keys() & computed):
-        length = int(table.n_tokens.sum()) if name in PER_TOKEN else count
-        values: npt.NDArray[Any] = _floats(name, columns[name], length)
+        num_values = int(table.n_tokens.sum()) if name in PER_TOKEN else count
+        values: npt.NDArray[Any] = _floats(name, columns[name], num_values)
         if name in INTEGERS:
-            values = _integers(name, values, length)
+            values = _integers(name, values, num_values)
         table = with_column(table, name, values)
     return table
 
@@ -147,30 +148,31 @@ def _flags(name: str, values: npt.ArrayLike, count: int) -> npt.NDArray[np.bool_
     return numbers.astype(bool)
 
 
-def _numbered(
+def _number_entries(
     name: str, values: Sequence[Hashable] | npt.ArrayLike | None, count: int
 ) -> tuple[IntArray, tuple[str, ...]]:
     entries = [""] * count if values is None else np.asarray(values).tolist()
     if not isinstance(entries, list) or len(entries) != count:
         length = len(entries) if isinstance(entries, list) else "no"
         raise ConfigError(f"turn_table: {name} has {length} entries and must have {count}.")
-    places: dict[Any, int] = {}
+    number_of_entry: dict[Any, int] = {}
     try:
-        numbers = [places.setdefault(entry, len(places)) for entry in entries]
+        numbers = [number_of_entry.setdefault(entry, len(number_of_entry)) for entry in entries]
     except TypeError:
         raise ConfigError(f"turn_table: {name} must hold one name or number per turn.") from None
-    return np.array(numbers, dtype=np.int64), tuple(map(str, places))
+    return np.array(numbers, dtype=np.int64), tuple(map(str, number_of_entry))
 
 
-def _trajectories(episode: IntArray, seat: IntArray) -> IntArray:
-    trajectories, places = np.zeros(len(episode), dtype=np.int64), dict[tuple[int, int], int]()
+def _number_trajectories(episode: IntArray, seat: IntArray) -> IntArray:
+    trajectories = np.zeros(len(episode), dtype=np.int64)
+    number_of_pair: dict[tuple[int, int], int] = {}
     previous: tuple[int, int] | None = None
     for row, pair in enumerate(zip(episode.tolist(), seat.tolist(), strict=True)):
-        if pair != previous and pair in places:
+        if pair != previous and pair in number_of_pair:
             raise ConfigError(
                 f"turn_table: row {row} returns to episode {pair[0]}, seat {pair[1]}; sort the "
                 "rows by episode, seat and turn."
             )
-        trajectories[row] = places.setdefault(pair, len(places))
+        trajectories[row] = number_of_pair.setdefault(pair, len(number_of_pair))
         previous = pair
     return trajectories

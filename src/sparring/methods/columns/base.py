@@ -6,7 +6,7 @@ sampled token if the module declares ``PER = "token"``. The module also declares
     REQUIRED_SERVICES
              parts of a run: "critic" (a value head), "reference" (the initial policy), "process"
              (the reward model), "tree" (exact evaluation of every game), "candidates" (a row for
-             every reply to a prompt), "playouts" (playouts from before and after every turn)
+             every reply to a prompt), "playouts" (they start before and after every turn)
     NEEDS    other columns, which are computed first
 
 ``standard.py`` holds many columns and declares these by the decorator ``column``.
@@ -55,8 +55,8 @@ class ColumnSource(Protocol):
         ...
 
 
-def played_on(source: ColumnSource, name: str) -> FloatArray:
-    """Return the playout value of every turn, [N]; see the column ``playout``.
+def playout_values(source: ColumnSource, name: str) -> FloatArray:
+    """Return the mean return of the playouts at every turn, [N]; see the column ``playout``.
 
     Args:
         source: the column's input.
@@ -78,7 +78,7 @@ def column(
     needs: Collection[str] = (),
     per: Literal["turn", "token"] = "turn",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Declare REQUIRED_SERVICES, NEEDS and PER of one column of a module with several."""
+    """Declare REQUIRED_SERVICES, NEEDS and PER of one column in a module of several columns."""
 
     def declare(function: Callable[..., Any]) -> Callable[..., Any]:
         vars(function).update(REQUIRED_SERVICES=required_services, NEEDS=needs, PER=per)
@@ -96,7 +96,7 @@ def with_column(turns: TurnTable, name: str, column: FloatArray) -> TurnTable:
 
 
 def check_output(bound: BoundPlugin, output: Any, source: ColumnSource) -> None:
-    """Check the output of a column's function; every call ends here.
+    """Check the output of a column's function, after every call.
 
     Raises:
         PluginError: the output is not one number per turn, or per sampled token.

@@ -17,30 +17,32 @@ from sparring.play.turn_table import ordered_turns
 def failed(source: ColumnSource) -> BoolArray:
     """Flag the turns whose conversation was ended by a limit.
 
-    What: true or false per row, [N], the same for all turns of a conversation of an agent instance:
-    true where it ran out of turns, outgrew the model's context, had its last reply truncated, or
-    was truncated with the episode. ``sparring show`` prints how each conversation ended. The column
+    What: true or false per row, [N], the same for all turns of one conversation. It is true if the
+    conversation ran out of turns, outgrew the model's context, had its last reply truncated, or was
+    truncated with the episode. ``sparring show`` prints how each conversation ended. The column
     replays the episodes, because their records do not hold the ends of conversations.
     """
-    return turns_in(
+    return flag_turns(
         source,
         lambda game, episode: {
-            place
-            for talk in conversations(game, episode)
-            if talk.end in FAILED
-            for place in talk.turns
+            index
+            for conversation in conversations(game, episode)
+            if conversation.end in FAILED
+            for index in conversation.turns
         },
     )
 
 
-def turns_in(source: ColumnSource, places: Callable[[Any, Episode], Collection[int]]) -> BoolArray:
-    """Return which rows are turns at the given indices of their episodes, [N].
+def flag_turns(
+    source: ColumnSource, indices_of: Callable[[Any, Episode], Collection[int]]
+) -> BoolArray:
+    """Return the flags of the rows whose turns have the given indices in their episodes, [N].
 
     A candidate that was not played has the flag of the played reply.
 
     Args:
         source: the column's input.
-        places: gives the indices in ``Episode.turns``, from an environment and its episode.
+        indices_of: gives the indices in ``Episode.turns``, from an environment and its episode.
     """
     games: dict[str, Any] = {}
     turn_keys: dict[int, set[tuple[int, int]]] = {}  # (seat, turn index) of the turns, by episode
@@ -48,12 +50,12 @@ def turns_in(source: ColumnSource, places: Callable[[Any, Episode], Collection[i
         key = repr(episode.environment)
         if key not in games:
             games[key] = environment_of(episode)
-        indices = places(games[key], episode) if episode.turns else ()
-        turns = (episode.turns[place] for place in indices)
+        indices = indices_of(games[key], episode) if episode.turns else ()
+        turns = (episode.turns[index] for index in indices)
         turn_keys[number] = {(turn.seat, turn.turn_index) for turn in turns}
     numbers = {id(episode): number for number, episode in enumerate(source.episodes)}
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
     return np.array(
-        [(turn.seat, turn.turn_index) in turn_keys[numbers[id(played)]] for played, turn in rows],
+        [(turn.seat, turn.turn_index) in turn_keys[numbers[id(episode)]] for episode, turn in rows],
         dtype=bool,
     )

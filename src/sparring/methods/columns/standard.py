@@ -11,10 +11,10 @@ import numpy as np
 
 from sparring.core.errors import ConfigError
 from sparring.core.records import BoolArray, FloatArray, IntArray
-from sparring.methods.columns.base import ColumnSource, column, played_on
+from sparring.methods.columns.base import ColumnSource, column, playout_values
 from sparring.play.turn_table import ordered_turns
 
-A = TypeVar("A", IntArray, BoolArray)
+ColumnArray = TypeVar("ColumnArray", IntArray, BoolArray)
 
 
 def old_logprob(source: ColumnSource) -> FloatArray:
@@ -106,7 +106,7 @@ def default_value(source: ColumnSource) -> FloatArray:
     return source.exact()["default_value"]
 
 
-def _of_candidates(name: str, values: A | None) -> A:
+def _require_candidates(name: str, values: ColumnArray | None) -> ColumnArray:
     if values is None:
         raise ConfigError(
             f"The column {name!r} is part of a table of all candidates; write "
@@ -119,12 +119,12 @@ def _of_candidates(name: str, values: A | None) -> A:
 def state_group(source: ColumnSource) -> IntArray:
     """Number of the prompt; replies to one prompt have the same number.
 
-    What: a number per row, [N], equal exactly for the replies to one prompt. An estimator that
-    NEEDS this column gets a row for every candidate if ``rollout.candidates.count`` is above 1; all
-    other estimators get only the played replies. A candidate that was not played is a separate
-    trajectory of one turn, after the trajectory of its seat.
+    What: a number per row, [N], equal only for the replies to one prompt. An estimator that NEEDS
+    this column gets a row for every candidate if ``rollout.candidates.count`` is above 1. All other
+    estimators get only the played replies. A candidate that was not played is a separate trajectory
+    of one turn, after the trajectory of its seat.
     """
-    return _of_candidates("state_group", source.turns.state_group)
+    return _require_candidates("state_group", source.turns.state_group)
 
 
 @column(required_services={"candidates"})
@@ -134,15 +134,15 @@ def committed(source: ColumnSource) -> BoolArray:
     What: true or false per row, [N]; one row of each ``state_group`` is true. An estimator that
     NEEDS this column gets a row for every candidate, as with the column ``state_group``.
     """
-    return _of_candidates("committed", source.turns.committed)
+    return _require_candidates("committed", source.turns.committed)
 
 
 @column(required_services={"candidates"})
 def candidate_value(source: ColumnSource) -> FloatArray:
-    """Score of each of several replies to a prompt.
+    """Score of each candidate reply to a prompt.
 
-    What: [N], the score of a reply, from the run's rewards or the oracle, as set by
-    ``rollout.candidates.by``, or from ``knowledge``; 0 for an unjudged reply, see
+    What: [N], the score of a reply. The option ``rollout.candidates.by`` selects the run's rewards
+    or the oracle; a run with ``knowledge`` takes its scores. An unjudged reply has 0, see
     ``candidate_judged``. Values of different prompts need not be comparable.
     """
     scores = (turn.score for _, turn in ordered_turns(source.episodes, candidates=True))
@@ -161,38 +161,38 @@ def candidate_judged(source: ColumnSource) -> BoolArray:
 
 @column(required_services={"playouts"})
 def playout(source: ColumnSource) -> FloatArray:
-    """Mean return of the seat over playouts from after the turn.
+    """Mean return of the seat over playouts that start after the turn.
 
-    What: [N], in the game's units; after the last turn of an episode the episode's return.
-    ``rollout.playouts`` is the number of playouts per turn. Where playouts before or after a turn
-    are impossible, both columns have the episode's return, so that their difference is 0.
+    What: [N], in the game's units. The last turn of an episode has the episode's return.
+    ``rollout.playouts`` is the number of playouts per turn. If playouts before or after a turn are
+    impossible, both columns have the episode's return, so that their difference is 0.
     """
-    return played_on(source, "playout")
+    return playout_values(source, "playout")
 
 
 @column(required_services={"playouts"})
 def playout_before(source: ColumnSource) -> FloatArray:
-    """Mean return of the seat over playouts from before the turn.
+    """Mean return of the seat over playouts that start before the turn.
 
-    What: [N], in the game's units. A state that is also the state after an earlier turn has the
-    mean of the same playouts as in the column ``playout``; see there for turns without playouts.
+    What: [N], in the game's units. If the state is also the state after an earlier turn, both
+    columns use the same playouts. The column ``playout`` describes turns without playouts.
     """
-    return played_on(source, "playout_before")
+    return playout_values(source, "playout_before")
 
 
 def opponents(source: ColumnSource) -> IntArray:
     """Number of the tuple of players in the other seats.
 
-    What: a number per row, [N], equal exactly where the same players (by name) sat in the other
-    seats, in the same order, partners included. Numbers are in order of appearance and are not
-    comparable between batches.
+    What: a number per row, [N], equal only if the same players (by name) sat in the other seats, in
+    the same order. Partners count too. Numbers are in order of appearance and are not comparable
+    between batches.
     """
     numbers: dict[tuple[str, ...], int] = {}
     rows = ordered_turns(source.episodes, candidates=source.turns.state_group is not None)
-    tuples = [
+    opponent_numbers = [
         numbers.setdefault(
             (*episode.agents[: turn.seat], *episode.agents[turn.seat + 1 :]), len(numbers)
         )
         for episode, turn in rows
     ]
-    return np.array(tuples, dtype=np.int64)
+    return np.array(opponent_numbers, dtype=np.int64)

@@ -23,10 +23,10 @@ def a_grae(
 ) -> Credit:
     """Shift weight from easy to hard tasks, and to successes, as the batch's success rate grows.
 
-    What: Reweights the advantages of ``grpo`` by two success rates, that of the group (p) and that
-    of the batch (omega). While omega is small, easy groups (large p) weigh more and positive
-    advantages are scaled down. When omega is large, hard groups (small p) weigh more and positive
-    advantages count in full.
+    What: Two success rates weigh the advantages of ``grpo``: p of the group, and omega of the
+    batch. If omega is small, easy groups (large p) weigh more, and positive advantages are scaled
+    down. If omega is large, hard groups (small p) weigh more, and positive advantages count in
+    full.
     When to use: rewards of right and wrong, with groups of mixed difficulty.
     Mathematics:
         A = A0 / 2 * (omega / sqrt(p) + (1 - omega) / sqrt(1 - p))
@@ -36,12 +36,12 @@ def a_grae(
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: A group with p of 0 or 1 gives 0, even if its returns differ. If no group succeeds,
     nothing is learnt. The released code has 1 - sqrt(p) in the second denominator; this follows the
-    paper. A group of one, or of equal returns, gives 0.
+    paper. A group of one trajectory, or of equal returns, gives 0.
     Reference: "Unveiling Implicit Advantage Symmetry" (A-GRAE); code of HKU-HealthAI/A-GRAE.
     Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:
-        success: the least return that counts as a success, in reward units. The default 0.5 fits
+        success: smallest return that counts as a success, in reward units. The default 0.5 fits
             returns of 0 and 1.
         alpha: the batch's success rate from which positive advantages count in full, above 0. At
             lower rates they are scaled by omega / alpha. The paper uses 1 (default) for mathematics
@@ -52,12 +52,14 @@ def a_grae(
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    rate = group_mean((returns >= success).astype(np.float64), ids, count)
-    mixed = (rate > 1e-9) & (rate < 1 - 1e-9)
-    omega = float(rate.mean()) if count else 0.0
-    safe = np.where(mixed, rate, 0.5)
+    success_rates = group_mean((returns >= success).astype(np.float64), ids, count)
+    is_mixed = (success_rates > 1e-9) & (success_rates < 1 - 1e-9)
+    omega = float(success_rates.mean()) if count else 0.0
+    safe_rates = np.where(is_mixed, success_rates, 0.5)
     weight = np.where(
-        mixed, 0.5 * (omega / np.sqrt(safe) + (1.0 - omega) / np.sqrt(1.0 - safe)), 0.0
+        is_mixed,
+        0.5 * (omega / np.sqrt(safe_rates) + (1.0 - omega) / np.sqrt(1.0 - safe_rates)),
+        0.0,
     )
     advantages = weight[ids] * standardise(returns, ids, count, epsilon=epsilon)
     advantages = advantages * np.where(advantages > 0, min(1.0, omega / alpha), 1.0)

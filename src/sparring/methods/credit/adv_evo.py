@@ -36,12 +36,12 @@ def adv_evo(
     Shapes: advantages [N], the same for all turns of a trajectory.
     Pitfalls:
         - The mean contains the trajectory's return, which shrinks the gradient by (n - 1) / n for n
-          independent games.
+          independent episodes.
         - Team mates of one episode are not independent.
-        - If the whole team has one payoff and there is only one episode, every advantage is 0.
+        - If all members of a team get one payoff, a batch of one episode gives every advantage 0.
         - Without ``teams``, and over groups, this is ``grpo`` without the deviation.
         - The published schedule of safety and task rewards belongs to the rewards, not to credit.
-    Reference: AdvEvo-MARL (2025), after secondary notes: our reading, no reproduction.
+    Reference: AdvEvo-MARL (2025). This is our reading of secondary notes, not a reproduction.
     Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
@@ -57,11 +57,11 @@ def adv_evo(
         CreditError: a role has no team.
     """
     returns, starts = trajectory_returns(turns)
-    team = _teams(turns, starts, teams)
+    team_ids = _team_ids(turns, starts, teams)
     keys = (
-        (turns.game[starts], team)
+        (turns.game[starts], team_ids)
         if over == "batch"
-        else (turns.group[starts], turns.game[starts], team)
+        else (turns.group[starts], turns.game[starts], team_ids)
     )
     groups, count = group_ids(*keys)
     advantages = broadcast_to_turns(centre(returns, groups, count), turns)
@@ -70,7 +70,7 @@ def adv_evo(
     return Credit(advantages=advantages)
 
 
-def _teams(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) -> IntArray:
+def _team_ids(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) -> IntArray:
     roles = turns.role[starts]
     if teams is None:
         return roles
@@ -81,8 +81,8 @@ def _teams(turns: TurnTable, starts: IntArray, teams: Mapping[str, str] | None) 
             f"credit 'adv_evo': role {missing[0]!r} has no team in teams={{{names}}}; "
             f"write {missing[0]}: TEAM as well."
         )
-    number = {team: index for index, team in enumerate(sorted(set(teams.values())))}
-    of_role = np.array(
-        [number.get(teams.get(name, ""), 0) for name in turns.role_names], dtype=np.int64
+    team_number = {team: index for index, team in enumerate(sorted(set(teams.values())))}
+    team_of_role = np.array(
+        [team_number.get(teams.get(name, ""), 0) for name in turns.role_names], dtype=np.int64
     )
-    return of_role[roles]
+    return team_of_role[roles]

@@ -30,7 +30,7 @@ def advantage_alignment(
     baseline: Literal["turn", "start"] = "turn",
     variant: Literal["paper", "as_released"] = "paper",
 ) -> Credit:
-    """Favour actions that help an opponent after own gains, so that learners find cooperation.
+    """Favour actions that help an opponent after the seat's gains, so that learners cooperate.
 
     What: The seat's advantage, plus the opponents' advantage weighted by the seat's advantages so
     far.
@@ -50,11 +50,11 @@ def advantage_alignment(
         - If the policy chooses when to stop, the mean over the trajectories that reach turn t
           depends on the trajectory's length, which is a bias. With ``baseline`` "start" this bias
           is absent from A, and so from the result with beta 0.
-        - Seats that do not learn are not in the table and have no part in the alignment.
-        - With ``baseline`` "turn", a turn whose index no other member of its group reaches gets A =
-          0; with "start", a trajectory alone in its group gets G_t minus its own first return.
+        - Seats that do not learn are not in the table and have no effect on the alignment.
+        - With ``baseline`` "turn", A is 0 if no other member of the group reaches the turn index.
+        - With "start", a group of one trajectory gets G_t minus its return from the first turn.
         - In zero-sum games of two seats A2 is about -A1. The term then shrinks the advantages of
-          the leading seat and enlarges those of the other.
+          the seat that is ahead and enlarges those of the other seat.
     Reference: Duque et al., 2024 (arXiv 2406.14662); baseline and defaults of
     dereckpiche/AdAlignLLM.
     Verified by: tests/methods/credit/test_advantage_alignment.py.
@@ -73,16 +73,16 @@ def advantage_alignment(
     starts = trajectory_starts(turns.trajectory)
     groups, count = group_ids(turns.group[starts], turns.role[starts])
     if baseline == "turn":
-        alive, num_alive = _by_turn(groups, starts, turns)
-        advantages_of_seat = returns - leave_one_out_mean(returns, alive, num_alive)
+        turn_groups, num_turn_groups = _by_turn(groups, starts, turns)
+        seat_advantages = returns - leave_one_out_mean(returns, turn_groups, num_turn_groups)
     else:
-        advantages_of_seat = returns - broadcast_to_turns(
+        seat_advantages = returns - broadcast_to_turns(
             leave_one_out_mean(returns[starts], groups, count), turns
         )
-    times, num_times = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
-    others = group_sum(advantages_of_seat, times, num_times)[times] - advantages_of_seat
-    advantages = aligned(
-        advantages_of_seat,
+    turn_ids, num_turn_ids = _by_turn(group_ids(turns.episode[starts])[0], starts, turns)
+    others = group_sum(seat_advantages, turn_ids, num_turn_ids)[turn_ids] - seat_advantages
+    advantages = align_advantages(
+        seat_advantages,
         others,
         turns.trajectory,
         beta=beta,
@@ -93,12 +93,12 @@ def advantage_alignment(
 
 
 def _by_turn(ids: IntArray, starts: IntArray, turns: TurnTable) -> tuple[IntArray, int]:
-    """Return one id [N] per (id of the trajectory, own turn index), and their number."""
+    """Return (id of each turn's (trajectory's id, turn index) [N], number of ids)."""
     rows = np.repeat(ids, np.diff(np.append(starts, len(turns.trajectory))))
     return group_ids(rows * (int(turns.turn_index.max(initial=0)) + 1) + turns.turn_index)
 
 
-def aligned(
+def align_advantages(
     advantages: FloatArray,
     others: FloatArray,
     trajectory: IntArray,
@@ -120,6 +120,6 @@ def aligned(
         extra_discount: whether to multiply the sum once more by gamma.
     """
     # sum over k <= t of gamma^(t-k) A_k
-    until_now = backward_recurrence(advantages[::-1], gamma, trajectory[::-1])[::-1]
-    earlier = until_now - advantages
-    return advantages + beta * (gamma if extra_discount else 1.0) * earlier * others
+    discounted_sums = backward_recurrence(advantages[::-1], gamma, trajectory[::-1])[::-1]
+    past_sums = discounted_sums - advantages
+    return advantages + beta * (gamma if extra_discount else 1.0) * past_sums * others

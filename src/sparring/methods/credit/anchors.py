@@ -20,15 +20,15 @@ def anchor_groups(
 ) -> tuple[IntArray, int]:
     """Return (id of each turn's anchor state [N], number of ids).
 
-    Ids are equal exactly where group, role, game and anchor are equal. Notes between attempts are
+    Ids are equal if and only if group, role, game and anchor are equal. Notes between attempts are
     compared only with notes.
 
     Args:
         turns: the table.
         method: name of the estimator, for messages.
         anchor: the column of the anchor state.
-        similarity: smallest similarity of a text to the first of its cluster, within a group; None
-            requires equality.
+        similarity: smallest similarity of a text to the first text of its cluster, within a group.
+            None requires equal texts.
 
     Raises:
         CreditError: the column is missing.
@@ -36,16 +36,16 @@ def anchor_groups(
     """
     column = require_column(turns, method, anchor)
     if similarity is None:
-        return group_ids(turns.group, turns.role, turns.game, column, *_notes(turns))
+        return group_ids(turns.group, turns.role, turns.game, column, *_note_columns(turns))
     if anchor != "view":
         raise ConfigError(
             f"credit {method!r}: similarity={similarity} needs texts, which {anchor!r} lacks; "
             "write anchor: view."
         )
-    return group_ids(_clusters(turns, column, similarity), *_notes(turns))
+    return group_ids(_clusters(turns, column, similarity), *_note_columns(turns))
 
 
-def _notes(turns: TurnTable) -> tuple[IntArray, ...]:
+def _note_columns(turns: TurnTable) -> tuple[IntArray, ...]:
     return () if turns.note is None else (turns.note.astype(np.int64),)
 
 
@@ -84,49 +84,47 @@ def mean_over_trajectories(
         count: number of ids.
         trajectory: int64 [N].
     """
-    first = _first_of_pair(ids, trajectory)
-    return group_mean(values[first], ids[first], count)
+    rows = _first_rows(ids, trajectory)
+    return group_mean(values[rows], ids[rows], count)
 
 
-def _first_of_pair(ids: IntArray, trajectory: IntArray) -> IntArray:
+def _first_rows(ids: IntArray, trajectory: IntArray) -> IntArray:
     """Return one row per (id, trajectory)."""
     # a stable sort keeps the order of rows, and so of trajectories, within an id
     order = np.argsort(ids, kind="stable")
-    again = (np.diff(ids[order]) == 0) & (np.diff(trajectory[order]) == 0)
-    return order[np.append(True, ~again)] if len(order) else order
+    is_repeated = (np.diff(ids[order]) == 0) & (np.diff(trajectory[order]) == 0)
+    return order[np.append(True, ~is_repeated)] if len(order) else order
 
 
 def _clusters(turns: TurnTable, view: IntArray, similarity: float) -> IntArray:
     """Return the id of each row's cluster of similar views, [N], by greedy clustering in order."""
     starts, _ = start_groups(turns)
-    plays, num_plays = group_ids(starts, turns.game)
-    pairs, count = group_ids(plays, view)
+    start_ids, num_starts = group_ids(starts, turns.game)
+    pairs, count = group_ids(start_ids, view)
     rows = np.zeros(count, dtype=np.int64)
     rows[pairs] = np.arange(len(pairs))
-    texts: list[list[tuple[str, int]]] = [[] for _ in range(num_plays)]
+    texts: list[list[tuple[str, int]]] = [[] for _ in range(num_starts)]
     for pair, row in enumerate(rows):
-        texts[plays[row]].append((turns.view_names[view[row]], pair))
+        texts[start_ids[row]].append((turns.view_names[view[row]], pair))
     cache: dict[tuple[str, str], bool] = {}
     leader_of = np.arange(count)
     for members in texts:
         leaders: list[tuple[str, int]] = []
         for text, pair in sorted(members):
-            match = next(
-                (leader for other, leader in leaders if _similar(text, other, similarity, cache)),
-                None,
-            )
-            if match is None:
-                leaders.append((text, pair))
+            for leader_text, leader in leaders:
+                if _is_similar(text, leader_text, similarity, cache):
+                    leader_of[pair] = leader
+                    break
             else:
-                leader_of[pair] = match
+                leaders.append((text, pair))
     return leader_of[pairs]
 
 
-def _similar(text: str, other: str, similarity: float, cache: dict[tuple[str, str], bool]) -> bool:
-    answer = cache.get((text, other))
-    if answer is None:
-        matcher = SequenceMatcher(None, text, other)
-        # ever closer bounds from above
+def _is_similar(a: str, b: str, similarity: float, cache: dict[tuple[str, str], bool]) -> bool:
+    is_similar = cache.get((a, b))
+    if is_similar is None:
+        matcher = SequenceMatcher(None, a, b)
+        # upper bounds, each closer than the one before
         bounds = (matcher.real_quick_ratio, matcher.quick_ratio, matcher.ratio)
-        answer = cache[text, other] = all(bound() >= similarity for bound in bounds)
-    return answer
+        is_similar = cache[a, b] = all(bound() >= similarity for bound in bounds)
+    return is_similar

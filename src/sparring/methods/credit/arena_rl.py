@@ -29,7 +29,7 @@ def arena_rl(
     What: The members of a group play a tournament. The larger return wins a match, and equal
     returns tie. Only the order of returns counts, not their differences.
     When to use: rewards whose size means little (judges, scores of different tasks). Preset
-    "minimax_preference" gives each trajectory its share of wins over the others minus a half. The
+    "minimax_preference" gives each trajectory its share of wins over the others minus 1/2. Its
     gradient is exactly that of the probability to beat an equal player.
     Mathematics: rank_i comes from the scheme; 0 is the best, and ties share the mean of their
     ranks.
@@ -38,14 +38,14 @@ def arena_rl(
     or the same without the division.
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls:
-        - Returns order a group consistently, so that all schemes except "swiss" give the same
-          ranks, and "swiss" gives coarser ones.
-        - The schemes differ for a judge that contradicts itself (ops/tournaments.py takes any
+        - Returns order a group consistently. So all schemes except "swiss" give the same ranks, and
+          "swiss" gives coarser ranks.
+        - The schemes differ only for a judge that contradicts itself (ops/tournaments.py takes any
           matrix of scores).
         - Members of equal return share the mean of their ranks; the released code orders them by
           index.
         - Each pattern of ties costs one tournament, so large groups with many patterns are slow.
-        - A group of one, or of equal returns, gives 0.
+        - A group of one trajectory, or of equal returns, gives 0.
     Reference: ArenaRL; code of Alibaba-NLP/qqr. Swamy et al., 2024 (arXiv 2401.04056) for the
     preset.
     Verified by: tests/methods/credit/test_group_rewards.py, tests/ops/test_tournaments.py,
@@ -64,11 +64,9 @@ def arena_rl(
     groups, count = start_groups(turns)
     ids = groups[starts]
     scores = _tournament_scores(returns, ids, count, scheme)
-    advantages = (
-        standardise(scores, ids, count, epsilon=epsilon)
-        if divide_by_std
-        else centre(scores, ids, count)
-    )
+    advantages = centre(scores, ids, count)
+    if divide_by_std:
+        advantages = standardise(scores, ids, count, epsilon=epsilon)
     return Credit(advantages=broadcast_to_turns(advantages, turns))
 
 
@@ -81,16 +79,18 @@ def _tournament_scores(
         if rows.shape[1] < 2:
             continue
         members = np.take_along_axis(rows, np.argsort(-returns[rows], axis=1), axis=1)
-        differ = steps(returns[members])
-        first, pattern = distinct_rows(differ)
-        table = np.stack([_pattern(differ[row], scheme) for row in first.tolist()])
-        scores[members] = table[pattern]
+        is_worse = steps(returns[members])
+        first, pattern = distinct_rows(is_worse)
+        pattern_scores = np.stack(
+            [_scores_of_pattern(is_worse[row], scheme) for row in first.tolist()]
+        )
+        scores[members] = pattern_scores[pattern]
     return scores
 
 
-def _pattern(differ: BoolArray, scheme: Scheme) -> FloatArray:
-    """Return 1 - rank / (n - 1) by place, [n]; members stand in order of returns, best first."""
-    level = -np.append(0, np.cumsum(differ)).astype(np.float64)
-    ranks = tournament_ranks(scheme, np.repeat(level[:, None], len(level), axis=1))
-    scores: FloatArray = 1.0 - tied_means(differ[None], ranks)[0] / (len(level) - 1)
+def _scores_of_pattern(is_worse: BoolArray, scheme: Scheme) -> FloatArray:
+    """Return 1 - rank / (n - 1) of members in order of returns, best first, [n]; see ``steps``."""
+    levels = -np.append(0, np.cumsum(is_worse)).astype(np.float64)
+    ranks = tournament_ranks(scheme, np.repeat(levels[:, None], len(levels), axis=1))
+    scores: FloatArray = 1.0 - tied_means(is_worse[None], ranks)[0] / (len(levels) - 1)
     return scores

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, IntArray, TurnTable
-from sparring.methods.credit.base import component, require_column, turn_places
+from sparring.methods.credit.base import component, require_column, turn_keys
 from sparring.ops.groups import centre, discounted_returns, group_ids, standardise
 
 PRESETS = {"step_grpo": {"value": "reward", "scale": "std", "same_state": False}}
@@ -34,34 +34,33 @@ def at_grpo(
 
     What: A group is all turns with the same initial state, role and turn index. Each turn is judged
     by its own reward.
-    When to use: tasks in which the reward of every turn is informative, ideally with turns of a
-    group in exactly the same state; then set ``same_state``. Preset
-    "step_grpo" names the single-agent method with the same formula.
+    When to use: tasks in which the reward of every turn is informative. If the turns of a group are
+    in exactly the same state, set ``same_state``. Preset "step_grpo" is the single-agent method
+    with the same formula.
     Mathematics:
         A[i, p, t] = (x[i, p, t] - mean) / F
     over the members of the group that took turn t in role p. x is the turn's reward r[i, p, t], or
     its return
         sum over k >= t of gamma^(k-t) r[i, p, k]
-    F is std + epsilon (sample deviation), or 1. Where ``team`` or ``local`` is named, r is
+    F is std + epsilon (sample deviation), or 1. If ``team`` or ``local`` names a component, r has
+    only these components:
         r[i, p, t] = alpha * r_team[i, p, t] + r_local[i, p, t]
-    of these components alone. With ``candidates`` the members of a group are the replies to one
-    prompt: of one play, seat and turn.
+    With ``candidates`` the members of a group are the replies to one prompt.
     Shapes: advantages [N]; groups per (group, role, turn_index[, state]), or per prompt.
     Pitfalls:
-        - With "reward" a turn gets no credit for later turns: the expected gradient is that of each
+        - With "reward" a turn gets no credit for later turns. The expected gradient is that of each
           turn's reward, given that the turn is reached.
-        - Never sum these centred rewards over later turns: when the policy decides whether to
-          continue, the baselines of later turns act as a hidden penalty of E[later reward] on
-          continuing.
-        - With "return" this penalty is absent, but turns that few members reach shrink by (m - 1) /
-          m, and a turn that one member reaches gets 0.
-        - The paper samples several replies to every prompt and continues with the best: here
-          ``rollout.candidates`` with ``candidates: true``.
-        - A reply that was not played has no later turns and no payoff of the game, so that only
-          named components compare it, which every reply must have.
+        - Never sum these centred rewards over later turns. If the policy decides whether to
+          continue, the baselines of later turns act as a hidden penalty of E[later reward].
+        - With "return" this penalty is absent. But the advantages of a turn that m members reach
+          shrink by (m - 1) / m, and are 0 for m = 1.
+        - The paper samples several replies to every prompt and continues with the best one. Use
+          ``rollout.candidates`` and ``candidates: true`` for this.
+        - A reply that was not played has no later turns and no payoff of the game. So candidates
+          are compared only by named components, which every reply must have.
         - With ``rollout.plan`` "tree" several actions of one prompt are each played to the end.
     Reference: Zhao et al., 2025 (AT-GRPO, "Stronger-MAS"); R1-Router (Step-GRPO, our reading of
-    its abstract); volcengine/verl issue 7244 on the fine.
+    its abstract); volcengine/verl issue 7244 on the hidden penalty.
     Verified by: tests/methods/credit/test_at_grpo.py.
 
     Args:
@@ -73,9 +72,9 @@ def at_grpo(
             candidates are sampled from one prompt. False (default) requires only equal initial
             state, role and turn index.
         candidates: true compares the replies to one prompt, where ``rollout.candidates`` asks for
-            several, by ``team`` and ``local``. False (default) compares turns of plays.
-        team: name of the reward component that all seats of a team share in kind, such as an
-            oracle's ``best_action`` of a team's game; null (default): none.
+            several, by ``team`` and ``local``. False (default) compares turns of episodes.
+        team: name of a reward component that all seats of a team get, such as an oracle's
+            ``best_action``; null (default): none.
         local: name of the reward component of the seat's own reply, such as ``format_bonus``; null
             (default): none.
         alpha: factor of the team's component, at least 0; 1 (default), as released. Unused without
@@ -100,17 +99,15 @@ def at_grpo(
     values = (
         reward if value == "reward" else discounted_returns(reward, turns.trajectory, gamma=gamma)
     )
-    keys: tuple[IntArray, ...] = turn_places(turns)
+    keys: tuple[IntArray, ...] = turn_keys(turns)
     if candidates:
         keys = (require_column(turns, "at_grpo", "state_group"),)
     elif same_state:
         keys = (*keys, turns.game, turns.state_key)
     ids, count = group_ids(*keys)
-    advantages = (
-        standardise(values, ids, count, epsilon=epsilon)
-        if scale == "std"
-        else centre(values, ids, count)
-    )
+    advantages = centre(values, ids, count)
+    if scale == "std":
+        advantages = standardise(values, ids, count, epsilon=epsilon)
     return Credit(advantages=advantages)
 
 

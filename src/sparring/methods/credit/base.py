@@ -110,16 +110,14 @@ def adapted(plugin: Plugin) -> Callable[..., Credit]:
         if isinstance(result, Credit):
             return replace(result, state=dict(state))
         return Credit(
-            advantages=np.asarray(result),
-            state=dict(state),
-            level=plugin.declarations.LEVEL,
+            advantages=np.asarray(result), state=dict(state), level=plugin.declarations.LEVEL
         )
 
     return with_state
 
 
 def check_output(estimator: BoundPlugin, credit: Any, turns: TurnTable, *state: Any) -> None:
-    """Check the output of an estimator; every call ends here.
+    """Check the output of an estimator, after every call.
 
     Raises:
         PluginError: advantages, value targets or baselines are not one finite number per turn, or
@@ -160,11 +158,11 @@ def _check_column(estimator: BoundPlugin, name: str, column: FloatArray, length:
         raise PluginError(
             f"The {estimator} must give {name} as an array of numbers; it gave one of {kind}."
         )
-    wrong = np.flatnonzero(~(np.abs(column) <= LARGEST))
-    if len(wrong):
+    invalid = np.flatnonzero(~(np.abs(column) <= LARGEST))
+    if len(invalid):
         raise PluginError(
-            f"The {estimator} gave {name} of {column[wrong[0]]} in row {wrong[0]}; they must be "
-            f"finite, at most {LARGEST:g}."
+            f"The {estimator} gave {name} of {column[invalid[0]]} in row {invalid[0]}; they must "
+            f"be finite, at most {LARGEST:g}."
         )
 
 
@@ -172,16 +170,18 @@ def _check_groups(turns: TurnTable, method: str) -> None:
     if not len(turns.game) or turns.game.min() == turns.game.max():
         return
     groups, count = group_ids(turns.group)
-    group_of = np.zeros(count, dtype=np.int64)
-    group_of[groups] = turns.game
-    wrong = np.flatnonzero(group_of[groups] != turns.game)
-    if len(wrong):
-        row = wrong[0]
-        names = sorted(turns.game_names[game] for game in (turns.game[row], group_of[groups[row]]))
+    game_of_group = np.zeros(count, dtype=np.int64)
+    game_of_group[groups] = turns.game
+    mixed_rows = np.flatnonzero(game_of_group[groups] != turns.game)
+    if len(mixed_rows):
+        row = mixed_rows[0]
+        names = sorted(
+            turns.game_names[game] for game in (turns.game[row], game_of_group[groups[row]])
+        )
         raise CreditError(
             f"credit {method!r}: group {turns.group[row]} (row {row}) mixes the "
             f"games {names[0]!r} and {names[1]!r}, whose returns cannot be compared; give each "
-            "game groups of its own."
+            "game its own groups."
         )
 
 
@@ -195,15 +195,15 @@ def start_groups(turns: TurnTable) -> tuple[IntArray, int]:
     return group_ids(turns.group, turns.role)
 
 
-def turn_places(turns: TurnTable) -> tuple[IntArray, ...]:
+def turn_keys(turns: TurnTable) -> tuple[IntArray, ...]:
     """Return (group, role, turn index) of every row as columns, [N] each.
 
     Further columns separate memories, notes and attempts. Rows that are equal in all columns are
     comparable turns of episodes with one initial state.
     """
-    kinds = (turns.memory, turns.attempt, turns.note)
-    further = tuple(column.astype(np.int64) for column in kinds if column is not None)
-    return (turns.group, turns.role, turns.turn_index, *further)
+    optional = (turns.memory, turns.attempt, turns.note)
+    present = tuple(column.astype(np.int64) for column in optional if column is not None)
+    return (turns.group, turns.role, turns.turn_index, *present)
 
 
 def trajectory_returns(turns: TurnTable) -> tuple[FloatArray, IntArray]:
@@ -237,10 +237,10 @@ def component(turns: TurnTable, method: str, name: str) -> FloatArray:
             "these, or add it to rewards. A reward that abstains on every turn has no component."
         )
     values = turns.components[name]
-    wrong = np.flatnonzero(~np.isfinite(values))
-    if len(wrong):
+    invalid = np.flatnonzero(~np.isfinite(values))
+    if len(invalid):
         raise CreditError(
-            f"credit {method!r}: component {name!r} is {values[wrong[0]]} in row {wrong[0]}; "
+            f"credit {method!r}: component {name!r} is {values[invalid[0]]} in row {invalid[0]}; "
             "correct the reward it is from."
         )
     return values
@@ -250,13 +250,13 @@ Cut = Literal["bootstrap", "zero"]
 
 
 def cut_turns(turns: TurnTable, cut: Cut) -> BoolArray:
-    """Return which turns are the last of a trajectory that is to be bootstrapped, [N].
+    """Return a mask of the last turns of trajectories that are to be bootstrapped, [N].
 
-    The value after a truncation is not 0. The record does not contain the seat's next prompt, since
-    others or chance may move first, so that the critic cannot evaluate the state after the
-    truncation. The nearest evaluated state is before the seat's last turn. With "bootstrap":
+    The value after a truncation is not 0. But the critic cannot evaluate the state after it: the
+    record does not contain the seat's next prompt, because others or chance may move first. The
+    nearest evaluated state is before the seat's last turn T. With "bootstrap", V[T] replaces
 
-        r[T] + gamma V[T+1] is taken to be V[T], T the last turn of a truncated trajectory
+        r[T] + gamma V[T+1]
 
     Earlier turns bootstrap from V[T]. The last turn's difference is 0: the turn has no advantage,
     no effect on the critic, and its reward is ignored. With "zero" the episode counts as ended:

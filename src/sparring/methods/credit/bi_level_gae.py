@@ -28,10 +28,10 @@ def bi_level_gae(
     """Estimate advantages of turns first, then of the tokens within each turn.
 
     What: The critic gives a value before every sampled token. Temporal differences between the last
-    tokens of turns give each turn's advantage, which is placed at the turn's last token.
-    Token-level differences then carry it back to the turn's first token.
-    When to use: long replies, in which a few tokens decide and most do not; turns discounted,
-    tokens not. Add the loss ``value_loss``.
+    tokens of turns give each turn's advantage, at the turn's last token. Token-level differences
+    then carry it back to the turn's first token.
+    When to use: long replies in which only a few tokens decide, with a discount per turn and none
+    per token. Add the loss ``value_loss``.
     Mathematics: with V[t, j] before token j = 1..J of turn t:
         delta[t] = r[t] + gamma_turn V[t+1, J'] - V[t, J]
         A[t] = delta[t] + gamma_turn lam_turn A[t+1]
@@ -41,17 +41,17 @@ def bi_level_gae(
         A[t, j] + V[t, j]
     Shapes: advantages and value_targets [sum of n_tokens].
     Pitfalls:
-        - With all decays 1, every token gets the return from its turn on minus its value, without
-          bias for any critic.
-        - Discounting by turns alone does not discount long replies.
-        - One release finds the ends of turns by rewards that are not 0, so a turn without a reward
-          is not a turn there; here every turn counts.
+        - With all decays 1, every token gets the return from its turn on minus its value. This has
+          no bias with any critic.
+        - A discount per turn does not discount long replies.
+        - One release finds the ends of turns by rewards that are not 0, and so misses turns without
+          a reward. Here every turn counts.
         - The reward of a turn without tokens (nothing fitted the context) is added to the turn
           before it.
         - A reward before the first turn with tokens is lost, because no token could change it.
         - The critic is fitted at every token, which costs no further forward pass.
-    Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). Lambdas
-    and the whitening: our reading.
+    Reference: Wang et al., 2025 (VAGEN, arXiv 2510.16907); RAGEN's code (arXiv 2504.20073). The
+    lambdas and the whitening are our reading.
     Verified by: tests/methods/credit/test_critics.py.
 
     Args:
@@ -66,26 +66,26 @@ def bi_level_gae(
         whiten: true gives the advantages of the batch's tokens mean 0 and deviation 1, as the
             releases do. False (default) leaves them; the critic's targets are never whitened.
         cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
-            seat's next prompt is unknown, so r + gamma_turn V_next of its last turn is taken to be
-            V before that turn's last token; earlier turns bootstrap from this V, and the turn's
+            seat's next prompt is unknown, so V before the last turn's last token replaces r +
+            gamma_turn V_next of that turn. Earlier turns bootstrap from this V, and the turn's
             other tokens learn from the differences within the turn. "zero": the episode counts as
             ended.
     """
     reward, trajectory, n_tokens = _with_tokens(turns)
-    value, last = turns.column("token_value"), np.cumsum(n_tokens) - 1
-    unknown = np.isin(trajectory, turns.trajectory[cut_turns(turns, cut)]) & (
+    value, last_tokens = turns.column("token_value"), np.cumsum(n_tokens) - 1
+    is_unknown = np.isin(trajectory, turns.trajectory[cut_turns(turns, cut)]) & (
         np.diff(trajectory, append=-1) != 0
     )
-    reward = with_bootstrap(reward, value[last], unknown)
-    turn = np.repeat(np.arange(len(reward)), n_tokens)
-    delta = gamma_token * next_values(value, turn) - value
-    delta[last] = generalised_advantages(
-        reward, value[last], trajectory, gamma=gamma_turn, lam=lam_turn
+    reward = with_bootstrap(reward, value[last_tokens], is_unknown)
+    turn_of_token = np.repeat(np.arange(len(reward)), n_tokens)
+    delta = gamma_token * next_values(value, turn_of_token) - value
+    delta[last_tokens] = generalised_advantages(
+        reward, value[last_tokens], trajectory, gamma=gamma_turn, lam=lam_turn
     )
-    advantages = backward_recurrence(delta, gamma_token * lam_token, turn)
+    advantages = backward_recurrence(delta, gamma_token * lam_token, turn_of_token)
     targets = advantages + value
     if whiten:
-        advantages = whitened(advantages, np.isin(np.arange(len(value)), last[unknown]))
+        advantages = whitened(advantages, np.isin(np.arange(len(value)), last_tokens[is_unknown]))
     return Credit(advantages=advantages, level="token", value_targets=targets)
 
 
@@ -100,10 +100,10 @@ def _with_tokens(turns: TurnTable) -> tuple[FloatArray, IntArray, IntArray]:
     # the latest turn with tokens, of this trajectory or, for its first turns, of an earlier one
     owner = np.cumsum(has_tokens) - 1
     rows = np.flatnonzero(has_tokens)
-    same = (owner >= 0) & (
+    has_owner = (owner >= 0) & (
         turns.trajectory == turns.trajectory[rows[np.maximum(owner, 0)]] if len(rows) else False
     )
-    reward = np.bincount(owner[same], weights=turns.reward[same], minlength=len(rows)).astype(
-        np.float64
-    )
+    reward = np.bincount(
+        owner[has_owner], weights=turns.reward[has_owner], minlength=len(rows)
+    ).astype(np.float64)
     return reward, turns.trajectory[rows], turns.n_tokens[rows]

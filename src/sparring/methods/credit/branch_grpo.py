@@ -1,4 +1,4 @@
-"""Credit: group-relative advantages over the leaves of a tree of games (ARPO, AEPO)."""
+"""Credit: group-relative advantages over the leaves of a tree of episodes (ARPO, AEPO)."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def branch_grpo(
 ) -> Credit:
     """Compare the leaves of a group's tree; shared turns get the mean advantage of their leaves.
 
-    What: Games of one initial state form a tree: games that were equal so far are on one branch.
-    Every leaf is a member of the group. A shared turn gets the mean advantage of the leaves below
-    it.
+    What: Episodes of one initial state form a tree: episodes with the same turns so far are on one
+    branch. Every leaf is a member of the group. A shared turn gets the mean advantage of the leaves
+    below it.
     When to use: with ``rollout.plan`` "branch" or "tree" and ``rollout.group_size`` of 8 and more.
     Without a plan, only in games where the members of a group share their first turns by chance.
     Mathematics: per trajectory
@@ -40,13 +40,13 @@ def branch_grpo(
     Shapes: advantages [N]; statistics per (group, role).
     Pitfalls:
         - The plan "branch" grows the tree as ARPO does, where entropy rises.
-        - Without a plan games meet by chance, and only the credit is ARPO's.
+        - Without a plan episodes share turns only by chance, and only the credit is ARPO's.
         - Each copy of a shared turn gets the mean, so the gradient weighs the turn with the sum
-          over its leaves. The group mean contains those leaves too: the expected gradient of a turn
-          that m of n games share is scaled by 1 - m / n, and a turn of the whole group gets 0.
-        - Surprise is a function of the action itself, so weighting by it biases the gradient; for z
-          < -1 / surprise_weight the sign changes.
-        - A group of one gives 0.
+          over its leaves. The group mean contains those leaves too. So the expected gradient of a
+          turn that m of n episodes share is scaled by 1 - m / n.
+        - Surprise is a function of the action itself, so this weight biases the gradient. For
+          z < -1 / surprise_weight the sign changes.
+        - A turn that the whole group shares gets 0, as does a group of one trajectory.
     Reference: ARPO (arXiv 2507.19849), AEPO (arXiv 2510.14545, our reading).
     Verified by: tests/methods/credit/test_anchor_groups.py,
     tests/play/plans/test_credit_on_trees.py.
@@ -55,9 +55,9 @@ def branch_grpo(
         divide_by_std: true (default) divides by the group's sample deviation. False only subtracts
             the mean.
         surprise_weight: weight of the surprise z, at least 0; the default 0 leaves it out. Above 0
-            it is AEPO's entropy-balanced advantage, with the sampler's surprise in place of token
-            entropy and turns in place of tokens: our reading (the paper's coefficient is not
-            known here).
+            this is our reading of AEPO's entropy-balanced advantage: the sampler's surprise
+            replaces token entropy, and turns replace tokens. We do not know the paper's
+            coefficient.
         epsilon: added to the deviation of the returns, in reward units, at least 0. The default
             matters only where the deviation is tiny. Unused without ``divide_by_std``.
 
@@ -66,8 +66,8 @@ def branch_grpo(
     """
     anchors, _ = anchor_groups(turns, "branch_grpo", "state_key")
     branches, count = node_groups(turns, "branch_grpo", anchors)
-    leaves = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
-    advantages = group_mean(leaves, branches, count)[branches]
+    leaf_advantages = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    advantages = group_mean(leaf_advantages, branches, count)[branches]
     if surprise_weight > 0.0:
         advantages = advantages * (1.0 + surprise_weight * _surprise(turns))
     return Credit(advantages=advantages)

@@ -19,9 +19,9 @@ def candidate_value(turns: TurnTable) -> Credit:
         A[k] = value[k]
     of reply k to a prompt.
     Shapes: advantages [N], a row for every candidate.
-    Pitfalls: there is no baseline, so a policy gradient with it has the variance of ``outcome``;
-    ``vpr`` with ``baseline: candidates`` subtracts the mean of the prompt. Values of different
-    prompts need not be comparable.
+    Pitfalls: without a baseline, a policy gradient has the variance of ``outcome``. ``vpr`` with
+    ``baseline: candidates`` subtracts the mean of the prompt. Values of different prompts need not
+    be comparable.
     Reference: none; LSPO (Xu et al., 2025, arXiv:2502.04686) uses such scores as preferences.
     Verified by: tests/methods/credit/test_exact_values.py.
     """

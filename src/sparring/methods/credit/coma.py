@@ -19,7 +19,7 @@ from sparring.ops.groups import (
     trajectory_starts,
 )
 
-FORGOTTEN = 1e-6  # weight below which an entry leaves the table
+MIN_WEIGHT = 1e-6  # weight below which an entry leaves the table
 MAX_ENTRIES = 20_000  # largest size of the table; entries with the smallest n leave first
 REMOVED = {"max_entries": (MAX_ENTRIES, "0.2.0")}
 
@@ -35,7 +35,7 @@ def coma(
     """Compare an action's value with the mean value of the agent's actions in the same view.
 
     What: The counterfactual baseline is the mean of Q over the agent's own actions, weighted by its
-    policy. Q is learnt as a running table over (game, role, view, action), which checkpoints keep.
+    policy. A running table over (game, role, view, action) estimates Q; checkpoints store it.
     When to use: teams and self-play in games whose views occur often. No critic network is trained.
     Mathematics:
         A[t] = Q(s_t, a_t) - sum over a' of policy(a' | s_t) Q(s_t, a')
@@ -51,8 +51,8 @@ def coma(
         - A view hides the seat's memory, so different states may share an entry, which is a bias.
         - A turn's return is part of its Q. If only one action was played in a view, A = 0.
         - All turns without an action count as one action.
-        - The paper's Q reads the joint state and actions. An entry here averages over the others'
-          hidden states and actions, as the lab's Q does.
+        - The paper's Q reads the joint state and actions. Here an entry averages over the others'
+          hidden states and actions, like Q in the credit lab.
     Reference: Foerster et al., 2018 (arXiv 1705.08926), with a table in place of the critic
     network.
     Verified by: tests/methods/credit/test_exact_values.py.
@@ -78,24 +78,25 @@ def coma(
         group_ids(turns.game[starts], turns.role[starts])[0],
         np.diff(np.append(starts, len(turns.reward))),
     )
-    places, num_places = group_ids(roles * (int(view.max(initial=0)) + 1) + view)
-    pairs, num_pairs = group_ids(places * (int(action.max(initial=-1)) + 2) + action + 1)
+    role_views, num_role_views = group_ids(roles * (int(view.max(initial=0)) + 1) + view)
+    pairs, num_pairs = group_ids(role_views * (int(action.max(initial=-1)) + 2) + action + 1)
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     table = {
         key: (decay * count, decay * total)
         for key, (count, total) in state.items()
-        if decay * count > FORGOTTEN
+        if decay * count > MIN_WEIGHT
     }
     counts = group_counts(pairs, num_pairs)
-    learnt = _learn(
+    pair_values = _update_table(
         table, _keys(turns, pairs, num_pairs), counts, group_sum(returns, pairs, num_pairs)
     )
-    played = learnt[pairs]
-    baseline = group_sum(played, places, num_places) / np.maximum(
-        group_counts(places, num_places), 1
+    action_values = pair_values[pairs]
+    baseline = group_sum(action_values, role_views, num_role_views) / np.maximum(
+        group_counts(role_views, num_role_views), 1
     )
     metrics = {"table_size": float(len(table))}
-    return Credit(advantages=played - baseline[places], state=_bounded(table), metrics=metrics)
+    advantages = action_values - baseline[role_views]
+    return Credit(advantages=advantages, state=_most_frequent(table), metrics=metrics)
 
 
 def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
@@ -123,20 +124,20 @@ def _keys(turns: TurnTable, pairs: IntArray, num_pairs: int) -> list[str]:
     ]
 
 
-def _learn(
+def _update_table(
     table: dict[str, tuple[float, float]], keys: list[str], counts: IntArray, totals: FloatArray
 ) -> FloatArray:
-    learnt = np.empty(len(keys))
+    values = np.empty(len(keys))
     for index, (key, count, total) in enumerate(
         zip(keys, counts.tolist(), totals.tolist(), strict=True)
     ):
         previous = table.get(key, (0.0, 0.0))
         table[key] = previous[0] + count, previous[1] + total
-        learnt[index] = table[key][1] / table[key][0]
-    return learnt
+        values[index] = table[key][1] / table[key][0]
+    return values
 
 
-def _bounded(table: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:
+def _most_frequent(table: Mapping[str, tuple[float, float]]) -> dict[str, list[float]]:
     """Return the table as lists, with at most ``MAX_ENTRIES`` of the most frequent entries."""
     entries = (
         table.items()

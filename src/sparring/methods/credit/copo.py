@@ -22,20 +22,21 @@ def copo(
 ) -> Credit:
     """Blend the advantage within the group with that of the group, by agreement of outcomes.
 
-    What: Where the outcomes of a group differ, the advantage is that of ``grpo``. Where they agree,
-    ``grpo`` gives 0; there the group's mean return is compared with that of other groups.
+    What: If the outcomes of a group differ, the advantage is that of ``grpo``. If they agree,
+    ``grpo`` gives 0. Then the group's mean return is compared with that of other groups.
     When to use: many groups that are all right or all wrong. Do not filter groups of equal returns
-    before it.
+    before this estimator.
     Mathematics:
         H_g = -sum over distinct returns of share * ln share
         sigma = 1 / (1 + exp(-sharpness * (H_g - threshold)))
         A_i = sigma * (R_i - mean_g R) / (std_g R + epsilon) + (1 - sigma) * z_g
     z_g is the group's mean return, standardised over the groups of its game and role.
     Shapes: advantages [N]; groups per (group, role, game).
-    Pitfalls: The paper blends two losses and measures consistency on final answers. This blends
-    advantages and uses returns in place of answers. The sharpness and threshold here are not the
-    paper's: no reproduction is claimed. With continuous returns no two agree, and only ``grpo`` is
-    left. z_g compares different tasks, so it is biased towards easy ones.
+    Pitfalls:
+        - This is not a reproduction. The paper blends two losses and measures consistency on final
+          answers; this blends advantages and uses returns. Sharpness and threshold are ours.
+        - Continuous returns never agree, so the result is ``grpo``.
+        - z_g compares different tasks, so it is biased towards easy tasks.
     Reference: arXiv 2508.04138 (COPO).
     Verified by: tests/methods/credit/test_group_rewards.py.
 
@@ -53,12 +54,12 @@ def copo(
     roles, num_roles = role_groups(turns)
     ids = groups[starts]
     entropy = group_mean(-np.log(shares(returns, ids, count)), ids, count)
-    local = (0.5 * (1.0 + np.tanh(0.5 * (sharpness * (entropy - threshold)))))[ids]
-    first = np.zeros(count, dtype=np.int64)
-    first[ids] = roles[starts]
-    standing = standardise(group_mean(returns, ids, count), first, num_roles, epsilon=epsilon)
-    advantages = (
-        local * standardise(returns, ids, count, epsilon=epsilon) + (1.0 - local) * standing[ids]
-    )
-    metrics = {"local_weight": float(local.mean())} if len(local) else {}
+    local_weight = (0.5 * (1.0 + np.tanh(0.5 * (sharpness * (entropy - threshold)))))[ids]
+    role_of_group = np.zeros(count, dtype=np.int64)
+    role_of_group[ids] = roles[starts]
+    means = group_mean(returns, ids, count)
+    between = standardise(means, role_of_group, num_roles, epsilon=epsilon)[ids]
+    within = standardise(returns, ids, count, epsilon=epsilon)
+    advantages = local_weight * within + (1.0 - local_weight) * between
+    metrics = {"local_weight": float(local_weight.mean())} if len(local_weight) else {}
     return Credit(advantages=broadcast_to_turns(advantages, turns), metrics=metrics)

@@ -29,12 +29,12 @@ def dgrpo(
     What: ``grpo`` times a weight. Groups with a lower mean return have a larger weight.
     When to use: tasks of mixed difficulty, when the hard ones should have more influence.
     Mathematics:
-        p_g = (mean_g R - worst) / (best - worst), cut to [0, 1]
+        p_g = (mean_g R - worst) / (best - worst), clipped to [0, 1]
         A_i = (1 + strength * (1 - p_g)) * (R_i - mean_g R) / (std_g R + epsilon)
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: Only the abstract is public. The weight is our reading of it, and no
-    reproduction is claimed. In zero-sum self-play the mean return of a role tells who moves first,
-    not how hard the initial state is. A group of one, or of equal returns, gives 0.
+    Pitfalls: Only the abstract is public, so the weight is our reading, not a reproduction. In
+    zero-sum self-play the mean return of a role shows the advantage of moving first, not the
+    difficulty. A group of one trajectory, or of equal returns, gives 0.
     Reference: VITAL (DGRPO), abstract.
     Verified by: tests/methods/credit/test_group_baselines.py.
 
@@ -62,12 +62,9 @@ def dgrpo(
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    passed = np.clip((group_mean(returns, ids, count) - worst) / (best - worst), 0.0, 1.0)
-    relative = (
-        standardise(returns, ids, count, epsilon=epsilon)
-        if divide_by_std
-        else centre(returns, ids, count)
-    )
-    return Credit(
-        advantages=broadcast_to_turns((1.0 + strength * (1.0 - passed))[ids] * relative, turns)
-    )
+    scaled_means = np.clip((group_mean(returns, ids, count) - worst) / (best - worst), 0.0, 1.0)
+    relative = centre(returns, ids, count)
+    if divide_by_std:
+        relative = standardise(returns, ids, count, epsilon=epsilon)
+    advantages = (1.0 + strength * (1.0 - scaled_means))[ids] * relative
+    return Credit(advantages=broadcast_to_turns(advantages, turns))

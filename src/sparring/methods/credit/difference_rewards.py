@@ -1,4 +1,4 @@
-"""Credit: difference rewards, what an action changed against a default action."""
+"""Credit: difference rewards, the effect of an action compared with a default action."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def difference_rewards(
         D = Q(s, a) - sum over a' of policy(a' | s) Q(s, a')  ("policy")
     Shapes: advantages [N].
     Pitfalls: Both defaults are unbiased, because the subtracted term depends on the agent's state
-    and not on its action. But with "uniform" most advantages of a good policy are positive, so
-    their mean is not 0 and their variance is larger. "policy" is the aristocrat utility and equals
-    ``exact_advantage``, whose pitfalls hold here too. The original D uses the realised states; this
-    is its expectation.
+    and not on its action. With "uniform" most advantages of a good policy are positive. So their
+    mean is not 0 and their variance is larger. "policy" is the aristocrat utility. It equals
+    ``exact_advantage`` and has its pitfalls. The original D uses the realised states; this is its
+    expectation.
     Reference: Wolpert and Tumer, 2002; Agogino and Tumer, 2008; Foerster et al., 2018 (arXiv
     1705.08926, section on COMA's origin).
     Verified by: tests/methods/credit/test_exact_values.py.

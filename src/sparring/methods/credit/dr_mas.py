@@ -41,9 +41,8 @@ def dr_mas(
     The mean and the sample deviation are over the samples of agent k in the group ("agent"), or
     over those of all agents in the group ("global").
     Shapes: advantages [N]; statistics per (group, agent).
-    Pitfalls: "turns" gives long trajectories more weight in the statistics. A global mean in
-    zero-sum play is near 0 for every role. A scope of one sample or of equal
-    returns gives 0.
+    Pitfalls: "turns" gives long trajectories more weight in the statistics. In zero-sum games a
+    global mean is near 0 for every role. A scope of one sample or of equal returns gives 0.
     Reference: Feng et al., 2026 (Dr. MAS, arXiv 2602.08847); code of langfengQ/DrMAS.
     Verified by: tests/methods/credit/test_role_baselines.py.
 
@@ -75,15 +74,15 @@ def dr_mas(
 
 def _relative(
     values: FloatArray,
-    for_mean: tuple[IntArray, int],
-    for_std: tuple[IntArray, int],
+    mean_groups: tuple[IntArray, int],
+    std_groups: tuple[IntArray, int],
     epsilon: float,
 ) -> FloatArray:
     """Return (value - mean) / (deviation + epsilon), 0 where the deviation is 0."""
-    centred = values - group_mean(values, *for_mean)[for_mean[0]]
-    centred = centred - group_mean(centred, *for_mean)[for_mean[0]]
-    deviation = deviations(values, *for_std)
+    centred = values - group_mean(values, *mean_groups)[mean_groups[0]]
+    centred = centred - group_mean(centred, *mean_groups)[mean_groups[0]]
+    deviation = deviations(values, *std_groups)
     factor = np.divide(
         1.0, deviation + epsilon, out=np.zeros(len(deviation)), where=deviation > 0.0
     )
-    return centred * factor[for_std[0]]
+    return centred * factor[std_groups[0]]

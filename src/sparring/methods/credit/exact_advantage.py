@@ -10,9 +10,9 @@ NEEDS = {"action_value", "state_value"}
 def exact_advantage(turns: TurnTable) -> FloatArray:
     """Judge a turn by the exact value of its action, not by the sampled outcome.
 
-    What: Enumerates the game. The exact value of the action is compared with the exact value of the
-    seat's state, when all seats follow the policy that played. Other estimators are measured
-    against it.
+    What: The exact value of the action, minus the exact value of the seat's state, if all seats
+    follow the policy that played. Both come from an enumeration of the game. Other estimators are
+    measured against this one.
     When to use: to measure the effect of credit without noise, in games small enough to enumerate;
     to judge other estimators.
     Mathematics:
@@ -21,9 +21,9 @@ def exact_advantage(turns: TurnTable) -> FloatArray:
     with the policy renormalised over legal actions.
     Shapes: advantages [N].
     Pitfalls: The values contain the game's payoffs only, not the rewards that plug-ins add. V
-    excludes the policy's probability of illegal replies. So an illegal reply, whose value is the
-    reward of its turn, is compared with legal play. The estimator assumes that all seats follow the
-    same policy: against other opponents its numbers are those of self-play.
+    excludes illegal replies. So an illegal reply, whose value is the reward of its turn, is
+    compared with legal actions. All seats are assumed to follow one policy: also against other
+    opponents the numbers are those of self-play.
     Reference: the policy gradient theorem (Sutton et al., 2000) with the advantage enumerated.
     Verified by: tests/methods/credit/test_exact_values.py.
     """

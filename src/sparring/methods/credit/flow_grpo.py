@@ -1,4 +1,4 @@
-"""Credit: a group's outcome for every turn, statistics over turns (AgentFlow's Flow-GRPO)."""
+"""Credit: the outcome for every turn, with statistics over turns (AgentFlow's Flow-GRPO)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def flow_grpo(
     with mean and sample deviation over the turns of all trajectories of the group.
     Shapes: advantages [N]; statistics per (group, role).
     Pitfalls: With "turns" long trajectories have more weight in the statistics, so long failures
-    lower the mean. A group of one, or of equal returns, gives 0.
+    lower the mean. A group of one trajectory, or of equal returns, gives 0.
     Reference: AgentFlow (Flow-GRPO); code of lupantech/AgentFlow.
     Verified by: tests/methods/credit/test_group_baselines.py.
 

@@ -47,15 +47,15 @@ def gae(
         whiten: true gives the batch's advantages mean 0 and deviation 1. False (default) leaves
             them; the critic's targets are never whitened.
         cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
-            seat's next prompt is unknown, so r + gamma V_next of its last turn is taken to be V:
-            that turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode
-            counts as ended.
+            seat's next prompt is unknown, so V replaces r + gamma V_next of its last turn. That
+            turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode counts
+            as ended.
     """
     value = turns.column("value")
-    last = cut_turns(turns, cut)
-    reward = with_bootstrap(turns.reward, value, last)
+    is_truncated = cut_turns(turns, cut)
+    reward = with_bootstrap(turns.reward, value, is_truncated)
     advantages = generalised_advantages(reward, value, turns.trajectory, gamma=gamma, lam=lam)
     targets = advantages + value
     if whiten:
-        advantages = whitened(advantages, last)
+        advantages = whitened(advantages, is_truncated)
     return Credit(advantages=advantages, value_targets=targets, baselines=value)

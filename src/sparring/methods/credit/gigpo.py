@@ -41,12 +41,12 @@ def gigpo(
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, game, anchor).
     Pitfalls:
         - A view that occurs once adds nothing; m equal views add (m - 1) / m of their gradient.
-        - A view that hides important information compares different states.
-        - A view that recurs in an episode compares a turn with its own future.
-        - Clusters are greedy and depend on the order of the texts: here the order is alphabetical
-          and no text leaves its group; released code uses the order of the batch.
+        - If a view hides important information, different states are compared.
+        - If a view recurs in an episode, a turn is compared with its own future.
+        - Clusters are greedy and depend on the order of the texts. Here the order is alphabetical
+          within a group; released code uses the order of the batch.
         - The cost grows with the square of the number of distinct views of a group.
-        - A group of one gives 0; in released code a lone turn keeps its raw reward.
+        - A group of one turn gives 0; in released code it keeps its raw reward.
     Reference: arXiv 2505.10978; code of verl-agent.
     Verified by: tests/methods/credit/test_anchor_groups.py.
 
@@ -61,9 +61,9 @@ def gigpo(
             the default, as in the paper), or once per turn ("turns", preset ``as_released``).
         anchor: which turns are compared. "view" (default): turns with the same view of the seat.
             "state_key": turns with the same information state, which share their whole past.
-        similarity: least likeness of two texts of one cluster, above 0 and at most 1 (the share of
-            matching characters; 0.95 in released code). None (default) requires equal views. Works
-            with ``anchor`` "view" only.
+        similarity: smallest similarity of two texts of one cluster, above 0 and at most 1 (the
+            share of matching characters; 0.95 in released code). None (default) requires equal
+            views. Works with ``anchor`` "view" only.
         epsilon: added to both deviations, in reward units, at least 0. Unused without
             ``divide_by_std``.
 
@@ -72,9 +72,11 @@ def gigpo(
         ConfigError: ``similarity`` without texts.
     """
     groups, count = anchor_groups(turns, "gigpo", anchor, similarity)
-    episode = grpo(turns, divide_by_std=divide_by_std, over=over, epsilon=epsilon).advantages
+    episode_advantages = grpo(
+        turns, divide_by_std=divide_by_std, over=over, epsilon=epsilon
+    ).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    step = centre(returns, groups, count)
+    turn_advantages = centre(returns, groups, count)
     if divide_by_std:
-        step = over_deviation(step, returns, groups, count, epsilon=epsilon)
-    return Credit(advantages=episode + weight * step)
+        turn_advantages = over_deviation(turn_advantages, returns, groups, count, epsilon=epsilon)
+    return Credit(advantages=episode_advantages + weight * turn_advantages)

@@ -21,20 +21,20 @@ def gpg(turns: TurnTable) -> Credit:
         A_i = B / (B - M) * (R_i - mean_g R)
     with B trajectories in the batch, M of them in groups of equal returns.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: If only one group of a large batch has unequal returns, its factor is B over the size
-    of the group. The factor depends on the batch, so the gradients of two batches do not average to
-    the gradient of both. Other released code counts nonzero rewards in place of groups of unequal
-    returns; this follows the paper. A group of one gives 0.
+    Pitfalls: If only one group of a large batch has unequal returns, its factor is B over its size.
+    The factor depends on the batch. So the gradient of two joined batches is not the mean of their
+    gradients. Other released code counts nonzero rewards, not groups of unequal returns. This
+    follows the paper. A group of one trajectory gives 0.
     Reference: Chu et al., 2025 (arXiv 2504.02546).
     Verified by: tests/methods/credit/test_group_baselines.py.
     """
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    useful = is_varied(returns, ids, count)[ids]
-    factor = len(returns) / max(int(useful.sum()), 1)
-    advantages = np.where(useful, factor * centre(returns, ids, count), 0.0)
+    is_useful = is_varied(returns, ids, count)[ids]
+    factor = len(returns) / max(int(is_useful.sum()), 1)
+    advantages = np.where(is_useful, factor * centre(returns, ids, count), 0.0)
     return Credit(
         advantages=broadcast_to_turns(advantages, turns),
-        metrics={"useful_share": 1.0 / factor if useful.any() else 0.0},
+        metrics={"useful_share": 1.0 / factor if is_useful.any() else 0.0},
     )

@@ -19,7 +19,7 @@ TRAINS_NEEDS: dict[str, set[str]] = {  # columns
 
 
 def trained_turns(turns: TurnTable, trains: Trains) -> BoolArray | None:
-    """Return which turns carry loss, [N]; None: all.
+    """Return a mask of the turns that carry loss, [N], or None if all turns do.
 
     Args:
         turns: the table, with the column that ``TRAINS_NEEDS`` names.
@@ -60,17 +60,16 @@ def grpo(
 
     What: One advantage per trajectory, the same for all its turns. The trajectories of a group
     share initial state and role.
-    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum self-play the
-    group mean contains the luck of the initial state and nothing else; ``mars`` or ``rae`` fit
-    better.
+    When to use: with ``rollout.group_size`` of 4 and more. In zero-sum self-play the group mean
+    contains only the luck of the initial state, and ``mars`` or ``rae`` are better.
     Mathematics:
         A[i, t] = (R_i - mean_g R) / (std_g R + epsilon)
     Without the division this is Dr. GRPO.
     Shapes: advantages [N]; statistics per (group, role).
-    Pitfalls: A group of one, or of equal returns, gives 0. ``trains`` excludes turns by their
-    outcome from the loss, but not from the group's statistics: the gradient is no longer that of
-    the return. Actions that end in a failure are then never discouraged.
-    Metrics: trained_share, of the turns, where ``trains`` is not "all".
+    Pitfalls: A group of one trajectory, or of equal returns, gives 0. ``trains`` excludes turns by
+    their outcome from the loss, but not from the group's statistics. Then the gradient is not that
+    of the return, and actions that end in a failure are never discouraged.
+    Metrics: trained_share, the share of the turns that train, if ``trains`` is not "all".
     Reference: Shao et al., 2024 (DeepSeekMath); Liu et al., 2025 (Dr. GRPO). ``trains``
     "as_released": code of WideSeek-R1 (arXiv 2602.04634), RLinf, reward.py.
     Verified by: tests/methods/credit/test_grpo.py.
@@ -81,14 +80,14 @@ def grpo(
         ddof: 1 (default) takes the sample deviation (divisor n - 1), 0 the population deviation
             (divisor n). Unused without ``divide_by_std``.
         over: how often a trajectory counts in the statistics: once ("episodes", the default), or
-            once per turn ("turns"), as released code often does. With "turns" long games have more
+            once per turn ("turns"), as in much released code. "turns" gives long episodes more
             weight.
         epsilon: added to the deviation, in reward units, at least 0. The default matters only where
             the deviation is tiny. Unused without ``divide_by_std``.
         trains: the turns that carry loss. "all" (default), for the exact gradient. "unfailed":
             turns of conversations that no limit ended (column ``failed``). "as_released" (preset
             ``wideseek_r1``): turns that WideSeek-R1 trains in teams with a lead (column
-            ``wideseek_turns``), with groups by role here, and of all agents there.
+            ``wideseek_turns``). Groups are by role here, and contain all agents in the release.
     """
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
@@ -103,10 +102,8 @@ def grpo(
     is_single = group_counts(groups[starts], count)[ids] < 2
     advantages = np.where(is_single, 0.0, advantages)
     if over != "turns":
-        advantages, baselines = (
-            broadcast_to_turns(advantages, turns),
-            broadcast_to_turns(baselines, turns),
-        )
+        advantages = broadcast_to_turns(advantages, turns)
+        baselines = broadcast_to_turns(baselines, turns)
     trained = trained_turns(turns, trains)
     return Credit(
         advantages=advantages, baselines=baselines, trained=trained, metrics=trained_share(trained)

@@ -15,7 +15,7 @@ from sparring.ops.groups import centre, discounted_returns, group_counts, group_
 
 GROUP_RELATIVE = True
 PRESETS = {"as_released": {"count_zeros": False}}
-# an advantage below this, relative to the largest return, is a zero that rounding moved
+# an advantage below this, relative to the largest return, is 0 up to rounding
 TINY = 1e-12
 
 
@@ -47,13 +47,13 @@ def hgpo(
     Shapes: advantages [N].
     Pitfalls:
         - Without ``base``, a turn with a unique view gets 0 for any return.
-        - With ``count_zeros`` false, rounding can decide which values are zero: here a value below
-          1e-12 of the largest return is zero.
+        - With ``count_zeros`` false, rounding can decide which values are 0. Here a value below
+          1e-12 of the largest return is 0.
         - epsilon is not added to the sum of the weights.
-        - The released base counts a trajectory once per turn; here each counts once.
-        - A seat with a recurring view is compared with itself: with ``gamma`` below 1 its two
-          returns differ, and the division turns that into +1 and -1, also in a group of equal
-          returns. ``gamma`` 1 or ``divide_by_std`` false avoids this.
+        - The released ``base`` counts a trajectory once per turn; here each counts once.
+        - A seat with a recurring view is compared with itself. With ``gamma`` below 1 its two
+          returns differ, and the division gives +1 and -1, also in a group of equal returns. Set
+          ``gamma`` 1 or ``divide_by_std`` false to avoid this.
     Reference: arXiv 2602.22817; its release, core_hgpo.py.
     Verified by: tests/methods/credit/test_anchor_groups.py.
 
@@ -68,8 +68,8 @@ def hgpo(
         base: true adds the trajectory's advantage in its group (``grpo``) as k = 0, with weight 1.
             False (default) leaves it out.
         count_zeros: true (default) averages over all lengths that have a value. False (preset
-            ``as_released``) leaves out lengths whose advantage is 0, as released code does: a group
-            of equal returns then no longer draws the average towards 0.
+            ``as_released``) leaves out lengths whose advantage is 0, as released code does. Then a
+            group of equal returns does not move the average towards 0.
         anchor: the anchor that two turns must share. "view" (default): the seat's current view.
             "state_key": the information state, for which all lengths agree.
         epsilon: added to the deviations, in reward units, at least 0. Unused without
@@ -79,20 +79,18 @@ def hgpo(
         CreditError: the anchor's column is missing.
     """
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    scale = TINY * np.abs(returns).max(initial=0.0)
+    rounding = TINY * np.abs(returns).max(initial=0.0)
     total, weights = np.zeros(len(returns)), np.zeros(len(returns))
     if base:
         total = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages.copy()
-        weights = (
-            np.ones(len(returns)) if count_zeros else (np.abs(total) > TINY).astype(np.float64)
-        )
+        weights[:] = 1.0 if count_zeros else np.abs(total) > TINY
     for length, rows, groups, count in _levels(turns, history + 1, anchor):
-        level = centre(returns[rows], groups, count)
-        counted = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(level) > scale
+        values = centre(returns[rows], groups, count)
+        has_value = np.ones(len(rows), dtype=bool) if count_zeros else np.abs(values) > rounding
         if divide_by_std:
-            level = level / _deviation(level, groups, count, scale, epsilon)[groups]
-        weight = np.where(counted, (length + 1.0) ** alpha, 0.0)
-        total[rows] += weight * level
+            values = values / _deviation(values, groups, count, rounding, epsilon)[groups]
+        weight = np.where(has_value, (length + 1.0) ** alpha, 0.0)
+        total[rows] += weight * values
         weights[rows] += weight
     return Credit(advantages=total / np.where(weights > 0, weights, 1.0))
 
@@ -102,20 +100,21 @@ def _levels(
 ) -> Iterator[tuple[int, IntArray, IntArray, int]]:
     """Yield (length of history, rows that share it with another row, their ids, number of ids).
 
-    Rows without a common history of k views have no common history of k + 1 views, so that each
-    length only searches the rows of the length before.
+    Each length only searches the rows of the length before, because rows without a common history
+    of k views have no common history of k + 1 views.
     """
-    anchors, ids = anchor_groups(turns, "hgpo", anchor)
-    groups, count = anchors, ids
+    anchors, num_anchors = anchor_groups(turns, "hgpo", anchor)
+    groups, count = anchors, num_anchors
     position = positions(turns.trajectory)
     rows = np.arange(len(anchors))
     for length in range(1, longest + 1):
         if length > 1:
-            far = position[rows] >= length - 1
-            rows = rows[far]
-            groups, count = group_ids(groups[far] * ids + anchors[rows - (length - 1)])
-        shared = group_counts(groups, count)[groups] > 1
-        rows, groups = rows[shared], groups[shared]
+            has_history = position[rows] >= length - 1
+            rows = rows[has_history]
+            earlier_anchors = anchors[rows - (length - 1)]
+            groups, count = group_ids(groups[has_history] * num_anchors + earlier_anchors)
+        is_shared = group_counts(groups, count)[groups] > 1
+        rows, groups = rows[is_shared], groups[is_shared]
         if not len(rows):
             return
         yield length, rows, groups, count

@@ -36,10 +36,10 @@ def hiper(
 ) -> Credit:
     """Credit turns up to the end of their segment, and its first turn with the whole segment.
 
-    What: The turns of a trajectory form segments. Low level: temporal differences within a segment;
-    at its end the critic's value of the next segment is used. High level: the same between the
-    first turns of segments, as if each segment were one long step.
-    When to use: long games with phases, in which credit should not pass back through every turn.
+    What: The turns of a trajectory form segments. The low level sums temporal differences within a
+    segment; at its end the critic's value of the next segment is used. The high level does the same
+    between the first turns of segments, as if each segment were one long step.
+    When to use: long episodes with phases, in which credit should not pass back through every turn.
     Add the loss ``value_loss``.
     Mathematics:
         delta_t = r_t + gamma V_{t+1} - V_t
@@ -53,14 +53,14 @@ def hiper(
     and all others get A_low.
     Shapes: advantages and value_targets [N].
     Pitfalls:
-        - In the published method the policy marks the start of a segment, A_high goes to the tokens
+        - In the published method the policy marks the start of a segment. A_high goes to the tokens
           of the subgoal, and a third advantage to the switch. Games here have no such tokens, so
-          segments are fixed and the levels are mixed: our reading, not a reproduction.
-        - The published two critics are one here, V_low = V_high = V, with the same mixture for its
-          targets; ``hierarchical_advantages`` takes two.
-        - Without ``normalise``, one segment per trajectory with high_share 0 is ``gae``, and so are
-          segments of one turn with high_share 1.
-        - ``normalise`` moves the mean, which biases like any mean over turns.
+          segments are fixed and the levels are mixed. This is our reading, not a reproduction.
+        - The published method has two critics. Here one critic serves as both, V_low = V_high = V,
+          with the same mixture for its targets; ``hierarchical_advantages`` takes two.
+        - Without ``normalise``, two settings equal ``gae``: one segment per trajectory with
+          high_share 0, and segments of one turn with high_share 1.
+        - ``normalise`` subtracts a mean over turns, which is a bias.
     Reference: HiPER; code of JonP07/HiPER-agent, hiper_hae/core_hae.py.
     Verified by: tests/methods/credit/test_critics.py.
 
@@ -76,32 +76,32 @@ def hiper(
             them, 0 takes the first one; the default 0.95 accepts a small bias for less variance.
         lam_segment: decay of the differences between segments, in [0, 1], with the same meaning and
             default as ``lam_turn``.
-        normalise: true (default) gives A_low over the batch's turns, and A_high over its first
-            turns of segments, mean 0 and deviation 1. False leaves both; the critic's targets are
+        normalise: true (default) gives A_low mean 0 and deviation 1 over the batch's turns, and
+            A_high over the first turns of its segments. False leaves both. The critic's targets are
             never normalised.
         cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
-            seat's next prompt is unknown, so r + gamma V_next of its last turn is taken to be V:
-            that turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode
-            counts as ended.
+            seat's next prompt is unknown, so V replaces r + gamma V_next of its last turn. That
+            turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode counts
+            as ended.
 
     Raises:
         CreditError: a column is missing.
     """
     value = turns.column("value")
-    opens = _openings(turns, segments, segment_turns)
+    is_segment_start = _segment_starts(turns, segments, segment_turns)
     decays = {"gamma": gamma, "lam_turn": lam_turn, "lam_segment": lam_segment}
-    last = cut_turns(turns, cut)
-    reward = with_bootstrap(turns.reward, value, last)
+    is_truncated = cut_turns(turns, cut)
+    reward = with_bootstrap(turns.reward, value, is_truncated)
     low, high = hierarchical_advantages(
-        reward, value, value[opens], opens, turns.trajectory, **decays
+        reward, value, value[is_segment_start], is_segment_start, turns.trajectory, **decays
     )
-    targets = value + _mixed(low, high, opens, high_share)
+    targets = value + _mix_levels(low, high, is_segment_start, high_share)
     if normalise:
-        unknown = last.astype(np.int64)  # a group of their own, all 0
-        low, high = standardise(low, unknown, 2), standardise(high, unknown[opens], 2)
+        unknown = is_truncated.astype(np.int64)  # a group of their own, all 0
+        low, high = standardise(low, unknown, 2), standardise(high, unknown[is_segment_start], 2)
     metrics = {"segment_turns": len(low) / len(high)} if len(high) else {}
-    mixed = _mixed(low, high, opens, high_share)
-    return Credit(advantages=mixed, value_targets=targets, metrics=metrics)
+    advantages = _mix_levels(low, high, is_segment_start, high_share)
+    return Credit(advantages=advantages, value_targets=targets, metrics=metrics)
 
 
 def hierarchical_advantages(
@@ -128,35 +128,36 @@ def hierarchical_advantages(
         lam_segment: decay of differences between segments.
     """
     segment, starts = np.cumsum(opens) - 1, np.flatnonzero(opens)
-    is_first = value_low.copy()
-    is_first[starts] = value_high
-    low = reward + gamma * next_values(is_first, trajectory) - value_low
+    next_value = value_low.copy()
+    next_value[starts] = value_high
+    low = reward + gamma * next_values(next_value, trajectory) - value_low
     durations = np.diff(np.append(starts, len(reward)))
-    of_segment, discount = trajectory[starts], gamma**durations
-    earned = discounted_returns(reward, segment, gamma=gamma)[starts]
-    high = earned + discount * next_values(value_high, of_segment) - value_high
+    segment_trajectory, discount = trajectory[starts], gamma**durations
+    segment_returns = discounted_returns(reward, segment, gamma=gamma)[starts]
+    high = segment_returns + discount * next_values(value_high, segment_trajectory) - value_high
     return backward_recurrence(low, gamma * lam_turn, segment), backward_recurrence(
-        high, discount * lam_segment, of_segment
+        high, discount * lam_segment, segment_trajectory
     )
 
 
-def _openings(
+def _segment_starts(
     turns: TurnTable, segments: Literal["turns", "view"], segment_turns: int
 ) -> BoolArray:
-    """Return whether each turn starts a segment, [N]."""
     starts = trajectory_starts(turns.trajectory)
     if segments == "turns":
         position = np.arange(len(turns.trajectory)) - np.repeat(
             starts, np.diff(np.append(starts, len(turns.trajectory)))
         )
-        opens: BoolArray = position % segment_turns == 0
-        return opens
+        is_start: BoolArray = position % segment_turns == 0
+        return is_start
     view = require_column(turns, "hiper", "view")
-    places, _ = group_ids(turns.trajectory, view)
-    return np.append(np.ones(min(len(places), 1), dtype=bool), np.diff(places) != 0)
+    views, _ = group_ids(turns.trajectory, view)
+    return np.append(np.ones(min(len(views), 1), dtype=bool), np.diff(views) != 0)
 
 
-def _mixed(low: FloatArray, high: FloatArray, opens: BoolArray, high_share: float) -> FloatArray:
+def _mix_levels(
+    low: FloatArray, high: FloatArray, opens: BoolArray, high_share: float
+) -> FloatArray:
     """Return A_low, mixed with A_high at the first turn of each segment."""
     mixed = low.copy()
     mixed[opens] = (1.0 - high_share) * low[opens] + high_share * high

@@ -20,7 +20,7 @@ def loop(
     divide_by_std: bool = False,
     min_advantage: Annotated[float, Field(ge=0)] = 0.01,
 ) -> Credit:
-    """Compare with the mean of the others in the group, and ignore trajectories close to it.
+    """Compare with the mean of the other trajectories of the group, and ignore small differences.
 
     What: The advantage of ``rloo``, set to 0 where it is small, optionally divided by the group's
     deviation.
@@ -32,11 +32,11 @@ def loop(
     With ``divide_by_std`` the sample deviation divides the whole difference, as in brackets.
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls:
-        - The threshold is in reward units (in deviations after the division).
-        - Returns of a group that differ by less than 0.01 all get 0 without the division.
+        - The threshold is in reward units; with the division, in deviations.
+        - Without the division, returns of a group that differ by less than 0.01 all get 0.
         - Setting small advantages to 0 biases the gradient by less than the threshold per turn.
         - The release drops such trajectories; here a mean over the batch still counts them.
-        - A group of one gives 0, as do equal returns.
+        - A group of one trajectory, or of equal returns, gives 0.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop.
     Verified by: tests/methods/credit/test_group_baselines.py,
     tests/methods/credit/test_group_bias.py.
@@ -56,8 +56,5 @@ def loop(
     )
     if divide_by_std:
         advantages = advantages / np.maximum(deviations(returns, ids, count), 1e-7)[ids]
-    return Credit(
-        advantages=broadcast_to_turns(
-            np.where(np.abs(advantages) < min_advantage, 0.0, advantages), turns
-        )
-    )
+    advantages = np.where(np.abs(advantages) < min_advantage, 0.0, advantages)
+    return Credit(advantages=broadcast_to_turns(advantages, turns))

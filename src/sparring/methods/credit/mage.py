@@ -33,25 +33,25 @@ class Attempts:
 
     Attributes:
         rows: rows of the table that are turns of attempts, in order, [P].
-        part: number of each such turn's attempt, non-decreasing, [P].
+        attempt: number of each such turn's attempt, non-decreasing, [P].
         starts: index of each attempt's first turn in ``rows``, [K].
         lengths: number of turns of each attempt, [K].
         sequence: number of each attempt's sequence, [K].
         number: number of each attempt in its sequence, from 0, [K].
         order: order of attempts by sequence and number, [K].
         notes: rows of the table that are notes between attempts, [M].
-        after: attempt that follows each note, or -1, [M].
+        next_attempt: attempt that follows each note, or -1, [M].
     """
 
     rows: IntArray
-    part: IntArray
+    attempt: IntArray
     starts: IntArray
     lengths: IntArray
     sequence: IntArray
     number: IntArray
     order: IntArray
     notes: IntArray
-    after: IntArray
+    next_attempt: IntArray
 
     @property
     def ends(self) -> IntArray:
@@ -62,8 +62,8 @@ class Attempts:
 def attempts_of(turns: TurnTable, method: str, length: int) -> Attempts:
     """Return the attempts of a table by its columns ``attempt`` and ``note``.
 
-    In a table without these columns every trajectory is an attempt, and the episodes of a seat in a
-    (group, role), in order of their ids, form sequences.
+    In a table without these columns every trajectory is an attempt. The episodes of a seat in a
+    (group, role), in order of their ids, then form sequences.
 
     Args:
         turns: the table.
@@ -74,55 +74,56 @@ def attempts_of(turns: TurnTable, method: str, length: int) -> Attempts:
         CreditError: attempts of a trajectory are not in order.
     """
     if turns.attempt is None and turns.note is None:
-        return _guessed(turns, length)
+        return _attempts_by_episode(turns, length)
     attempt = np.zeros(len(turns.reward), np.int64) if turns.attempt is None else turns.attempt
-    back = np.flatnonzero((np.diff(turns.trajectory) == 0) & (np.diff(attempt) < 0))
-    if len(back):
-        row = back[0] + 1
+    decreases = np.flatnonzero((np.diff(turns.trajectory) == 0) & (np.diff(attempt) < 0))
+    if len(decreases):
+        row = decreases[0] + 1
         raise CreditError(
             f"credit {method!r}: row {row} is of attempt {attempt[row]}, after attempt "
-            f"{attempt[row - 1]} of the same seat and play; give the turns in order of play."
+            f"{attempt[row - 1]} of the same seat and episode; give the turns in their order."
         )
     note = np.zeros(len(attempt), dtype=bool) if turns.note is None else turns.note
     rows, notes = np.flatnonzero(~note), np.flatnonzero(note)
-    part, _ = group_ids(turns.trajectory[rows], attempt[rows])
-    starts = trajectory_starts(part)
+    attempt_ids, _ = group_ids(turns.trajectory[rows], attempt[rows])
+    starts = trajectory_starts(attempt_ids)
     sequence = turns.trajectory[rows[starts]]
     # the attempt of the first turn after each note, within the same trajectory
-    place = np.searchsorted(rows, notes)
-    follows = np.append(part, -1)[place]
-    same = np.append(turns.trajectory[rows], -1)[place] == turns.trajectory[notes]
+    following = np.searchsorted(rows, notes)
+    next_attempts = np.append(attempt_ids, -1)[following]
+    has_next = np.append(turns.trajectory[rows], -1)[following] == turns.trajectory[notes]
     return Attempts(
         rows=rows,
-        part=part,
+        attempt=attempt_ids,
         starts=starts,
         lengths=np.diff(np.append(starts, len(rows))),
         sequence=sequence,
         number=attempt[rows[starts]],
         order=np.arange(len(starts)),
         notes=notes,
-        after=np.where(same, follows, -1),
+        next_attempt=np.where(has_next, next_attempts, -1),
     )
 
 
-def _guessed(turns: TurnTable, length: int) -> Attempts:
+def _attempts_by_episode(turns: TurnTable, length: int) -> Attempts:
     starts = trajectory_starts(turns.trajectory)
     groups, _ = group_ids(turns.group[starts], turns.role[starts], turns.seat[starts])
     order = np.lexsort((turns.episode[starts], groups))
-    begin = trajectory_starts(groups[order])
+    group_starts = trajectory_starts(groups[order])
     rank = np.empty(len(order), dtype=np.int64)
-    rank[order] = np.arange(len(order)) - np.repeat(begin, np.diff(np.append(begin, len(order))))
+    lengths = np.diff(np.append(group_starts, len(order)))
+    rank[order] = np.arange(len(order)) - np.repeat(group_starts, lengths)
     sequence, _ = group_ids(groups, rank // length)
     return Attempts(
         rows=np.arange(len(turns.reward)),
-        part=turns.trajectory,
+        attempt=turns.trajectory,
         starts=starts,
         lengths=np.diff(np.append(starts, len(turns.reward))),
         sequence=sequence,
         number=rank % length,
         order=order,
         notes=np.zeros(0, dtype=np.int64),
-        after=np.zeros(0, dtype=np.int64),
+        next_attempt=np.zeros(0, dtype=np.int64),
     )
 
 
@@ -135,19 +136,21 @@ def split_rewards(attempts: Attempts, reward: FloatArray) -> tuple[FloatArray, F
         attempts: the attempts.
         reward: reward of every turn, [N].
     """
-    of_attempts, of_notes = reward[attempts.rows], reward[attempts.notes]
-    followed = attempts.after >= 0
-    np.add.at(of_attempts, attempts.starts[attempts.after[followed]], of_notes[followed])
-    return of_attempts, of_notes
+    attempt_rewards, note_rewards = reward[attempts.rows], reward[attempts.notes]
+    has_next = attempts.next_attempt >= 0
+    np.add.at(
+        attempt_rewards, attempts.starts[attempts.next_attempt[has_next]], note_rewards[has_next]
+    )
+    return attempt_rewards, note_rewards
 
 
 def return_gains(attempts: Attempts, returns: FloatArray) -> FloatArray:
     """Return each attempt's return minus that of the attempt before (0 for the first), [K]."""
-    order, result = attempts.order, np.empty(len(returns))
+    order, gains = attempts.order, np.empty(len(returns))
     sequence = attempts.sequence[order]
     previous = next_values(returns[order][::-1], sequence[::-1])[::-1]
-    result[order] = returns[order] - previous
-    return result
+    gains[order] = returns[order] - previous
+    return gains
 
 
 def at_the_end(attempts: Attempts, values: FloatArray) -> FloatArray:
@@ -177,23 +180,23 @@ def step_returns(
         discounted: whether ``gamma`` also discounts later attempts by the remaining turns.
     """
     order, sequence = attempts.order, attempts.sequence[attempts.order]
-    returns = discounted_returns(reward, attempts.part, gamma=gamma)
+    returns = discounted_returns(reward, attempts.attempt, gamma=gamma)
     # from an attempt's last turn back to its first
-    fade = np.power(gamma, attempts.lengths - 1, dtype=np.float64)
-    begin = fade * reward[attempts.ends] if last_only else returns[attempts.starts]
-    factor = fade * gamma_episode if discounted else np.full(len(fade), gamma_episode)
-    first = backward_recurrence(begin[order], factor[order], sequence)
-    later = np.empty(len(begin))
-    later[order] = gamma_episode * next_values(first, sequence)
+    decay = np.power(gamma, attempts.lengths - 1, dtype=np.float64)
+    first_returns = decay * reward[attempts.ends] if last_only else returns[attempts.starts]
+    factor = decay * gamma_episode if discounted else np.full(len(decay), gamma_episode)
+    totals = backward_recurrence(first_returns[order], factor[order], sequence)
+    later = np.empty(len(first_returns))
+    later[order] = gamma_episode * next_values(totals, sequence)
     if not discounted:
-        return returns + later[attempts.part]
+        return returns + later[attempts.attempt]
     combined = reward.copy()
     combined[attempts.ends] += later
-    return discounted_returns(combined, attempts.part, gamma=gamma)
+    return discounted_returns(combined, attempts.attempt, gamma=gamma)
 
 
 NEEDS_BY = {"per_opponent": {True: {"opponents"}}}
-_RELEASED = {
+_AS_RELEASED = {
     "attempts": 1,
     "over": "turns",
     "note_zeros": True,
@@ -202,9 +205,9 @@ _RELEASED = {
 }
 GROUP_RELATIVE = {"by_attempt": {True}}
 PRESETS = {
-    "as_released": _RELEASED,
-    "lamer": {**_RELEASED, "pay": "cumulative", "later": "whole"},
-    "lamer_as_released": {**_RELEASED, "pay": "cumulative"},
+    "as_released": _AS_RELEASED,
+    "lamer": {**_AS_RELEASED, "pay": "cumulative", "later": "whole"},
+    "lamer_as_released": {**_AS_RELEASED, "pay": "cumulative"},
 }
 
 
@@ -228,9 +231,9 @@ def mage(
     """Credit an attempt with its improvement over the last one, and with gains of later attempts.
 
     What: The environment ``trial`` has several attempts in an episode, with notes between them. The
-    reward of an attempt is the difference of its return to that of the attempt before, or (LaMer)
-    its return. Then the two levels of GiGPO compare attempts of a group, and turns with the same
-    view in any attempt. A note has the return from the next attempt's first turn on.
+    reward of an attempt is its return minus that of the attempt before, or (LaMer) its return. Then
+    the two levels of GiGPO compare attempts of a group, and turns with the same view in any
+    attempt. A note has the return from the next attempt's first turn on.
     When to use: when attempts learn from earlier ones (reflections, memory in context). Otherwise
     use ``gigpo``.
     Mathematics:
@@ -253,23 +256,23 @@ def mage(
     Pitfalls:
         - If attempts do not learn from earlier ones, R(n-1) is only noise in attempt n. An attempt
           with a successor, whose r_hat contains -R(n), then loses the share gamma_episode of its
-          step credit: a bias without a benefit.
-        - With new deals R(n-1) also contains the luck of the deal: use ``pay: cumulative`` and
+          step credit. This is a bias without a benefit.
+        - With new deals R(n-1) also contains the luck of the deal. Use ``pay: cumulative`` and
           ``by_attempt: true`` then.
-        - Means over all attempts mix first attempts, which start from 0, with later ones.
-        - After an early win (``stop_on_win``) later attempts are missing, and ``by_attempt``
+        - Means over all attempts mix first attempts, which start from 0, with later attempts.
+        - After an early win (``stop_on_win``) later attempts are missing. Then ``by_attempt``
           compares failures with failures.
-        - A table without the columns ``attempt`` and ``note`` does not mark attempts: if trials may
+        - A table without the columns ``attempt`` and ``note`` does not mark attempts. If trials may
           all end in their first attempt, write ``attempts: 1``.
-        - An attempt without a turn of the seat is invisible; its reward counts for the attempt
-          after, or without notes for the attempt before.
+        - If the seat has no turn in an attempt, the attempt's reward counts for the next attempt,
+          or without notes for the attempt before.
         - A reward before the seat's first turn in an attempt counts for the note before, or without
           notes for the last turn of the attempt before.
-        - A group of one attempt gives 0. Attempts of equal returns do not: only the first one has a
-          reward, unless ``pay`` is "cumulative".
+        - A group of one attempt gives 0. A group of equal returns does not, unless ``pay`` is
+          "cumulative": its first attempts have a reward, and later ones have none.
         - MAGE's release compares both seats of a game in one group; here roles are separate.
-        - The release's anchor has the opponent's name, which matters only for groups with several
-          sets of opponents.
+        - The release's anchor contains the opponent's name. This matters only for groups with
+          several sets of opponents.
         - The release's penalties for invalid or long replies affect only A_E, because the release
           subtracts them from step returns that A_S does not read.
     Reference: MAGE (arXiv 2603.03680) and code of Lu-Yang666/MAGE; LaMer (arXiv 2512.16848) and
@@ -302,9 +305,9 @@ def mage(
         keep_lone: true (presets): a single entry in a mean of A_E keeps its raw value, as in
             released code. False (default): a single entry gets 0.
         outcome: name of the part of the reward that R sums, "game" for the environment's reward
-            (presets). The rest of a turn's reward, such as fines, then counts only in this turn's
-            A_E, minus its mean over the compared turns. None (default) sums all parts, so that a
-            fine counts against its attempt and is repaid in the next one.
+            (presets). Other parts of a turn's reward, such as fines, then count only in this turn's
+            A_E, minus their mean over the compared turns. None (default) sums all parts. Then a
+            fine lowers r_hat of its attempt and raises r_hat of the next attempt.
         per_opponent: true compares only turns and attempts against the same players in the other
             seats, for groups that mix opponents. False (default) compares all.
 
@@ -312,10 +315,10 @@ def mage(
         CreditError: the anchor's column or the part ``outcome`` is missing, or attempts are not in
             order.
     """
-    part = turns.reward if outcome is None else component(turns, "mage", outcome)
+    summed = turns.reward if outcome is None else component(turns, "mage", outcome)
     table = attempts_of(turns, "mage", attempts)
-    rewards, note_rewards = split_rewards(table, part)
-    returns, differential = trajectory_sums(rewards, table.part), pay == "differential"
+    rewards, note_rewards = split_rewards(table, summed)
+    returns, differential = trajectory_sums(rewards, table.attempt), pay == "differential"
     gains = return_gains(table, returns) if differential else returns
     later_returns = step_returns(
         table,
@@ -325,26 +328,27 @@ def mage(
         last_only=differential,
         discounted=later == "discounted",
     )
-    keys = _apart(turns, table, by_attempt, per_opponent)
+    keys = _comparison_keys(turns, table, by_attempt, per_opponent)
     groups, count = group_ids(turns.group, turns.role, *keys)
-    episode = _episode(table, gains, groups, count, (over == "turns", note_zeros, keep_lone))
+    options = over == "turns", note_zeros, keep_lone
+    advantages = _attempt_advantages(table, gains, groups, count, options)
     if outcome is not None:
-        episode += _centred(turns.reward - part, groups, count, keep_lone)
+        advantages += _centre(turns.reward - summed, groups, count, keep_lone)
     anchors, num_anchors = anchor_groups(turns, "mage", anchor)
     if keys:
         anchors, num_anchors = group_ids(anchors, *keys)
-    step = centre(_with_notes(table, later_returns, note_rewards), anchors, num_anchors)
-    return Credit(advantages=episode + step_weight * step)
+    turn_advantages = centre(_with_notes(table, later_returns, note_rewards), anchors, num_anchors)
+    return Credit(advantages=advantages + step_weight * turn_advantages)
 
 
-def _apart(
+def _comparison_keys(
     turns: TurnTable, attempts: Attempts, by_attempt: bool, per_opponent: bool
 ) -> tuple[IntArray, ...]:
-    """Return the columns [N], besides the group, that are equal in compared rows."""
+    """Return the columns [N], besides those of the group, in which compared rows are equal."""
     keys: list[IntArray] = []
     if by_attempt:
         number = np.zeros(len(turns.reward), dtype=np.int64)
-        number[attempts.rows] = attempts.number[attempts.part]
+        number[attempts.rows] = attempts.number[attempts.attempt]
         if turns.attempt is not None:
             number[attempts.notes] = turns.attempt[attempts.notes]
         keys.append(number)
@@ -354,7 +358,7 @@ def _apart(
     return tuple(keys)
 
 
-def _episode(
+def _attempt_advantages(
     attempts: Attempts,
     gains: FloatArray,
     groups: IntArray,
@@ -364,20 +368,21 @@ def _episode(
     """Return A_E of each turn's attempt within its group, [N]."""
     over_turns, note_zeros, keep_lone = options
     starts = attempts.rows[attempts.starts]
-    rows, values = (attempts.rows, gains[attempts.part]) if over_turns else (starts, gains)
-    entries = len(rows)
+    rows, values = (attempts.rows, gains[attempts.attempt]) if over_turns else (starts, gains)
+    num_entries = len(rows)
     if note_zeros:
         rows = np.append(rows, attempts.notes)
         values = np.append(values, np.zeros(len(attempts.notes)))
-    level = _centred(values, groups[rows], count, keep_lone)
+    centred = _centre(values, groups[rows], count, keep_lone)
     result = np.zeros(len(groups))
-    result[attempts.rows] = level[:entries] if over_turns else level[:entries][attempts.part]
+    of_attempts, of_notes = centred[:num_entries], centred[num_entries:]
+    result[attempts.rows] = of_attempts if over_turns else of_attempts[attempts.attempt]
     if note_zeros:
-        result[attempts.notes] = level[entries:]
+        result[attempts.notes] = of_notes
     return result
 
 
-def _centred(values: FloatArray, ids: IntArray, count: int, keep_lone: bool) -> FloatArray:
+def _centre(values: FloatArray, ids: IntArray, count: int, keep_lone: bool) -> FloatArray:
     """Return values minus their group's mean; a single value stays if ``keep_lone``."""
     level = centre(values, ids, count)
     return np.where(group_counts(ids, count)[ids] == 1, values, level) if keep_lone else level
@@ -385,8 +390,8 @@ def _centred(values: FloatArray, ids: IntArray, count: int, keep_lone: bool) -> 
 
 def _with_notes(attempts: Attempts, later: FloatArray, note_rewards: FloatArray) -> FloatArray:
     """Return the return from every turn on, with notes, [N]."""
-    result = np.zeros(len(attempts.rows) + len(attempts.notes))
-    result[attempts.rows], result[attempts.notes] = later, note_rewards
-    followed = attempts.after >= 0
-    result[attempts.notes[followed]] = later[attempts.starts[attempts.after[followed]]]
-    return result
+    returns = np.zeros(len(attempts.rows) + len(attempts.notes))
+    returns[attempts.rows], returns[attempts.notes] = later, note_rewards
+    has_next = attempts.next_attempt >= 0
+    returns[attempts.notes[has_next]] = later[attempts.starts[attempts.next_attempt[has_next]]]
+    return returns

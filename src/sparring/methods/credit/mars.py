@@ -29,24 +29,24 @@ def mars(
 ) -> Credit:
     """Compare the return from a turn on with the mean over the turns of the same role and game.
 
-    What: Sum the rewards first, then normalise. Every turn is judged by the rewards from this turn
-    on, against the mean of its role.
+    What: Sum the rewards first, then normalise. The rewards from a turn on are compared with the
+    mean of the turn's role.
     When to use: the default for self-play, without repeated initial states, for roles with
-    different prospects, and for games with rewards during play.
+    different prospects, and for games with rewards before the end.
     Mathematics:
         R[i, p, k] = sum over k' >= k of gamma^(k' - k) r[i, p, k']
         A[i, p, k] = R[i, p, k] - mean of all R over turns of the same game and role p
     Shapes: advantages [N] ("paper"), or one per sampled token ("as_released").
     Pitfalls:
-        - The mean over turns gives long games more weight.
-        - The released variant, for comparison only, depends on the number of later tokens, and
-          mixes games. The steps: the mean per player is subtracted from turn rewards; token rewards
-          are whitened over the batch; they are summed backwards over tokens; per player the mean of
-          the distinct values over all games is subtracted; the result is whitened again.
+        - The mean over turns gives long episodes more weight.
+        - The released variant is for comparison only. It depends on the number of later tokens, and
+          mixes games. It subtracts the mean per player from turn rewards, whitens token rewards
+          over the batch, and sums them backwards over tokens. Then it subtracts, per player, the
+          mean of the distinct values over all games, and whitens again.
         - The release pads rows to a fixed length, so the 0 after a row's last reply is one of the
           distinct values. Here this 0 always counts, because rows should not fill the length.
         - With ``gamma`` below 1 the release also discounts over prompt tokens between a seat's
-          turns, which is not copied.
+          turns. This variant does not.
     Reference: arXiv 2510.15414; code of thu-nics/MARSHAL for the variant.
     Verified by: tests/methods/credit/test_mars.py, tests/methods/credit/test_bias.py.
 
@@ -70,15 +70,15 @@ def mars(
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     groups, count = role_groups(turns) if by_role else group_ids(turns.game)
     if turn_level:
-        advantages, baselines = _normalised(returns, groups, count, scale)
+        advantages, baselines = _normalise(returns, groups, count, scale)
     else:
         starts = trajectory_starts(turns.trajectory)
-        columns = _normalised(returns[starts], groups[starts], count, scale)
+        columns = _normalise(returns[starts], groups[starts], count, scale)
         advantages, baselines = (broadcast_to_turns(column, turns) for column in columns)
     return Credit(advantages=advantages, baselines=baselines)
 
 
-def _normalised(
+def _normalise(
     returns: FloatArray, groups: IntArray, count: int, scale: Literal["none", "std"]
 ) -> tuple[FloatArray, FloatArray]:
     """Return (returns minus their group's mean, divided as ``scale`` says, and that mean)."""
@@ -99,7 +99,7 @@ def _as_released(turns: TurnTable, gamma: float) -> FloatArray:
     reward[ends[has_tokens]] = turn_reward[has_tokens]
     token_trajectory = np.repeat(turns.trajectory, turns.n_tokens)
     returns = discounted_returns(_whiten(reward), token_trajectory, gamma=gamma)
-    returns = _minus_mean_of_distinct(returns, np.repeat(turns.seat, turns.n_tokens))
+    returns = _subtract_distinct_mean(returns, np.repeat(turns.seat, turns.n_tokens))
     return _whiten(returns)
 
 
@@ -111,7 +111,7 @@ def _whiten(values: FloatArray) -> FloatArray:
     return whitened
 
 
-def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:
+def _subtract_distinct_mean(values: FloatArray, seats: IntArray) -> FloatArray:
     """Return values minus, per seat, the mean of their distinct values and of the padding's 0.
 
     Values within rounding count as one, so that the order of summation does not matter.
@@ -119,7 +119,9 @@ def _minus_mean_of_distinct(values: FloatArray, seats: IntArray) -> FloatArray:
     result = np.empty_like(values)
     for seat in np.unique(seats):
         mask = seats == seat
-        ordered = np.sort(np.append(values[mask], 0.0))
-        step = 1e-9 * max(1.0, abs(ordered[0]), abs(ordered[-1]))
-        result[mask] = values[mask] - ordered[np.append(True, np.diff(ordered) > step)].mean()
+        sorted_values = np.sort(np.append(values[mask], 0.0))
+        tolerance = 1e-9 * max(1.0, abs(sorted_values[0]), abs(sorted_values[-1]))
+        result[mask] = (
+            values[mask] - sorted_values[np.append(True, np.diff(sorted_values) > tolerance)].mean()
+        )
     return result

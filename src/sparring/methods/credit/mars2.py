@@ -23,11 +23,11 @@ def mars2(
     divide_by_std: bool = True,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Judge a turn by its node's reward, and by its lead over parent and siblings.
+    """Judge a turn by its node's reward, and by the difference to its parent and siblings.
 
-    What: Games of one initial state form a tree whose nodes are (information state, action). A
-    node's reward is the mean return of the games through it, raised by its lead over the turn
-    before and over the other actions in the same state.
+    What: Episodes of one initial state form a tree whose nodes are (information state, action). A
+    node's reward is the mean return of the episodes through it, plus a share of its difference to
+    the turn before and to the other actions in the same state.
     When to use: with ``rollout.plan`` "tree", or in small games with large groups, which try
     several actions of a state.
     Mathematics:
@@ -37,13 +37,13 @@ def mars2(
         x = r + weight * (r - b)
         A = (x - mean x) / (std x + epsilon)
     The last line is over the turns of a (group, role). If only one of the two terms of b exists, b
-    is that one; if neither does, x = r.
+    is this term; if neither exists, x = r.
     Shapes: advantages [N]; one value per node.
     Pitfalls:
-        - The release searches a tree of whole answers (AB-MCTS) and scores each node. Here a node
-          is a turn, and its score comes from the games below, so only the shaping is MARS^2's.
-        - The mean over turns gives long games more weight.
-        - Comparing turns of different depth gives the known bias of such a baseline.
+        - The release searches a tree of complete answers (AB-MCTS) and scores each node. Here a
+          node is a turn, with a score from its episodes, so only the shaping is MARS^2's.
+        - The mean over turns gives long episodes more weight.
+        - The baseline compares turns of different depth, which is a bias.
         - A group of one turn gives 0.
     Reference: MARS^2; code of TsinghuaC3I/MARTI, ab_mcts_processor.py.
     Verified by: tests/methods/credit/test_anchor_groups.py,
@@ -70,14 +70,14 @@ def mars2(
     siblings = leave_one_out_mean(rewards, state_of, num_states)[nodes]
     has_siblings = (group_counts(state_of, num_states) > 1)[states]
     values = rewards[nodes]
-    shaped = values + weight * (
+    shaped_rewards = values + weight * (
         values
         - _baseline(values, siblings, has_siblings, positions(turns.trajectory) > 0, sibling_share)
     )
     groups, num_groups = start_groups(turns)
-    advantages = centre(shaped, groups, num_groups)
+    advantages = centre(shaped_rewards, groups, num_groups)
     if divide_by_std:
-        advantages = over_deviation(advantages, shaped, groups, num_groups, epsilon=epsilon)
+        advantages = over_deviation(advantages, shaped_rewards, groups, num_groups, epsilon=epsilon)
     return Credit(advantages=advantages)
 
 

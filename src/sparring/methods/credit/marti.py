@@ -28,29 +28,30 @@ def marti(
 ) -> Credit:
     """Reward an agent for exceeding, or for confirming, its mean past return.
 
-    What: The mean of an agent's past returns is a measure of its quality. The return is shaped by
-    this measure before agents are compared.
-    When to use: teams of agents (debate, chains) that share an outcome: to give agents with a good
-    record more weight ("quality"), or to reward agents that improve ("margin").
+    What: The mean of an agent's past returns measures its quality. This measure shapes the return
+    before agents are compared.
+    When to use: teams of agents (debate, chains) that share an outcome. "quality" gives agents with
+    a good record more weight; "margin" rewards agents that improve.
     Mathematics:
         Q = mean past return of the agent, from earlier batches
         margin: Delta = R - Q
         quality: Delta = Q R - (1 - Q)(1 - R)
         R' = R + alpha Delta
         A = R' - mean of R' of the others of the group
-    Delta is 0 while there is no past.
+    Delta is 0 if the agent has no past returns.
     Shapes: advantages [N], the same for all turns of a trajectory; state {"GAME/ROLE": [n, sum of
     returns]}.
     Pitfalls:
         - An agent is a (game, role); in self-play one policy plays all roles.
         - Quality is R + Q - 1, margin R - Q. Both multiply the part that depends on the game by 1 +
-          alpha, and differ by a constant per role, which the baseline "group" removes.
-        - "team" keeps the constants, which raise or lower all turns of a role, and change only the
-          variance. "team" is for shared outcomes: with opposed payoffs winners are compared with
-          losers, and team mates of the same episode shrink the gradient.
+          alpha. They differ by a constant per role, which the baseline "group" removes.
+        - "team" keeps these constants. They raise or lower all turns of a role, and change only the
+          variance.
+        - "team" is for shared outcomes. With opposed payoffs it compares winners with losers. Team
+          mates of the same episode shrink the gradient.
         - The record has no decay.
-        - An agent alone in its group gives 0, except with the baseline "none".
-        - Equal returns give 0 with the baseline "group"; with "team" they do so while the agents'
+        - A group of one agent gives 0, except with the baseline "none".
+        - Equal returns give 0 with the baseline "group". With "team" they give 0 if the agents'
           records are equal or all empty.
     Reference: MARTI (arXiv 2602.07848); code of TsinghuaC3I/MARTI, auto_reward_alloc.py.
     Verified by: tests/methods/credit/test_role_baselines.py.
@@ -61,10 +62,12 @@ def marti(
             "group" this is ``rloo``.
         alpha: weight of the shaping, at least 0; 0 switches it off. The default is 0.5.
         low: the return of a loss, in reward units; the default is 0. The formulas are for [0, 1],
-            so returns are mapped there, shaped, and mapped back. Zero-sum games want low=-1.
+            so returns are mapped there, shaped, and mapped back. Set -1 for zero-sum games.
         high: the return of a win, in reward units; it must be above ``low``. The default is 1.
-        baseline: whose mean is subtracted: that of the others in the group over all roles ("team",
-            the default), that of the others of the same role ("group"), or "none".
+        baseline: subtracted mean: of the other agents of the group over all roles ("team", the
+            default), of the others of the same role ("group"), or "none".
+
+    Raises:
         ConfigError: high is not above low.
     """
     if high <= low:
@@ -74,39 +77,38 @@ def marti(
         )
     returns, starts = trajectory_returns(turns)
     agents, count = group_ids(turns.game[starts], turns.role[starts])
-    first = np.zeros(count, dtype=np.int64)
-    first[agents] = starts
+    example_row = np.zeros(count, dtype=np.int64)
+    example_row[agents] = starts
     names = [
         f"{turns.game_names[turns.game[row]]}/{turns.role_names[turns.role[row]]}"
-        for row in first.tolist()
+        for row in example_row.tolist()
     ]
-    past = [state.get(name, (0.0, 0.0)) for name in names]
-    has_past = np.array([entry[0] > 0 for entry in past], dtype=bool)
-    quality = np.array(
-        [(entry[1] / entry[0] - low) / (high - low) if entry[0] > 0 else 0.0 for entry in past]
-    )
-    unit = (returns - low) / (high - low)
-    change = (
-        np.where(has_past[agents], _shaping(unit, quality[agents], shaping), 0.0) if count else unit
-    )
-    shaped = returns + alpha * (high - low) * change
+    records = [state.get(name, (0.0, 0.0)) for name in names]
+    has_past = np.array([record[0] > 0 for record in records], dtype=bool)
+    means = np.array([total / num if num > 0 else low for num, total in records])
+    quality = (means - low) / (high - low)
+    scaled = (returns - low) / (high - low)
+    changes = scaled
+    if count:
+        changes = np.where(has_past[agents], _shaping(scaled, quality[agents], shaping), 0.0)
+    shaped = returns + alpha * (high - low) * changes
     if baseline != "none":
         groups, num_groups = (
             start_groups(turns) if baseline == "group" else group_ids(turns.group, turns.game)
         )
         shaped = shaped - leave_one_out_mean(shaped, groups[starts], num_groups)
-    added = zip(
+    increments = zip(
         names,
-        past,
+        records,
         group_counts(agents, count).tolist(),
         group_sum(returns, agents, count).tolist(),
         strict=True,
     )
-    new_state = {
-        **state,
-        **{name: [entry[0] + number, entry[1] + total] for name, entry, number, total in added},
+    new_records = {
+        name: [record[0] + num, record[1] + total] for name, record, num, total in increments
     }
-    metrics = {f"record/{name}": entry[1] / entry[0] for name, entry in new_state.items()}
+    new_state = {**state, **new_records}
+    metrics = {f"record/{name}": record[1] / record[0] for name, record in new_state.items()}
     return Credit(advantages=broadcast_to_turns(shaped, turns), state=new_state, metrics=metrics)
 
 
@@ -116,8 +118,6 @@ def _shaping(
     """Return Delta of returns in [0, 1] given the agents' means."""
     if shaping == "none":
         return np.zeros_like(returns)
-    return (
-        returns - quality
-        if shaping == "margin"
-        else quality * returns - (1.0 - quality) * (1.0 - returns)
-    )
+    if shaping == "margin":
+        return returns - quality
+    return quality * returns - (1.0 - quality) * (1.0 - returns)

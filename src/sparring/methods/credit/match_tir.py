@@ -1,4 +1,4 @@
-"""Credit: a trajectory's advantage and its turn's, half each (MatchTIR)."""
+"""Credit: the mean of a trajectory's advantage and a turn's advantage (MatchTIR)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
-from sparring.methods.credit.base import turn_places
+from sparring.methods.credit.base import turn_keys
 from sparring.methods.credit.grpo import grpo
 from sparring.ops.groups import centre, discounted_returns, group_ids, over_deviation
 
@@ -25,7 +25,7 @@ def match_tir(
     """Mix the trajectory's return and the return from the turn on, each relative to the group.
 
     What: GRPO on the whole return, plus GRPO on the discounted return from a turn on. The second
-    compares the games of the group at the same turn index.
+    part compares the episodes of the group at the same turn index.
     When to use: if turns have separate rewards, as tool calls do.
     Mathematics:
         A[i, t] = (1 - turn_share) * z_g(R_i) + turn_share * z_gt(G[i, t])
@@ -33,10 +33,10 @@ def match_tir(
         z = (x - mean) / (sample deviation + epsilon)
     g is the (group, role), gt its turns of index t.
     Shapes: advantages [N]; statistics per (group, role) and per (group, role, turn index).
-    Pitfalls: Positions at one turn index can differ. Where games end early, few turns are left to
-    compare with: a turn that only one member reached gets 0 from the second part (its raw value in
-    released code). The run's ``rewards`` define the rewards of turns; the paper's reward, tool
-    calls matched with those of a reference, is ``reference_match``.
+    Pitfalls: Positions at one turn index can differ. A turn that only one member reached gets 0
+    from the second part, and its raw value in released code. The run's ``rewards`` define the
+    rewards of turns. ``reference_match`` is the paper's reward, which matches tool calls with those
+    of a reference.
     Reference: MatchTIR (arXiv 2601.10712); code of quchangle1/MatchTIR, core_algos.py.
     Verified by: tests/methods/credit/test_judged_turns.py.
 
@@ -50,10 +50,10 @@ def match_tir(
         epsilon: added to both deviations, in reward units, at least 0. The default matters only
             where a deviation is tiny. Unused without ``divide_by_std``.
     """
-    by_outcome = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
+    by_trajectory = grpo(turns, divide_by_std=divide_by_std, epsilon=epsilon).advantages
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-    places, count = group_ids(*turn_places(turns))
-    by_step = centre(returns, places, count)
+    groups, count = group_ids(*turn_keys(turns))
+    by_turn = centre(returns, groups, count)
     if divide_by_std:
-        by_step = over_deviation(by_step, returns, places, count, epsilon=epsilon)
-    return Credit(advantages=(1.0 - turn_share) * by_outcome + turn_share * by_step)
+        by_turn = over_deviation(by_turn, returns, groups, count, epsilon=epsilon)
+    return Credit(advantages=(1.0 - turn_share) * by_trajectory + turn_share * by_turn)

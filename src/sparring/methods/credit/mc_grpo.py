@@ -25,7 +25,7 @@ def mc_grpo(
     """Compare with the group's median and scale by the median distance from it.
 
     What: ``grpo`` with the median in place of the mean, and the median absolute deviation (MAD) in
-    place of the deviation. So one lucky rollout does not flip the sign of the others. The median
+    place of the deviation. So one lucky rollout does not change the sign of the others. The median
     member itself (the pivot) gets 0.
     When to use: few rollouts per initial state (an odd number of them) and noisy returns.
     Mathematics:
@@ -35,15 +35,15 @@ def mc_grpo(
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: The release samples G + 1 rollouts and leaves the pivot out of the loss. Here the
     pivot has advantage 0 but still counts in a mean over the batch. Groups of even size take the
-    lower of the middle two, so that the pivot is a member. A group of one, or of equal returns,
-    gives 0.
+    lower of the middle two, so that the pivot is a member. A group of one trajectory, or of equal
+    returns, gives 0.
     Reference: MC-GRPO; code of lotusroot-kim/MC-GRPO.
     Verified by: tests/methods/credit/test_group_baselines.py.
 
     Args:
-        without_deviation: what to do where more than half of a group are equal (MAD = 0), which is
-            usual for rewards of 0 and 1. "standardise" (default) uses (R - mean) / (std + 1e-6)
-            instead. "amplify" (preset ``as_released``) keeps the formula, which multiplies the
+        without_deviation: formula for groups with MAD = 0, in which more than half of the returns
+            are equal, as is usual for rewards of 0 and 1. "standardise" (default) uses (R - mean) /
+            (std + 1e-6). "amplify" (preset ``as_released``) keeps the formula, which multiplies the
             minority by 1 / epsilon.
         epsilon: added to the MAD, in reward units, above 0; the default is 1e-3.
     """

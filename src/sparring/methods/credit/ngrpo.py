@@ -19,20 +19,20 @@ def ngrpo(
     num_virtual: Annotated[int, Field(ge=0)] = 1,
     epsilon: Annotated[float, Field(gt=0)] = 1e-6,
 ) -> Credit:
-    """Compare with a group to which virtual trajectories of the best return were added.
+    """Compare with the group plus virtual trajectories of the best return.
 
-    What: ``grpo`` whose mean and deviation include virtual members that succeeded. A group that
-    failed as a whole then still gives a gradient.
+    What: ``grpo`` whose mean and deviation include virtual members that succeeded. So a group of
+    failures still gives a gradient.
     When to use: hard tasks with many all-wrong groups and a known best return. Do not filter groups
-    of equal returns before it.
+    of equal returns before this estimator.
     Mathematics:
         A_i = (R_i - mean') / (std' + epsilon)
     mean' and std' (sample) are over the n returns and num_virtual times ``best``.
     Shapes: advantages [N]; groups per (group, role).
     Pitfalls: The advantages of a group sum to less than 0, so probabilities fall on average. For
-    this reason the paper combines it with clip bounds of 0.16 and 0.24. A group of one is compared
-    with the virtual members (the release passes its raw reward). Returns above ``best`` make the
-    virtual members bad examples. A group all at ``best`` gives 0.
+    this reason the paper uses clip bounds of 0.16 and 0.24. A group of one trajectory is compared
+    with the virtual members (the release passes its raw reward). A group in which all returns are
+    ``best`` gives 0. Returns above ``best`` make the virtual members bad examples.
     Reference: NGRPO (arXiv 2509.18851); code of nangongrui-ngr/NGRPO.
     Verified by: tests/methods/credit/test_group_baselines.py.
 
@@ -49,13 +49,10 @@ def ngrpo(
     ids = groups[starts]
     sizes = group_counts(ids, count)
     centred = centre(returns, ids, count)
-    # of the virtual members from the mean of the real ones
+    # difference of the virtual members from the mean of the real members
     gap = best - group_mean(returns, ids, count)
-    share = num_virtual / np.maximum(sizes + num_virtual, 1)
-    squares = group_sum(centred * centred, ids, count) + sizes * share * gap * gap
+    virtual_share = num_virtual / np.maximum(sizes + num_virtual, 1)
+    squares = group_sum(centred * centred, ids, count) + sizes * virtual_share * gap * gap
     deviation = np.sqrt(squares / np.maximum(sizes + num_virtual - 1, 1))
-    return Credit(
-        advantages=broadcast_to_turns(
-            (centred - (share * gap)[ids]) / (deviation + epsilon)[ids], turns
-        )
-    )
+    advantages = (centred - (virtual_share * gap)[ids]) / (deviation + epsilon)[ids]
+    return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -14,8 +14,8 @@ def outcome(turns: TurnTable) -> Credit:
     Mathematics:
         A[i, t] = R_i = sum over t of r[i, t]
     Shapes: advantages [N].
-    Pitfalls: If all rewards have one sign, every sampled action is pushed in the same direction.
-    Only many samples show which action is better.
+    Pitfalls: If all rewards have one sign, the gradient moves every sampled action in the same
+    direction. Only many samples show which action is better.
     Reference: Williams, 1992.
     Verified by: tests/methods/credit/test_role_baselines.py, tests/methods/credit/test_bias.py.
     """

@@ -18,11 +18,11 @@ GROUP_RELATIVE = True
 def pass_at_k(
     turns: TurnTable, *, divide_by_std: bool = False, epsilon: Annotated[float, Field(ge=0)] = 1e-6
 ) -> Credit:
-    """Credit the best trajectory of a group with its lead over the second best.
+    """Credit the best trajectory of a group with its difference to the second best.
 
-    What: The policy gradient of the best of n instead of the mean; all others get 0. n is the
-    group's size.
-    When to use: when one success in n tries is enough, to keep variety.
+    What: The policy gradient of the best of n returns, not of the mean; all other trajectories get
+    0. n is the group's size.
+    When to use: if one success in n tries is enough, to keep the policy varied.
     Mathematics:
         A_i = R_i - R_second if i is the group's best, else 0
     Without the division, the sum over the group is an unbiased gradient of
@@ -45,9 +45,8 @@ def pass_at_k(
     groups, count = start_groups(turns)
     ids = groups[starts]
     best, second = best_two(returns, ids, count)
-    lead = np.where(is_varied(returns, ids, count), best - second, 0.0)
+    gap = np.where(is_varied(returns, ids, count), best - second, 0.0)
     if divide_by_std:
-        lead = lead / (deviations(returns, ids, count) + max(epsilon, 1e-300))
-    return Credit(
-        advantages=broadcast_to_turns(np.where(returns == best[ids], lead[ids], 0.0), turns)
-    )
+        gap = gap / (deviations(returns, ids, count) + max(epsilon, 1e-300))
+    advantages = np.where(returns == best[ids], gap[ids], 0.0)
+    return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -37,8 +37,8 @@ def ppr(
 ) -> Credit:
     """Combine a process reward per turn and the outcome on one scale, relative to the group.
 
-    What: The process reward and the outcome are both mapped to [0, 1] and centred. So neither a
-    long game nor a generous judge gains anything by itself.
+    What: The process reward and the outcome are both mapped to [0, 1] and centred. So a long game
+    or a generous judge alone does not raise the reward.
     When to use: with a reward plug-in that scores every turn (``process``), if only the order of
     its scores can be trusted.
     Mathematics:
@@ -52,10 +52,10 @@ def ppr(
         A = (G - mean G) / (std G + epsilon)
     over the turns of a (group, role), with G the (discounted) return of r from the turn on.
     Shapes: advantages [N]; statistics per (group, role).
-    Pitfalls: Sources differ on the centring, and neither version could be checked against the
-    paper: no reproduction. With "half" a turn with p below 1/2 is a loss, so many such turns favour
-    short games. With "mean" the outcome counts once per remaining turn. The bound on shaping
-    scales components down before credit; set ``reorder_outcomes`` for the unscaled components.
+    Pitfalls: Our sources differ on the centring, and we could not check them against the paper, so
+    this is not a reproduction. With "half" a turn with p below 1/2 is a loss, so many such turns
+    favour short episodes. With "mean" the outcome counts once per remaining turn. The bound on
+    shaping scales components down; set ``reorder_outcomes`` for the unscaled components.
     Reference: PPR with ReNorm (our readings of a review and of notes).
     Verified by: tests/methods/credit/test_judged_turns.py,
     tests/methods/credit/test_exact_values.py.
@@ -69,10 +69,9 @@ def ppr(
             the outcome at every turn.
         largest_process: the process reward of one turn that counts as 1, in reward units, above 0;
             the default is 1.
-        lowest_outcome: the least that a game pays, in reward units; it counts as 0. The default is
-            -1.
-        highest_outcome: the most that a game pays, in reward units; it counts as 1 and must be
-            above ``lowest_outcome``. The default is 1.
+        lowest_outcome: smallest payoff of a game, in reward units, mapped to 0. The default is -1.
+        highest_outcome: largest payoff of a game, in reward units, mapped to 1; it must be above
+            ``lowest_outcome``. The default is 1.
         gamma: discount per turn of G, in [0, 1]; 1 (default) does not discount.
         divide_by_std: true (default) divides by the sample deviation of G. False only subtracts the
             mean.
@@ -89,11 +88,12 @@ def ppr(
             f"credit 'ppr': {bounds}: the second must be larger; write the lowest and the highest "
             "payoff of a game."
         )
-    scored, payoffs = component(turns, "ppr", process), component(turns, "ppr", outcome)
+    process_rewards, payoffs = component(turns, "ppr", process), component(turns, "ppr", outcome)
     outcomes = trajectory_sums(payoffs, turns.trajectory)
-    share = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
-    centred = _centred(scored / largest_process, broadcast_to_turns(share, turns), turns, centring)
-    reward = turns.reward - scored - payoffs + centred
+    shares = (outcomes - lowest_outcome) / (highest_outcome - lowest_outcome)
+    scaled_process, share = process_rewards / largest_process, broadcast_to_turns(shares, turns)
+    centred = _centre_and_sum(scaled_process, share, turns, centring)
+    reward = turns.reward - process_rewards - payoffs + centred
     returns = discounted_returns(reward, turns.trajectory, gamma=gamma)
     groups, count = start_groups(turns)
     advantages = centre(returns, groups, count)
@@ -102,15 +102,15 @@ def ppr(
     return Credit(advantages=advantages)
 
 
-def _centred(
-    scored: FloatArray, share: FloatArray, turns: TurnTable, centring: Literal["half", "mean"]
+def _centre_and_sum(
+    scores: FloatArray, share: FloatArray, turns: TurnTable, centring: Literal["half", "mean"]
 ) -> FloatArray:
     """Return the sum of centred process reward and outcome per turn."""
     if centring == "half":
-        last = np.append(np.diff(turns.trajectory) != 0, True)[: len(scored)]
-        return scored - 0.5 + np.where(last, share - 0.5, 0.0)
+        is_last = np.append(np.diff(turns.trajectory) != 0, True)[: len(scores)]
+        return scores - 0.5 + np.where(is_last, share - 0.5, 0.0)
     trajectories, count = group_ids(turns.trajectory)
-    means = np.bincount(trajectories, weights=scored, minlength=count) / np.maximum(
+    means = np.bincount(trajectories, weights=scores, minlength=count) / np.maximum(
         group_counts(trajectories, count), 1
     )
-    return scored - means[trajectories] + share
+    return scores - means[trajectories] + share

@@ -33,41 +33,40 @@ def rae(
         b <- decay * b + (1 - decay) * R_i
     with trajectories in order of their episodes. b is read before its own update and starts at 0.
     Shapes: advantages [N]; state {"GAME/ROLE": b}.
-    Pitfalls: The paper has one baseline per game and role, the release one per player number only,
-    so that games with other stakes share a baseline. The release also has a table per actor
-    process; here there is one. Because b starts at 0, the first batches are centred poorly.
+    Pitfalls: The paper has one baseline per game and role. The release has one per player number,
+    so that games of different payoffs share it, and one table per actor process; here there is one
+    table. Because b starts at 0, the first batches are centred poorly.
     Reference: Liu et al., 2025 (SPIRAL, arXiv 2506.24119).
     Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
         decay: share of the old baseline that stays at each trajectory, in [0, 1]. 0 uses the last
             return alone, 1 keeps b at 0; the default 0.95 averages over about 20 trajectories.
-        gamma: factor per turn that follows a turn, in [0, 1]. Below 1 early turns get less
-            credit, as with the release's intermediate rewards; 1 (default) credits all turns
-            equally.
+        gamma: factor per turn that follows a turn, in [0, 1]. Below 1 early turns get less credit,
+            as with the release's intermediate rewards; 1 (default) credits all turns equally.
         baselines: the unit with a separate baseline: each "role" of each game (default), or each
             "player" (preset ``as_released``), which is each seat over all games, with state
             {"playerSEAT": b}, as in the released code.
     """
     returns, starts = trajectory_returns(turns)
-    means: dict[str, float] = {str(key): float(value) for key, value in state.items()}
-    baselines_then = np.empty(len(returns))
+    running_baselines: dict[str, float] = {str(key): float(value) for key, value in state.items()}
+    baseline_values = np.empty(len(returns))
     for index, (name, value) in enumerate(
         zip(_names(turns, starts, baselines), returns.tolist(), strict=True)
     ):
-        baselines_then[index] = means.get(name, 0.0)
-        means[name] = decay * baselines_then[index] + (1.0 - decay) * value
-    metrics = {f"baseline/{name}": value for name, value in means.items()}
-    per_turn = broadcast_to_turns(returns - baselines_then, turns)
+        baseline_values[index] = running_baselines.get(name, 0.0)
+        running_baselines[name] = decay * baseline_values[index] + (1.0 - decay) * value
+    metrics = {f"baseline/{name}": value for name, value in running_baselines.items()}
+    advantages = broadcast_to_turns(returns - baseline_values, turns)
     if gamma != 1.0:
-        lengths = np.diff(np.append(starts, len(per_turn)))
-        remaining = np.repeat(starts + lengths, lengths) - 1 - np.arange(len(per_turn))
-        per_turn = per_turn * gamma**remaining
+        lengths = np.diff(np.append(starts, len(advantages)))
+        num_later_turns = np.repeat(starts + lengths, lengths) - 1 - np.arange(len(advantages))
+        advantages = advantages * gamma**num_later_turns
     return Credit(
-        advantages=per_turn,
-        state=means,
+        advantages=advantages,
+        state=running_baselines,
         metrics=metrics,
-        baselines=broadcast_to_turns(baselines_then, turns),
+        baselines=broadcast_to_turns(baseline_values, turns),
     )
 
 

@@ -24,9 +24,9 @@ def reinforce_plus_plus(
 ) -> Credit:
     """Whiten returns over the whole batch, optionally after subtracting the group's mean.
 
-    What: REINFORCE with one mean and one deviation for the batch, so that a single group cannot
-    inflate its scale.
-    When to use: as ``grpo``, where groups are small or their deviations differ strongly. Preset
+    What: REINFORCE with one mean and one deviation for the batch. So a group with a small deviation
+    does not get a large scale.
+    When to use: as ``grpo``, if groups are small or their deviations differ strongly. Preset
     "baseline" is for several rollouts per initial state.
     Mathematics:
         x[i, t] = sum over k >= t of gamma^(k-t) r[i, k]  ("none")
@@ -34,9 +34,9 @@ def reinforce_plus_plus(
         A = (x - mean x) / sqrt(var x + 1e-8)
     with mean and sample variance over the batch.
     Shapes: advantages [N]; the group's mean per (group, role).
-    Pitfalls: Without the baseline a zero-sum batch is only rescaled. In the released code a group
-    of one passes its raw reward to the whitening; here it enters as 0. Discounting is per turn, the
-    release's per token. Equal returns give 0.
+    Pitfalls: Without the baseline a zero-sum batch is only rescaled. A group of one has the value 0
+    in the whitening; in the released code, its raw reward. Here gamma discounts per turn, in the
+    release per token. Equal returns give 0.
     Reference: Hu et al., 2025 (arXiv 2501.03262); volcengine/verl core_algos.py.
     Verified by: tests/methods/credit/test_role_baselines.py.
 
@@ -49,12 +49,12 @@ def reinforce_plus_plus(
             or once per sampled token ("tokens"), as in the release's token-level whitening.
     """
     if baseline == "group":
-        totals, starts = trajectory_returns(turns)
+        trajectory_totals, starts = trajectory_returns(turns)
         groups, count = start_groups(turns)
-        values = broadcast_to_turns(centre(totals, groups[starts], count), turns)
-        size = float(np.abs(totals).mean()) if len(totals) else 0.0
+        values = broadcast_to_turns(centre(trajectory_totals, groups[starts], count), turns)
+        scale = float(np.abs(trajectory_totals).mean()) if len(trajectory_totals) else 0.0
     else:
         values = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
-        size = float(np.abs(values).mean()) if len(values) else 0.0
+        scale = float(np.abs(values).mean()) if len(values) else 0.0
     weights = np.ones(len(values)) if over == "turns" else turns.n_tokens.astype(np.float64)
-    return Credit(advantages=whitened(values, weights, size))
+    return Credit(advantages=whitened(values, weights, scale))

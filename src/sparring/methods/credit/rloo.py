@@ -18,15 +18,13 @@ def rloo(turns: TurnTable) -> Credit:
     Mathematics:
         A[i, t] = R_i - 1 / (n - 1) * sum over j != i of R_j = n / (n - 1) * (R_i - mean_g R)
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: A group of one gives 0, as do equal returns.
+    Pitfalls: A group of one trajectory, or of equal returns, gives 0.
     Reference: Ahmadian et al., 2024; Kool et al., 2019.
     Verified by: tests/methods/credit/test_group_baselines.py, tests/methods/credit/test_bias.py.
     """
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     baseline = leave_one_out_mean(returns, groups[starts], count)
-    advantages, baselines = (
-        broadcast_to_turns(returns - baseline, turns),
-        broadcast_to_turns(baseline, turns),
-    )
+    advantages = broadcast_to_turns(returns - baseline, turns)
+    baselines = broadcast_to_turns(baseline, turns)
     return Credit(advantages=advantages, baselines=baselines)

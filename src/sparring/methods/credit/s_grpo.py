@@ -17,50 +17,53 @@ GROUP_RELATIVE = True
 def s_grpo(
     turns: TurnTable, *, success: float = 0.5, length: Literal["tokens", "turns"] = "tokens"
 ) -> Credit:
-    """Reward the shortest success of a group in full, each longer one half as much as the last.
+    """Reward the shortest success of a group with 1, and each longer success with half of the last.
 
-    What: Success counts, and early success most. The members of a group are the exits of a serial
+    What: Short successes get the largest rewards. The members of a group are the exits of a serial
     group, in order of length.
-    When to use: to shorten reasoning that is already right, with members cut off early on purpose.
+    When to use: to shorten reasoning that is already right, with members truncated on purpose.
     Mathematics: with the group in order of length, the j-th success gets
         x = 1 / 2^(j-1)
     and a failure 0;
         A_i = x_i - mean_g x
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: The paper's members are cuts of one path. On independent rollouts the order by length
-    rewards short replies as such. Successes of equal length share the mean of their rewards. How
-    far a return is above ``success`` is lost. A group of one gives 0.
+    Pitfalls: The paper's members are truncations of one reasoning path. With independent rollouts
+    the order by length rewards short replies in general. Successes of equal length share the mean
+    of their rewards. The amount by which a return exceeds ``success`` has no effect. A group of one
+    trajectory gives 0.
     Reference: S-GRPO (arXiv 2505.07686).
     Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:
-        success: the least return that counts as a success, in reward units. The default 0.5 fits
+        success: smallest return that counts as a success, in reward units. The default 0.5 fits
             returns of 0 and 1.
-        length: what orders the successes: the number of sampled "tokens" of the trajectory
-            (default), or of its "turns".
+        length: unit of the lengths that order the successes: sampled "tokens" of the trajectory
+            (default), or its "turns".
     """
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    counted = (
+    turn_lengths = (
         turns.n_tokens.astype(np.float64) if length == "tokens" else np.ones(len(turns.reward))
     )
-    rewards = _halving(returns >= success, trajectory_sums(counted, turns.trajectory), ids, count)
+    lengths = trajectory_sums(turn_lengths, turns.trajectory)
+    rewards = _halving_rewards(returns >= success, lengths, ids, count)
     return Credit(advantages=broadcast_to_turns(centre(rewards, ids, count), turns))
 
 
-def _halving(right: BoolArray, lengths: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
+def _halving_rewards(
+    is_success: BoolArray, lengths: FloatArray, ids: IntArray, num_groups: int
+) -> FloatArray:
     """Return 1 / 2^(j-1) for the j-th success of each group by length, 0 for failures."""
-    rewards = np.zeros(len(right))
+    rewards = np.zeros(len(is_success))
     for rows in equal_sized(ids, num_groups):
-        keys = np.where(right[rows], lengths[rows], np.inf)  # failures last
+        keys = np.where(is_success[rows], lengths[rows], np.inf)  # failures last
         order = np.argsort(keys, axis=1)
-        members, ordered = (
-            np.take_along_axis(rows, order, axis=1),
-            np.take_along_axis(keys, order, axis=1),
+        members = np.take_along_axis(rows, order, axis=1)
+        sorted_lengths = np.take_along_axis(keys, order, axis=1)
+        tied_rewards = tied_means(
+            sorted_lengths[:, 1:] != sorted_lengths[:, :-1],
+            0.5 ** np.arange(rows.shape[1], dtype=np.float64),
         )
-        shared = tied_means(
-            ordered[:, 1:] != ordered[:, :-1], 0.5 ** np.arange(rows.shape[1], dtype=np.float64)
-        )
-        rewards[members] = np.where(np.isfinite(ordered), shared, 0.0)
+        rewards[members] = np.where(np.isfinite(sorted_lengths), tied_rewards, 0.0)
     return rewards

@@ -28,27 +28,28 @@ def salt(
 ) -> Credit:
     """Give identical steps of a group's trajectories the mean of these trajectories' advantages.
 
-    What: Trajectories of one initial state form a graph in which the same action in the same place
-    is one step. A step that good and bad games share gets little; a step of one game alone keeps
-    that game's advantage.
-    When to use: with ``rollout.group_size`` of 4 and more, where only the outcome pays.
+    What: Trajectories of one initial state form a graph in which the same action at the same anchor
+    is one step. A step that good and bad episodes share gets a small advantage. A step of a single
+    episode keeps that episode's advantage.
+    When to use: with ``rollout.group_size`` of 4 and more, if the outcome is the only reward.
     Mathematics:
         A[i, t] = mean over j in T of A_j
     T are the trajectories of the same (group, role, game) that took the same action at the same
     anchor, each counted once. A_j are the trajectory advantages of ``base``.
     Shapes: advantages [N]; one value per (group, role, game, anchor, action).
-    Pitfalls: This is our reading of the abstract (identical steps are merged, the rest keep
-    their advantage), not a reproduction: the paper's rule for identical steps could not be checked.
-    Turns without an action are never merged. A group of one gives 0, and so does a step of the
-    whole group.
+    Pitfalls:
+        - This is our reading of the abstract (identical steps are merged, other steps keep their
+          advantage), not a reproduction. We could not check the paper's rule for identical steps.
+        - Turns without an action are never merged.
+        - A group of one trajectory gives 0, and so does a step that the whole group shares.
     Reference: SALT (our reading of its abstract).
     Verified by: tests/methods/credit/test_anchor_groups.py.
 
     Args:
         base: the estimator that gives A_j: "grpo" (default), "dr_grpo" (``grpo`` without the
             division), or "rloo".
-        anchor: what a place is. "view" (default): what the seat now sees. "state_key": the
-            information state, which is all that the seat can know.
+        anchor: "view" (default): the seat's current view. "state_key": the information state, which
+            is all that the seat can know.
         epsilon: added to the deviation of the returns, in reward units, at least 0. The default
             matters only where the deviation is tiny. Used with ``base`` "grpo" only.
 

@@ -29,30 +29,30 @@ def shapley(
 ) -> Credit:
     """Share an episode's worth among its trained seats by their contributions to coalitions.
 
-    What: The seats of an episode that learn are a coalition. The running mean of what coalitions
-    earned tells what a seat adds to a coalition.
-    When to use: runs whose matchmaker gives the learner different sets of seats (alone beside bots,
-    in pairs, in all).
+    What: The seats of an episode that learn are a coalition. The running means of the worths of
+    coalitions tell what a seat adds to a coalition.
+    When to use: runs whose matchmaker gives the learner different sets of seats (one seat beside
+    bots, pairs of seats, all seats).
     Mathematics: v(S) is the mean worth of the episodes in which exactly the seats in S learnt, over
     earlier batches. An episode of coalition S and worth w sets v(S) = w and gives seat i
         phi_i = sum over T in S without i of
             |T|! (|S| - |T| - 1)! / |S|! (v(T with i) - v(T))
-    the same for all its turns. With ``baseline``, phi_i for v(S) = its running mean (0 before there
-    is one) is subtracted. A coalition that was never seen gets the mean of the seen ones within S
-    of equal size. Without such a coalition, v is linear in the size between the nearest sizes; the
-    empty coalition and S are known.
+    the same for all its turns. ``baseline`` subtracts phi_i for the running mean of v(S), at first
+    0. An unseen coalition gets the mean v of the seen coalitions within S of equal size. Without
+    such a coalition, v is linear in the size between the nearest sizes; the empty coalition and S
+    are known.
     Shapes: advantages [N]; state {game: {"0,2": [n, sum of worths]}}; metrics value/GAME/SEAT: phi
     of the seats in the largest coalition.
     Pitfalls:
         - The worth w enters every phi_i with the factor 1 / |S|.
-        - The differences between the seats of one coalition come from earlier batches, and so
-          change baselines and not the expected gradient, which is that of w / |S|.
-        - With ``baseline``, which lowers the variance, all seats of an episode get (w - v(S)) / |S|
-          exactly.
+        - The differences between the seats of one coalition come from earlier batches. So they
+          change only the baselines; the expected gradient is that of w / |S|.
+        - With ``baseline``, which lowers the variance, all seats of an episode get exactly
+          (w - v(S)) / |S|.
         - The metrics hold the Shapley values themselves.
         - At most 8 seats learn.
     Reference: Shapley, 1953; as credit for agents: Wang et al., 2020 (arXiv 1907.05707). The
-    characteristic function is this library's.
+    characteristic function v is ours.
     Verified by: tests/methods/credit/test_role_baselines.py.
 
     Args:
@@ -60,8 +60,8 @@ def shapley(
             teams with one payoff, or their "sum", for seats with their own payoffs.
         empty: v of the empty coalition, the worth without the learner, in reward units; the
             default is 0.
-        baseline: true subtracts the same phi_i with v(S) = its running mean, which lowers the
-            variance. False (default) does not.
+        baseline: true subtracts the phi_i for the running mean of v(S), which lowers the variance.
+            False (default) does not.
         decay: factor per batch on the running sums behind v, above 0 and at most 1. 1 forgets
             nothing; the default 0.95 averages over about 20 batches.
 
@@ -89,7 +89,7 @@ def shapley(
         for game, table in state.items()
     }
     shares = _shares(turns, old_worths, (seats, episodes, masks, game_of), worths, empty, baseline)
-    new_worths = _updated(turns, old_worths, masks, game_of, worths, decay)
+    new_worths = _update_worths(turns, old_worths, masks, game_of, worths, decay)
     lengths = np.diff(np.append(starts, len(turns.reward)))
     return Credit(
         advantages=np.repeat(shares, lengths), state=new_worths, metrics=_metrics(new_worths, empty)
@@ -107,19 +107,19 @@ def _shares(
     """Return each trajectory's share of its episode's worth, [number of trajectories]."""
     seats, episodes, masks, game_of = columns
     shares = np.zeros(len(seats))
-    kinds, num_kinds = group_ids(game_of, masks)
-    kind = kinds[episodes] if len(episodes) else episodes
-    for number in range(num_kinds):
-        example = int(np.flatnonzero(kinds == number)[0])
+    coalition_ids, num_coalitions = group_ids(game_of, masks)
+    coalition_of_row = coalition_ids[episodes] if len(episodes) else episodes
+    for number in range(num_coalitions):
+        example = int(np.flatnonzero(coalition_ids == number)[0])
         game, members = turns.game_names[int(game_of[example])], _members(int(masks[example]))
-        rows = np.flatnonzero(kind == number)
-        table, earned = tables.get(game, {}), worths[episodes[rows]] / len(members)
+        rows = np.flatnonzero(coalition_of_row == number)
+        table, equal_shares = tables.get(game, {}), worths[episodes[rows]] / len(members)
         if baseline:
-            mean_and_weight = table.get(_name(members), (1.0, 0.0))
-            shares[rows] = earned - mean_and_weight[1] / mean_and_weight[0] / len(members)
+            mean_and_weight = table.get(_key(members), (1.0, 0.0))
+            shares[rows] = equal_shares - mean_and_weight[1] / mean_and_weight[0] / len(members)
         else:  # phi is affine in the episode's worth, with slope 1 / |S| for every seat
-            at_zero = shapley_values(_worths(members, table, empty, 0.0))
-            shares[rows] = at_zero[np.searchsorted(members, seats[rows])] + earned
+            shares_at_zero = shapley_values(_worths(members, table, empty, 0.0))
+            shares[rows] = shares_at_zero[np.searchsorted(members, seats[rows])] + equal_shares
     return shares
 
 
@@ -127,22 +127,22 @@ def _worths(
     members: list[int], table: Mapping[str, tuple[float, float]], empty: float, total: float
 ) -> FloatArray:
     """Return v of every coalition of the members, [2^n]."""
-    players = len(members)
-    size = np.array([mask.bit_count() for mask in range(1 << players)])
-    value = np.full(1 << players, np.nan)
-    for mask in range(1, (1 << players) - 1):
-        entry = table.get(
-            _name([member for place, member in enumerate(members) if mask >> place & 1])
-        )
+    n = len(members)
+    coalition_sizes = np.array([mask.bit_count() for mask in range(1 << n)])
+    values = np.full(1 << n, np.nan)
+    for mask in range(1, (1 << n) - 1):
+        coalition = [member for index, member in enumerate(members) if mask >> index & 1]
+        entry = table.get(_key(coalition))
         if entry is not None:
-            value[mask] = entry[1] / entry[0]
-    value[0], value[-1] = empty, total
-    sizes = [number for number in range(players + 1) if not np.isnan(value[size == number]).all()]
-    by_size = np.interp(size, sizes, [np.nanmean(value[size == number]) for number in sizes])
-    return np.where(np.isnan(value), by_size, value)
+            values[mask] = entry[1] / entry[0]
+    values[0], values[-1] = empty, total
+    of_size = [values[coalition_sizes == size] for size in range(n + 1)]
+    sizes = [size for size in range(n + 1) if not np.isnan(of_size[size]).all()]
+    by_size = np.interp(coalition_sizes, sizes, [np.nanmean(of_size[size]) for size in sizes])
+    return np.where(np.isnan(values), by_size, values)
 
 
-def _updated(
+def _update_worths(
     turns: TurnTable,
     tables: Worths,
     masks: IntArray,
@@ -151,18 +151,18 @@ def _updated(
     decay: float,
 ) -> dict[str, Any]:
     new_worths = {
-        game: {name: [decay * entry[0], decay * entry[1]] for name, entry in table.items()}
+        game: {name: [decay * record[0], decay * record[1]] for name, record in table.items()}
         for game, table in tables.items()
     }
-    kinds, num_kinds = group_ids(game_of, masks)
-    counts, totals = group_counts(kinds, num_kinds), group_sum(worths, kinds, num_kinds)
-    for number in range(num_kinds):
-        example = int(np.flatnonzero(kinds == number)[0])
-        entry = new_worths.setdefault(turns.game_names[int(game_of[example])], {}).setdefault(
-            _name(_members(int(masks[example]))), [0.0, 0.0]
-        )
-        entry[0] += float(counts[number])
-        entry[1] += float(totals[number])
+    coalition_ids, num_coalitions = group_ids(game_of, masks)
+    counts = group_counts(coalition_ids, num_coalitions)
+    totals = group_sum(worths, coalition_ids, num_coalitions)
+    for number in range(num_coalitions):
+        example = int(np.flatnonzero(coalition_ids == number)[0])
+        table = new_worths.setdefault(turns.game_names[int(game_of[example])], {})
+        record = table.setdefault(_key(_members(int(masks[example]))), [0.0, 0.0])
+        record[0] += float(counts[number])
+        record[1] += float(totals[number])
     return new_worths
 
 
@@ -171,15 +171,10 @@ def _metrics(worths: Mapping[str, Any], empty: float) -> dict[str, float]:
     for game, table in worths.items():
         largest = max(table, key=lambda name: (name.count(","), name))
         members = [int(seat) for seat in largest.split(",")]
-        values = shapley_values(
-            _worths(members, table, empty, table[largest][1] / table[largest][0])
-        )
-        metrics.update(
-            {
-                f"value/{game}/{seat}": float(value)
-                for seat, value in zip(members, values, strict=True)
-            }
-        )
+        total = table[largest][1] / table[largest][0]
+        values = shapley_values(_worths(members, table, empty, total))
+        for seat, value in zip(members, values, strict=True):
+            metrics[f"value/{game}/{seat}"] = float(value)
     return metrics
 
 
@@ -188,6 +183,5 @@ def _members(mask: int) -> list[int]:
     return [seat for seat in range(mask.bit_length()) if mask >> seat & 1]
 
 
-def _name(members: list[int]) -> str:
-    """Return the coalition's key in the state."""
+def _key(members: list[int]) -> str:
     return ",".join(map(str, members))

@@ -51,19 +51,19 @@ def spa(
     held fixed.
     Shapes: advantages and value_targets [N].
     Pitfalls:
-        - The return itself is in no advantage.
-        - Until the head is fitted the advantages are noise, and an error of the head is a bias.
+        - No advantage contains the return itself.
+        - Before the head is fitted the advantages are noise, and an error of the head is a bias.
         - The targets change with the other turns' contributions, so they are right for one update
-          only: use learner.epochs=1, minibatches=1.
-        - ``value_loss`` averages over turns where the paper sums over a trajectory; this changes
+          only. Use learner.epochs=1, minibatches=1.
+        - ``value_loss`` averages over turns, and the paper sums over a trajectory. This changes
           only the effective learning rate.
-        - The published method first fits a separate model, on an expert's games; here the head
-          learns during the run. The published trainer multiplies by (T - t - 1): not copied.
-        - Without a baseline, grounding favours long games.
-        - With a fitted head and ``grounding`` 0 there is no bias: the contributions up to a turn do
-          not depend on its action, and their total is the mean return of their end.
-        - The default ``grounding`` pays for continuing: in the game below, whose one choice is when
-          to stop, the gradient reverses.
+        - The published method first fits a separate model on an expert's episodes; here the head
+          learns during the run. The published trainer multiplies by (T - t - 1); this one does not.
+        - Without a baseline, grounding favours long episodes.
+        - A fitted head with ``grounding`` 0 has no bias: the contributions before a turn do not
+          depend on its action, and the sum of all is the mean return of the episode's end.
+        - The default ``grounding`` pays for continuing. In a game whose only choice is when to
+          stop, the gradient reverses.
     Reference: Wang et al., 2025 (SPA-RL, arXiv 2505.20732); code of WangHanLinHenry/SPA-RL-Agent.
     Verified by: tests/methods/credit/test_critics.py, tests/engine/test_local.py.
 
@@ -73,22 +73,22 @@ def spa(
         gamma: discount per turn of the sum of contributions, in [0, 1]; 1 (default) does not
             discount.
         baseline: "none" (default) subtracts nothing. "group" subtracts the mean sum of r' of the
-            other trajectories with the same initial state and role; a trajectory alone in its group
-            subtracts its own sum, which leaves 0 at the first turn (with gamma 1).
+            other trajectories with the same initial state and role. A group of one subtracts its
+            own sum, which leaves 0 at the first turn (with gamma 1).
     """
-    contribution = turns.column("value_after")
-    excess = trajectory_sums(contribution - turns.reward, turns.trajectory)
-    steps = contribution + grounding * turns.legal
-    advantages = discounted_returns(steps, turns.trajectory, gamma=gamma)
+    contributions = turns.column("value_after")
+    excess = trajectory_sums(contributions - turns.reward, turns.trajectory)
+    step_rewards = contributions + grounding * turns.legal
+    advantages = discounted_returns(step_rewards, turns.trajectory, gamma=gamma)
     if baseline == "group":
         groups, count = start_groups(turns)
-        totals = trajectory_sums(steps, turns.trajectory)
+        totals = trajectory_sums(step_rewards, turns.trajectory)
         advantages = advantages - broadcast_to_turns(
             leave_one_out_mean(totals, groups[trajectory_starts(turns.trajectory)], count), turns
         )
     metrics = {"attribution_error": float(np.abs(excess).mean())} if len(excess) else {}
     return Credit(
         advantages=advantages,
-        value_targets=contribution - broadcast_to_turns(excess, turns),
+        value_targets=contributions - broadcast_to_turns(excess, turns),
         metrics=metrics,
     )

@@ -35,22 +35,22 @@ def spae(
 ) -> Credit:
     """Credit a turn with its gain of accuracy and confidence, in addition to the outcome.
 
-    What: Each turn has a potential, from a probed accuracy and a confidence. A turn earns its gain
-    of potential on top of the trajectory's advantage. Once the potential was high, later turns earn
-    less of the outcome.
-    When to use: with a reward plug-in that probes after every turn how likely the seat is to be
-    right, as a number in [0, 1].
+    What: Each turn has a potential, from a probed accuracy and a confidence. A turn gets its gain
+    of potential in addition to the trajectory's advantage. After a high potential, later turns get
+    a smaller share of the outcome.
+    When to use: with a reward plug-in that measures after every turn the probability that the seat
+    is right, in [0, 1].
     Mathematics:
         Phi = 1.5 * acc * conf + 0.5 * acc - conf
     and 0 before the first turn.
         A[i, t] = c[i, t] * z_g(R_i) + weight * (Phi[t] - Phi[t - 1])
     c = reduction where Phi of an earlier turn was above saturation, else 1. z_g is as in ``grpo``.
     Shapes: advantages [N]; statistics per (group, role).
-    Pitfalls: The potential is the paper's. How it joins the outcome was not released: this is a
-    our reading, and ``weight`` and ``reduction`` are ours. Gains are a bonus, not a change of
-    baseline, and add up to the last Phi. So policies that end surely right are favoured beyond
-    their return. The bound on shaping scales components down before they come here; set
-    ``reorder_outcomes`` to have them whole.
+    Pitfalls: The potential is the paper's. Its combination with the outcome was not released, so
+    ``weight`` and ``reduction`` are ours. Gains are a bonus, not a change of baseline, and sum to
+    the last Phi. So policies that end right and confident get more than their return. The bound on
+    shaping scales components down before credit; set ``reorder_outcomes`` for the unscaled
+    components.
     Reference: SPAE; code of cii030/SPAE-RL, probe_mechanism_example.py, for the potential.
     Verified by: tests/methods/credit/test_judged_turns.py,
     tests/methods/credit/test_exact_values.py.
@@ -61,10 +61,10 @@ def spae(
         confidence: name of the reward component that holds the confidence, in [0, 1]; it is left
             out of R too. None (default) uses exp(log-probability per token) of the turn's own
             reply.
-        weight: weight of the gain of potential, any number; 0 leaves the outcome's term alone. The
+        weight: weight of the gain of potential, any number; 0 uses the outcome's term only. The
             default is 1.
-        saturation: the potential above which later turns earn less of the outcome; potentials are
-            in [-1, 1], so 1 never reduces. The default is 0.9.
+        saturation: the potential above which later turns get less of the outcome; potentials are in
+            [-1, 1], so 1 never reduces. The default is 0.9.
         reduction: factor on the outcome's term after the potential was above ``saturation``, in [0,
             1]. 1 reduces nothing, 0 removes the term; the default 0.5 halves it.
         divide_by_std: true (default) divides z_g by the group's sample deviation. False only
@@ -75,19 +75,19 @@ def spae(
     Raises:
         CreditError: a component or column is missing.
     """
-    right = component(turns, "spae", accuracy)
-    sure = _confidence(turns) if confidence is None else component(turns, "spae", confidence)
-    left_out = right if confidence is None else right + sure
-    phi = potential(right, sure)
-    first = trajectory_starts(turns.trajectory)
+    accuracies = component(turns, "spae", accuracy)
+    confidences = _confidence(turns) if confidence is None else component(turns, "spae", confidence)
+    probe_rewards = accuracies if confidence is None else accuracies + confidences
+    phi = potential(accuracies, confidences)
+    starts = trajectory_starts(turns.trajectory)
     previous = np.append(0.0, phi[:-1])[: len(phi)]
-    previous[first] = 0.0
-    high = (phi > saturation).astype(np.float64)
-    reached = np.cumsum(high) - high  # high potentials before a row, in the whole table
-    since_start = reached - broadcast_to_turns(reached[first], turns)
-    game = replace(turns, reward=turns.reward - left_out)
+    previous[starts] = 0.0
+    is_high = (phi > saturation).astype(np.float64)
+    num_high_in_table = np.cumsum(is_high) - is_high  # of all earlier rows of the table
+    num_high_earlier = num_high_in_table - broadcast_to_turns(num_high_in_table[starts], turns)
+    game = replace(turns, reward=turns.reward - probe_rewards)
     outcome = grpo(game, divide_by_std=divide_by_std, epsilon=epsilon)
-    share = np.where(since_start > 0, reduction, 1.0)
+    share = np.where(num_high_earlier > 0, reduction, 1.0)
     advantages = share * outcome.advantages + weight * (phi - previous)
     return Credit(advantages=advantages)
 

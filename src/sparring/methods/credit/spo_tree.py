@@ -1,4 +1,4 @@
-"""Credit: differences of values along the tree of a group's games (SPO-tree)."""
+"""Credit: differences of values along the tree of a group's episodes (SPO-tree)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from sparring.core.records import Credit, FloatArray, IntArray, TurnTable
+from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups, positions
 from sparring.methods.credit.base import require_column
 from sparring.ops.groups import (
@@ -34,32 +34,32 @@ def spo_tree(
     divide_by_std: bool = False,
     epsilon: Annotated[float, Field(gt=0)] = 1e-8,
 ) -> Credit:
-    """Credit a turn with the change of value between states, estimated from the group's games.
+    """Credit a turn with the change of value between states, estimated from the group's episodes.
 
-    What: Games of one initial state that were equal so far stand in the same node of a tree. The
-    value of a node is the mean of what its games earned from there on. A turn is credited with the
-    gain of value.
-    When to use: with ``rollout.plan`` "tree", whose nodes are all met several times. Without a
+    What: Episodes of one initial state form a tree; episodes with the same turns so far share a
+    node. The value of a node is the mean return of its episodes from there on. A turn is credited
+    with the gain of value.
+    When to use: with ``rollout.plan`` "tree", which reaches every node several times. Without a
     plan, in small games with large groups. The values are Monte-Carlo estimates without a critic.
     Mathematics:
         V(s) = mean over the trajectories through s of G[t]
         A[t] = r[t] + gamma * V(s[t+1]) - V(s[t])
-    V after the last turn is 0. Nodes are the information states of a (group, role): with perfect
-    recall an information state is a whole past. The advantages of a trajectory add up to R -
+    V after the last turn is 0. Nodes are the information states of a (group, role); with perfect
+    recall an information state contains the whole past. The advantages of a trajectory sum to R -
     V(start) (gamma 1).
     Shapes: advantages [N].
     Pitfalls:
-        - With segments of turns, turns in nodes of only one trajectory get 0, so that nothing is
-          learnt after the last shared node, or after the plan's last boundary; on a plan's tree
-          write ``segments: branches``.
+        - With segments of turns, turns in nodes of only one trajectory get 0. So nothing is learnt
+          after the last shared node, or after the plan's last boundary. On a plan's tree write
+          ``segments: branches``.
         - With ``leave_one_out`` and no plan, a state's expected gradient is the exact one times the
-          probability that another game of the group reaches it; without ``leave_one_out`` it is
-          smaller still.
+          probability that another episode of the group reaches the state. Without
+          ``leave_one_out`` it is smaller.
         - "children" is a biased baseline.
         - On a plan's tree with b edges from a node, the expected gradient of its turns is scaled by
-          (b - 1) / b, or by more if nodes also meet by chance. ``leave_one_out`` omits one game and
-          not its branches, and so is not exact there.
-        - Segments here are whole turns.
+          (b - 1) / b, or by more if nodes also meet by chance. ``leave_one_out`` is not exact
+          there, because it omits one episode but not its branches.
+        - Segments here are complete turns.
         - Edges of value 0 stay in the batch; the released code drops them.
     Reference: Segment Policy Optimization (arXiv 2505.23564), tree version.
     Verified by: tests/methods/credit/test_spo_tree.py, tests/play/plans/test_credit_on_trees.py.
@@ -67,14 +67,13 @@ def spo_tree(
     Args:
         gamma: discount per turn, in [0, 1]; 1 (default) does not discount.
         average: how V(s) averages: over the "trajectories" through s (default), or over the
-            "children", the distinct ways on from s (the next node, or the last action), however
-            often each was taken.
+            "children", the distinct next nodes or last actions, each with equal weight.
         segments: "turns" (default) gives every turn its own A, so a turn that could not be compared
-            gets 0. "branches", as in the paper: a segment reaches from a node with several ways on
-            to the next such node, or to the end; all its turns get the sum of their A, the change
-            of value over the segment.
+            gets 0. "branches", as in the paper: a segment reaches from a node with several children
+            to the next such node, or to the end. All its turns get the sum of their A, which is the
+            change of value over the segment.
         leave_one_out: true takes the baseline V(s[t]) over the other trajectories (with "children":
-            over the other ways on). False (default) includes the trajectory itself.
+            over the other children). False (default) includes the trajectory itself.
         divide_by_std: true divides by the population deviation of r + gamma * V(next) at s. False
             (default) does not divide.
         epsilon: added to the deviation, in reward units, above 0; the default is 1e-8. Unused
@@ -87,11 +86,12 @@ def spo_tree(
     # by depth, then state: the nodes of a depth are neighbours
     nodes, count = group_ids(positions(turns.trajectory), anchors)
     if average == "children":
-        edge_values, baseline, deviation = _over_children(turns, nodes, count, gamma, leave_one_out)
+        averages = _average_children(turns, nodes, count, gamma, leave_one_out)
+        edge_values, baseline, deviation = averages
     else:
         returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
         values = group_mean(returns, nodes, count)[nodes]
-        edge_values = turns.reward + gamma * _following(values, turns.trajectory)
+        edge_values = turns.reward + gamma * _next_in_trajectory(values, turns.trajectory)
         baseline = leave_one_out_mean(returns, nodes, count) if leave_one_out else values
         deviation = (
             group_std(edge_values, nodes, count, ddof=0)[nodes] if divide_by_std else np.ones(0)
@@ -100,58 +100,60 @@ def spo_tree(
     if divide_by_std:
         advantages = advantages / (deviation + epsilon)
     if segments == "branches":
-        ids, number = _segments(turns, nodes, count)
-        advantages = group_sum(advantages, ids, number)[ids]
+        ids, num_segments = _segment_ids(turns, nodes, count)
+        advantages = group_sum(advantages, ids, num_segments)[ids]
     return Credit(advantages=advantages)
 
 
-def _segments(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, int]:
-    ways, num_ways = group_ids(nodes, _ways_on(turns, nodes, count))
-    node_of = np.zeros(num_ways, dtype=np.int64)
-    node_of[ways] = nodes
-    begins = np.bincount(node_of, minlength=count)[nodes] > 1
-    begins[trajectory_starts(turns.trajectory)] = True
-    return np.cumsum(begins) - 1, int(begins.sum())
+def _segment_ids(turns: TurnTable, nodes: IntArray, count: int) -> tuple[IntArray, int]:
+    edges, num_edges = group_ids(nodes, _children(turns, nodes, count))
+    node_of = np.zeros(num_edges, dtype=np.int64)
+    node_of[edges] = nodes
+    is_start = np.bincount(node_of, minlength=count)[nodes] > 1
+    is_start[trajectory_starts(turns.trajectory)] = True
+    return np.cumsum(is_start) - 1, int(is_start.sum())
 
 
-def _ways_on(turns: TurnTable, nodes: IntArray, count: int) -> IntArray:
+def _children(turns: TurnTable, nodes: IntArray, count: int) -> IntArray:
     action = require_column(turns, "spo_tree", "action")
-    last = (
-        np.append(np.diff(turns.trajectory) != 0, True) if len(nodes) else np.zeros(0, dtype=bool)
-    )
-    return np.where(last, count + 1 + action, np.append(nodes[1:], 0)[: len(nodes)])
+    next_nodes = np.append(nodes[1:], 0)[: len(nodes)]
+    return np.where(_is_last(turns.trajectory), count + 1 + action, next_nodes)
 
 
-def _following(values: FloatArray, trajectory: IntArray) -> FloatArray:
+def _is_last(trajectory: IntArray) -> BoolArray:
+    return np.append(np.diff(trajectory) != 0, True)[: len(trajectory)]
+
+
+def _next_in_trajectory(values: FloatArray, trajectory: IntArray) -> FloatArray:
     """Return the value of each row's next row in its trajectory, 0 after the last."""
-    last = np.append(np.diff(trajectory) != 0, True) if len(trajectory) else np.zeros(0, dtype=bool)
-    return np.where(last, 0.0, np.append(values[1:], 0.0)[: len(values)])
+    return np.where(_is_last(trajectory), 0.0, np.append(values[1:], 0.0)[: len(values)])
 
 
-def _over_children(
+def _average_children(
     turns: TurnTable, nodes: IntArray, count: int, gamma: float, leave_one_out: bool
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (value of the row's edge, baseline, deviation over the state's edges), [N] each."""
-    child = _ways_on(turns, nodes, count)
-    last = child >= count
-    ways, num_ways = group_ids(nodes, child)  # by node, hence by depth
-    node_of = np.zeros(num_ways, dtype=np.int64)
-    node_of[ways] = nodes
-    values, way_values = np.zeros(count), np.zeros(num_ways)
+    children = _children(turns, nodes, count)
+    is_last = children >= count
+    edges, num_edges = group_ids(nodes, children)  # by node, hence by depth
+    node_of = np.zeros(num_edges, dtype=np.int64)
+    node_of[edges] = nodes
+    values, edge_values = np.zeros(count), np.zeros(num_edges)
     depth = positions(turns.trajectory)
     order = np.argsort(depth, kind="stable")
     bounds = np.searchsorted(depth[order], np.arange(depth.max(initial=-1) + 2))
     for low, high in reversed(list(pairwise(bounds))):
         rows = order[low:high]
-        reached = np.where(last[rows], 0.0, values[np.where(last[rows], 0, child[rows])])
-        level = slice(int(ways[rows].min()), int(ways[rows].max()) + 1)
-        way_values[level] = group_mean(
-            turns.reward[rows] + gamma * reached, ways[rows] - level.start, level.stop - level.start
+        is_ended = is_last[rows]
+        next_values = np.where(is_ended, 0.0, values[np.where(is_ended, 0, children[rows])])
+        first, end = int(edges[rows].min()), int(edges[rows].max()) + 1
+        edge_values[first:end] = group_mean(
+            turns.reward[rows] + gamma * next_values, edges[rows] - first, end - first
         )
-        above = node_of[level]
-        values[above[0] : above[-1] + 1] = group_mean(
-            way_values[level], above - above[0], int(above[-1] - above[0]) + 1
+        level = node_of[first:end]
+        values[level[0] : level[-1] + 1] = group_mean(
+            edge_values[first:end], level - level[0], int(level[-1] - level[0]) + 1
         )
-    baseline = leave_one_out_mean(way_values, node_of, count) if leave_one_out else values[node_of]
-    deviation = group_std(way_values, node_of, count, ddof=0)[node_of]
-    return way_values[ways], baseline[ways], deviation[ways]
+    baseline = leave_one_out_mean(edge_values, node_of, count) if leave_one_out else values[node_of]
+    deviation = group_std(edge_values, node_of, count, ddof=0)[node_of]
+    return edge_values[edges], baseline[edges], deviation[edges]

@@ -10,7 +10,7 @@ from pydantic import Field
 from sparring.core.errors import CreditError
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.methods.credit.base import component as part_of
+from sparring.methods.credit.base import component as reward_component
 from sparring.ops.groups import centre, standardise, trajectory_sums
 
 GROUP_RELATIVE = True
@@ -31,17 +31,17 @@ def ssl(
 
     What: ``grpo`` on success plus a graded bonus. The grades come from a named reward component
     that measures progress.
-    When to use: an outcome of right and wrong that is too rare or too coarse to learn from, with a
-    measure of progress that can be trusted in coarse steps only.
+    When to use: an outcome of right and wrong in which success is too rare to learn from, with a
+    measure of progress that is reliable only in coarse steps.
     Mathematics:
         C_i = 1 if the return without the component >= success, else 0
         S_i = (number of tiers that the component's sum reaches) / (number of tiers)
         x_i = C_i + alpha * S_i
         A_i = (x_i - mean_g x) / (std_g x + epsilon)
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: The paper's tiers depend on its tasks. Here they are parameters, and no reproduction
-    is claimed. The sum of ``best_action`` counts right turns, so its tiers are such counts. The
-    component is taken out of the return before success is judged. A group of one, or of equal
+    Pitfalls: The paper's tiers depend on its tasks. Here they are options, so this is not a
+    reproduction. The sum of ``best_action`` counts right turns, so its tiers are counts of turns.
+    Success is judged by the return without the component. A group of one trajectory, or of equal
     grades, gives 0.
     Reference: Sweet Spot Learning (SSL), our reading.
     Verified by: tests/methods/credit/test_group_rewards.py.
@@ -54,7 +54,7 @@ def ssl(
             default has three.
         alpha: weight of the grade S, at least 0 and below 1, so that every failure stays below
             every success. 0 rewards success alone; the default is 0.5.
-        success: the least return without the component that counts as a success, in reward units.
+        success: smallest return, without the component, that is a success, in reward units.
             The default 0.5 fits returns of 0 and 1.
         divide_by_std: true (default) divides by the sample deviation of x. False only subtracts the
             mean.
@@ -71,14 +71,12 @@ def ssl(
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    progress = trajectory_sums(part_of(turns, "ssl", component), turns.trajectory)
-    grade = np.searchsorted(
+    progress = trajectory_sums(reward_component(turns, "ssl", component), turns.trajectory)
+    grades = np.searchsorted(
         np.sort(np.array(tiers, dtype=np.float64)), progress, side="right"
     ) / len(tiers)
-    rewards = (returns - progress >= success) + alpha * grade
-    advantages = (
-        standardise(rewards, ids, count, epsilon=epsilon)
-        if divide_by_std
-        else centre(rewards, ids, count)
-    )
+    rewards = (returns - progress >= success) + alpha * grades
+    advantages = centre(rewards, ids, count)
+    if divide_by_std:
+        advantages = standardise(rewards, ids, count, epsilon=epsilon)
     return Credit(advantages=broadcast_to_turns(advantages, turns))

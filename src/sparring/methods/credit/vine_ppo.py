@@ -25,20 +25,20 @@ def vine_ppo(
     ``rollout.playouts`` is the number of playouts per state.
     Mathematics:
         A[i, t] = r[i, t] + gamma V(s[i, t+1]) - V(s[i, t])
-    V is the mean of the remaining payoff in K playouts from a state, and 0 at the end. Whitened, as
-    in the release, A less its mean is divided by the sample deviation; both count a turn once per
-    sampled token.
+    V is the mean of the remaining payoff in K playouts from a state, and 0 at the end. ``whiten``,
+    as in the release, subtracts the mean of A and divides by its sample deviation. Both count a
+    turn once per sampled token.
     Shapes: advantages [N].
     Pitfalls:
-        - Every state of the batch costs K playouts, nearly all sampled tokens; see the metric
-          ``playouts/tokens``.
+        - Every state of the batch costs K playouts, which need most of the sampled tokens; see the
+          metric ``playouts/tokens``.
         - With K playouts the noise of a difference is sqrt(2 / K) of the returns' deviation.
-        - V is of the whole history, with information hidden from the seat. Given the seat's
-          knowledge, the expected difference is Q - V of its information state: hidden cards add
+        - V is of the complete history, with information hidden from the seat. Given the seat's
+          knowledge, the expected difference is Q - V of its information state. So hidden cards add
           noise, not bias.
-        - With other seats' moves between two turns of a seat, V before a turn contains these moves
-          and V after the previous turn does not; both are correct.
-        - Chance between two turns without a move in between is in neither V, so the later turn gets
+        - If other seats move between two turns of a seat, V before a turn contains these moves, and
+          V after the previous turn does not. Both are correct.
+        - Chance between two turns without a move in between is in neither V. So the later turn gets
           its luck, which is noise and not bias.
         - Whitening subtracts a constant from all turns, which is not a baseline.
         - Equal differences give 0.
@@ -52,22 +52,25 @@ def vine_ppo(
     """
     values, old_values = turns.column("playout"), turns.column("playout_before")
     payoffs = component(turns, "vine_ppo", "game")
-    so_far = _until(payoffs, turns)
-    later, earlier = values - so_far, old_values - (so_far - payoffs)
-    advantages: FloatArray = turns.reward + gamma * later - earlier
+    cumulative_payoffs = _cumulative_payoffs(payoffs, turns)
+    values_after, values_before = (
+        values - cumulative_payoffs,
+        old_values - (cumulative_payoffs - payoffs),
+    )
+    advantages: FloatArray = turns.reward + gamma * values_after - values_before
     if whiten and len(advantages):
-        size = float(np.abs(values).mean() + np.abs(old_values).mean())
-        advantages = whitened(advantages, turns.n_tokens.astype(np.float64), size)
+        scale = float(np.abs(values).mean() + np.abs(old_values).mean())
+        advantages = whitened(advantages, turns.n_tokens.astype(np.float64), scale)
     return Credit(advantages=advantages)
 
 
-def _until(payoffs: FloatArray, turns: TurnTable) -> FloatArray:
+def _cumulative_payoffs(payoffs: FloatArray, turns: TurnTable) -> FloatArray:
     """Return the game's cumulative payoff up to and including each turn, [N]."""
     if not len(payoffs):
         return payoffs
     sums = np.cumsum(payoffs)
     starts = trajectory_starts(turns.trajectory)
     lengths = np.diff(np.append(starts, len(payoffs)))
-    earlier = np.where(starts > 0, sums[starts - 1], 0.0)
-    totals: FloatArray = sums - np.repeat(earlier, lengths)
+    sums_before = np.where(starts > 0, sums[starts - 1], 0.0)
+    totals: FloatArray = sums - np.repeat(sums_before, lengths)
     return totals

@@ -14,7 +14,7 @@ from sparring.methods.credit.base import (
     component,
     require_column,
     start_groups,
-    turn_places,
+    turn_keys,
 )
 from sparring.ops.groups import (
     centre,
@@ -63,9 +63,9 @@ def vpr(
     """Compare the process reward of a turn with those of the same turn of the group.
 
     What: Turn-level GRPO on a reward that an oracle gives each turn. Every token of a turn gets its
-    turn's advantage. There are two published forms. The older one, the default and preset
-    "by_turn", compares the same turn of several plays. Today's release, preset "as_released",
-    compares several replies to one prompt.
+    turn's advantage. Two forms are published. The older form, the default and preset "by_turn",
+    compares the same turn of several episodes. Today's release, preset "as_released", compares
+    several replies to one prompt.
     When to use: with a process reward such as ``best_action`` or ``regret``, in groups of
     trajectories with the same initial state; "as_released" with ``rollout.candidates``.
     Mathematics:
@@ -82,25 +82,24 @@ def vpr(
     Shapes: advantages [N]; groups per (group, role, turn_index) by default, per prompt with
     ``candidates``.
     Pitfalls:
-        - With gamma 0 a turn gets no credit for its successor states: the expected gradient is that
+        - With gamma 0 a turn gets no credit for its successor states. The expected gradient is that
           of each turn's reward, given that the turn is reached. For ``regret`` this is right only
-          at the oracle's play; for ``potential`` it is one step of improvement on the oracle.
-        - A reward that is part of its own mean shrinks the gradient by (m - 1) / m among the m
-          members that reach the turn. So turns that few members reach count less, and a single
-          member gets 0.
+          under the oracle's policy; for ``potential`` it is one step of improvement on the oracle.
+        - A reward that is part of its own mean shrinks the gradient by (m - 1) / m, where m members
+          reach the turn. So turns that few members reach count less, and a single member gets 0.
         - The deviation gives rare right turns more weight.
         - With gamma > 0 and turn-index means, rewards after continuing are compared only among the
           members that continued.
-        - With ``candidates`` a reply that was not played has no later turns: gamma must be 0, and
-          only played replies get the outcome's part. The states are then those of the chosen
+        - With ``candidates`` a reply that was not played has no later turns. So gamma must be 0,
+          and only played replies get the outcome's part. The states are then those of the chosen
           replies, not of the policy.
         - Turns without a verdict get only the outcome's part; with ``equal`` "mask" they do not
           train.
-        - With ``whiten`` a group with large differences weighs more than one with small ones, and
-          the scale depends on the whole batch.
+        - With ``whiten`` a group with large differences weighs more than a group with small ones,
+          and the scale depends on the whole batch.
         - Preset "unbiased" is leave-one-out without the deviation.
-    Metrics: judged_share; with ``equal`` "mask" equal_share, of the judged groups, and
-    skipped_update, 1 where nothing trains.
+    Metrics: judged_share; with ``equal`` "mask" also equal_share, of the judged groups, and
+    skipped_update, 1 if nothing trains.
     Reference: arXiv 2605.10325 (VPR), and code of thu-nics/VPR, core_gigpo.py; with baseline
     "turn_index" and gamma 0 the formula of ``at_grpo`` on one component.
     Verified by: tests/methods/credit/test_judged_turns.py.
@@ -124,8 +123,8 @@ def vpr(
         skip_above: with ``equal`` "mask", the share of equal groups, in [0, 1], above which the
             step trains nothing. 1 (default) never skips; the release's launchers have 0.93 for
             Sudoku, 0.9 for tic-tac-toe and none for the others.
-        gamma: discount per turn of process rewards, in [0, 1]. 0 (default) looks at the turn alone,
-            1 at all that follow.
+        gamma: discount per turn of process rewards, in [0, 1]. 0 (default) counts the turn's reward
+            only, 1 also all later rewards in full.
         outcome: weight of A_grpo, the rest of the trajectory's return compared within its (group,
             role) with ``leave_one_out`` and ``divide_by_std``; a number of at least 0 or a
             schedule. Default 0: no such term.
@@ -137,38 +136,38 @@ def vpr(
             or turns are masked that the outcome's part would train.
     """
     _check_options(baseline, gamma, outcome, equal)
-    scored = component(turns, "vpr", process)
-    rows = np.arange(len(scored)) if turns.judged is None else np.flatnonzero(turns.judged)
-    values = scored if gamma == 0 else discounted_returns(scored, turns.trajectory, gamma=gamma)
-    advantages = np.zeros(len(scored))
+    rewards = component(turns, "vpr", process)
+    rows = np.arange(len(rewards)) if turns.judged is None else np.flatnonzero(turns.judged)
+    values = rewards if gamma == 0 else discounted_returns(rewards, turns.trajectory, gamma=gamma)
+    advantages = np.zeros(len(rewards))
     ids, count = _groups(turns, rows, baseline)
     advantages[rows] = _relative_to_group(
         values[rows], ids, count, baseline == "none", leave_one_out, divide_by_std, epsilon
     )
-    metrics = {"judged_share": len(rows) / len(scored)} if len(scored) else {}
+    metrics = {"judged_share": len(rows) / len(rewards)} if len(rewards) else {}
     trained = None
     if equal == "mask":
-        differs = is_varied(values[rows], ids, count)
-        trained = np.zeros(len(scored), dtype=bool)
-        share = float((~differs).mean()) if count else 0.0
-        if share <= skip_above:
-            trained[rows] = differs[ids]
-        metrics |= {"equal_share": share, "skipped_update": float(not trained.any())}
+        is_varied_group = is_varied(values[rows], ids, count)
+        trained = np.zeros(len(rewards), dtype=bool)
+        equal_share = float((~is_varied_group).mean()) if count else 0.0
+        if equal_share <= skip_above:
+            trained[rows] = is_varied_group[ids]
+        metrics |= {"equal_share": equal_share, "skipped_update": float(not trained.any())}
     if whiten:
-        which = rows if trained is None else np.flatnonzero(trained)
-        advantages[which] = _whitened(advantages[which], epsilon)
+        trained_rows = rows if trained is None else np.flatnonzero(trained)
+        advantages[trained_rows] = _whiten(advantages[trained_rows], epsilon)
     if outcome:
-        unscored = trajectory_sums(turns.reward - scored, turns.trajectory)
-        groups, number = start_groups(turns)
-        first = trajectory_starts(turns.trajectory)
-        played = np.ones(len(first), dtype=bool)
+        other_returns = trajectory_sums(turns.reward - rewards, turns.trajectory)
+        groups, num_groups = start_groups(turns)
+        starts = trajectory_starts(turns.trajectory)
+        is_played = np.ones(len(starts), dtype=bool)
         if turns.committed is not None:
-            played = turns.committed[first]
-        relative = np.zeros(len(first))
-        relative[played] = _relative_to_group(
-            unscored[played],
-            groups[first[played]],
-            number,
+            is_played = turns.committed[starts]
+        relative = np.zeros(len(starts))
+        relative[is_played] = _relative_to_group(
+            other_returns[is_played],
+            groups[starts[is_played]],
+            num_groups,
             False,
             leave_one_out,
             divide_by_std,
@@ -191,7 +190,7 @@ def _check_options(baseline: str, gamma: float, outcome: float, equal: str) -> N
         )
 
 
-def _whitened(values: FloatArray, epsilon: float) -> FloatArray:
+def _whiten(values: FloatArray, epsilon: float) -> FloatArray:
     """Return values less their mean, over their population deviation; 0 for equal values."""
     ids = np.zeros(len(values), dtype=np.int64)
     return standardise(values, ids, 1, ddof=0, epsilon=epsilon)
@@ -201,7 +200,7 @@ def _groups(turns: TurnTable, rows: IntArray, baseline: str) -> tuple[IntArray, 
     if baseline == "candidates":
         return group_ids(require_column(turns, "vpr", "state_group")[rows])
     keys = {
-        "turn_index": turn_places(turns),
+        "turn_index": turn_keys(turns),
         "state": (turns.game, turns.role, turns.state_key),
         "role": (turns.game, turns.role),
         "none": (turns.game, turns.role),
@@ -213,13 +212,13 @@ def _relative_to_group(
     values: FloatArray,
     ids: IntArray,
     count: int,
-    plain: bool,
+    without_mean: bool,
     leave_one_out: bool,
     divide_by_std: bool,
     epsilon: float,
 ) -> FloatArray:
-    """Return values relative to their group's mean and deviation; ``plain`` subtracts no mean."""
-    if plain:
+    """Return values relative to their group's mean and deviation, or to the deviation alone."""
+    if without_mean:
         centred = values
     elif leave_one_out:
         centred = values - leave_one_out_mean(values, ids, count)

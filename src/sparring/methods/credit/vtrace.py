@@ -26,11 +26,12 @@ def vtrace(
     weigh_policy: bool = True,
     cut: Cut = "bootstrap",
 ) -> Credit:
-    """Compare rewards with the critic, weighting turns by their likelihood under the learner.
+    """Compare rewards with the critic, and weigh turns by their likelihood under the learner.
 
-    What: Turn-level temporal differences. Each is weighted by the truncated ratio of the learner's
-    probability of the turn to that of the policy that played it.
-    When to use: stale games (replay, asynchronous play) with a critic. Add the loss ``value_loss``.
+    What: Turn-level temporal differences. The weight of each is the truncated ratio of the
+    learner's probability of the turn to that of the policy that played the turn.
+    When to use: stale episodes (replay, asynchronous rollouts) with a critic. Add the loss
+    ``value_loss``.
     Mathematics:
         w_t = exp(old_logprob_t - logprob_t)
         rho_t = min(rho_bar, w_t)
@@ -40,10 +41,12 @@ def vtrace(
         A_t = rho_t (r_t + gamma v_{t+1} - V_t)
     with V and v 0 after the last turn. The critic's target is v_t.
     Shapes: advantages and value_targets [N].
-    Pitfalls: A turn's ratio is the product over its tokens. So for long replies it is truncated or
-    goes to 0 after small changes of the policy; log-ratios are clamped to 20. With unchanged
-    weights all ratios are 1, and with lam = 1 this is ``gae`` with lam = 1. As in ``gae``, a reward
-    of other seats' turns belongs to the seat's turn before; their policies are not corrected for.
+    Pitfalls:
+        - A turn's ratio is the product over its tokens. So for long replies it is truncated or goes
+          to 0 after small changes of the policy; log-ratios are clamped to 20.
+        - With unchanged weights all ratios are 1, and with lam = 1 this is ``gae`` with lam = 1.
+        - As in ``gae``, a reward of other seats' turns belongs to the seat's turn before. The
+          ratios do not correct for the policies of other seats.
     Reference: Espeholt et al., 2018 (arXiv 1802.01561), with turns as actions.
     Verified by: tests/methods/credit/test_critics.py.
 
@@ -56,23 +59,23 @@ def vtrace(
         c_bar: upper bound of the ratio in c_t, above 0. A larger bound propagates corrections from
             later turns further back; the default is 1.
         weigh_policy: true (default) keeps rho_t in A_t. False leaves it out, for losses that weigh
-            by the ratio themselves (``truncated_is``, ``ppo_clip`` with stale log-probabilities):
-            weighing twice is wrong.
+            by the ratio themselves (``truncated_is``, ``ppo_clip`` with stale log-probabilities).
+            Do not weigh twice.
         cut: "bootstrap" (default): an episode truncated by ``rollout.max_turns`` has not ended. The
-            seat's next prompt is unknown, so r + gamma V_next of its last turn is taken to be V:
-            that turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode
-            counts as ended.
+            seat's next prompt is unknown, so V replaces r + gamma V_next of its last turn. That
+            turn has advantage 0, and earlier turns bootstrap from its V. "zero": the episode counts
+            as ended.
 
     Raises:
         CreditError: a reward, value or log-probability is not finite, or a column is missing.
     """
-    value, old = turns.column("value"), turns.column("old_logprob")
-    log_ratio = old - require_column(turns, "vtrace", "logprob")
+    value, old_logprobs = turns.column("value"), turns.column("old_logprob")
+    log_ratio = old_logprobs - require_column(turns, "vtrace", "logprob")
     ratio = np.exp(np.clip(log_ratio, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
-    rho, trace = np.minimum(rho_bar, ratio), lam * np.minimum(c_bar, ratio)
+    rho, trace_weights = np.minimum(rho_bar, ratio), lam * np.minimum(c_bar, ratio)
     reward = with_bootstrap(turns.reward, value, cut_turns(turns, cut))
     delta = rho * (reward + gamma * next_values(value, turns.trajectory) - value)
-    targets = value + backward_recurrence(delta, gamma * trace, turns.trajectory)
+    targets = value + backward_recurrence(delta, gamma * trace_weights, turns.trajectory)
     advantages = reward + gamma * next_values(targets, turns.trajectory) - value
     if weigh_policy:
         advantages = rho * advantages

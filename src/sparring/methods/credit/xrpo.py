@@ -27,7 +27,7 @@ def xrpo(
     cap: Annotated[float, Field(ge=0)] = 0.5,
     epsilon: Annotated[float, Field(ge=0)] = 1e-6,
 ) -> Credit:
-    """Give successes that were unlikely for the policy a larger advantage.
+    """Give a larger advantage to successes that were unlikely under the policy.
 
     What: ``grpo`` plus a bonus for successes whose mean log-probability per token is below the
     group's.
@@ -39,15 +39,15 @@ def xrpo(
             where R_i >= success and A0_i > 0, else A0_i
     A0 is the advantage of ``grpo``.
     Shapes: advantages [N]; groups per (group, role).
-    Pitfalls: The combination of bonus and advantage is our reading, not a reproduction. The
-    bonus depends on the sampler's temperature, and favours rare wordings as much as rare ideas.
-    Trajectories without a sampled token count with s = 0. A group of one, or of equal returns,
+    Pitfalls: The combination of bonus and advantage is our reading, not a reproduction. The bonus
+    depends on the sampler's temperature, and favours rare wordings as much as rare ideas.
+    Trajectories without a sampled token have s = 0. A group of one trajectory, or of equal returns,
     gives 0.
     Reference: XRPO (arXiv 2510.06672).
     Verified by: tests/methods/credit/test_group_rewards.py.
 
     Args:
-        success: the least return that counts as a success, in reward units. The default 0.5 fits
+        success: smallest return that counts as a success, in reward units. The default 0.5 fits
             returns of 0 and 1.
         strength: size of the bonus per unit of novelty 1 - eta, at least 0 (lambda in the paper). 0
             is ``grpo``; the default is 2.5.
@@ -62,13 +62,12 @@ def xrpo(
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     ids = groups[starts]
-    relative = standardise(returns, ids, count, epsilon=epsilon)
+    group_advantages = standardise(returns, ids, count, epsilon=epsilon)
     logprob = require_column(turns, "xrpo", "logprob")
     tokens = trajectory_sums(turns.n_tokens.astype(np.float64), turns.trajectory)
-    score = trajectory_sums(logprob, turns.trajectory) / np.maximum(tokens, 1.0)
+    mean_logprobs = trajectory_sums(logprob, turns.trajectory) / np.maximum(tokens, 1.0)
     # max(1 - eta, 0)
-    novelty = -np.expm1(np.minimum(score - group_mean(score, ids, count)[ids], 0.0))
-    bonus = np.minimum(strength * novelty, cap * np.maximum(relative, 0.0))
-    return Credit(
-        advantages=broadcast_to_turns(relative + np.where(returns >= success, bonus, 0.0), turns)
-    )
+    novelty = -np.expm1(np.minimum(mean_logprobs - group_mean(mean_logprobs, ids, count)[ids], 0.0))
+    bonus = np.minimum(strength * novelty, cap * np.maximum(group_advantages, 0.0))
+    advantages = group_advantages + np.where(returns >= success, bonus, 0.0)
+    return Credit(advantages=broadcast_to_turns(advantages, turns))

@@ -7,12 +7,12 @@ from torch import Tensor
 
 
 def centred_logit(logits: Tensor) -> Tensor:
-    """Subtract from each logit the mean of the finite logits (read by NeuRD).
+    """Subtract from each logit the mean of the finite logits; the loss ``neurd`` reads the result.
 
     Shapes: logits [M, V]; result [M, V], 0 for entries at -inf. A feature with a column per
     vocabulary token is read at the sampled token.
     """
-    possible = logits.isfinite()
-    finite = torch.where(possible, logits, 0.0)
-    mean = finite.sum(-1, keepdim=True) / possible.sum(-1, keepdim=True)
-    return torch.where(possible, finite - mean, 0.0)
+    is_finite = logits.isfinite()
+    finite_logits = torch.where(is_finite, logits, 0.0)
+    mean = finite_logits.sum(-1, keepdim=True) / is_finite.sum(-1, keepdim=True)
+    return torch.where(is_finite, finite_logits - mean, 0.0)

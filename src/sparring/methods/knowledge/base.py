@@ -1,8 +1,8 @@
 """Interface of knowledge plug-ins: state without gradients that scores replies.
 
 A run calls the plug-in once per step, after the rollout and before credit, with the previous state.
-The plug-in returns a score for each reply to a prompt that had several, and the next state. State
-is a JSON value that every checkpoint saves; the plug-in itself is stateless.
+The plug-in returns the next state, and a score for each reply where a prompt had several replies.
+The state is a JSON value that every checkpoint saves; the plug-in itself is stateless.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def replies(turn: Turn) -> tuple[Turn, ...]:
 def check_output(
     knowledge: BoundPlugin, output: Any, request: KnowledgeRequest, *state: Any
 ) -> None:
-    """Check the output of a knowledge plug-in; every call ends here.
+    """Check the output of a knowledge plug-in, after every call.
 
     Raises:
         PluginError: the output is not a ``Knowledge``, its scores do not fit the episodes or are
@@ -74,8 +74,8 @@ def check_output(
     for episode, scores_of_turns in zip(request.episodes, output.scores, strict=True):
         for number, scores in scores_of_turns.items():
             num_replies = len(replies(episode.turns[number]))
-            numbers = [score for score in scores if score is not None]
-            if len(scores) != num_replies or not all(map(math.isfinite, numbers)):
+            present_scores = [score for score in scores if score is not None]
+            if len(scores) != num_replies or not all(map(math.isfinite, present_scores)):
                 raise PluginError(
                     f"The {knowledge} must return {num_replies} finite scores for turn {number} of "
                     f"episode {episode.episode_id}; it returned {list(scores)}."
@@ -87,19 +87,19 @@ def check_output(
 
 
 def with_scores(episodes: Sequence[Episode], scores: Scores) -> list[Episode]:
-    """Return the episodes with these scores on the replies to prompts that had several.
+    """Return the episodes with scores on the replies, where a prompt had several replies.
 
     Args:
         episodes: the episodes of a step.
         scores: scores per episode; replies of an absent turn get None.
     """
     return [
-        _scored(episode, scores_of_turns)
+        _set_scores(episode, scores_of_turns)
         for episode, scores_of_turns in zip(episodes, scores, strict=True)
     ]
 
 
-def _scored(episode: Episode, scores: Mapping[int, Sequence[float | None]]) -> Episode:
+def _set_scores(episode: Episode, scores: Mapping[int, Sequence[float | None]]) -> Episode:
     turns = list(episode.turns)
     for number, turn in enumerate(turns):
         if turn.candidates:

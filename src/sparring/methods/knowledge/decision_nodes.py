@@ -24,7 +24,7 @@ class DecisionNode(NamedTuple):
 
     game: str  # the environment's name
     decision: JudgedDecision
-    place: AbstractState
+    state: AbstractState
     actions: tuple[str | None, ...]  # abstract action of each reply, or None
 
 
@@ -35,7 +35,7 @@ def map_decisions(
     *,
     gists: bool,
 ) -> list[list[DecisionNode]]:
-    """Return, per episode, the decisions whose state in the abstracted game is known.
+    """Return, per episode, the decisions whose state in the abstracted game can be found.
 
     Args:
         request: the episodes of a step.
@@ -43,44 +43,44 @@ def map_decisions(
         space: the latent space with its clusters.
         gists: see ``statements.abstract_state_of``.
     """
-    stands = _stand_ins(decisions, space)
+    sentences = _nearest_sentences(decisions, space)
     games = {name: abstract_game(game, space.kinds) for name, game in request.environments.items()}
     nodes = []
-    for episode, of_episode in zip(request.episodes, decisions, strict=True):
+    for episode, episode_decisions in zip(request.episodes, decisions, strict=True):
         game = games[episode.game]
-        places = locate_decisions(
-            game, episode, of_episode, lambda *pair: stands.get(pair), gists=gists
+        states = locate_decisions(
+            game, episode, episode_decisions, lambda *pair: sentences.get(pair), gists=gists
         )
-        mapped = []
-        for decision in of_episode:
-            place = places.get(decision.number)
-            if place is None:
+        episode_nodes = []
+        for decision in episode_decisions:
+            state = states.get(decision.number)
+            if state is None:
                 continue
             actions = tuple(
-                stands.get((decision.kind, line)) if decision.kind and line is not None else line
+                sentences.get((decision.kind, line)) if decision.kind and line is not None else line
                 for line in decision.actions
             )
-            mapped.append(DecisionNode(episode.game, decision, place, actions))
-        nodes.append(mapped)
+            episode_nodes.append(DecisionNode(episode.game, decision, state, actions))
+        nodes.append(episode_nodes)
     return nodes
 
 
-def _stand_ins(
+def _nearest_sentences(
     decisions: Sequence[Sequence[JudgedDecision]], space: LatentSpace
 ) -> dict[tuple[str, str], str | None]:
     lines = {
         (decision.kind, line)
-        for of_episode in decisions
-        for decision in of_episode
+        for episode_decisions in decisions
+        for decision in episode_decisions
         for line in decision.actions
         if line is not None and decision.kind in space.kinds
     }
-    stands: dict[tuple[str, str], str | None] = {}
+    sentences: dict[tuple[str, str], str | None] = {}
     for kind in sorted(space.kinds):
-        lines_of_kind = sorted(line for of, line in lines if of == kind)
-        pairs = zip(lines_of_kind, space.stand_ins(kind, lines_of_kind), strict=True)
-        stands |= {(kind, line): sentence for line, sentence in pairs}
-    return stands
+        lines_of_kind = sorted(line for line_kind, line in lines if line_kind == kind)
+        pairs = zip(lines_of_kind, space.nearest_sentences(kind, lines_of_kind), strict=True)
+        sentences |= {(kind, line): sentence for line, sentence in pairs}
+    return sentences
 
 
 PRIOR_REPLIES = 3  # weight, in replies, of the shares over all states of a kind
@@ -92,14 +92,14 @@ class EmpiricalPolicy:
     """Counts of the actions that a policy took, by label.
 
     Args:
-        there: counts by state.
-        everywhere: counts by kind of action; "" for actions that are not statements.
+        by_state: counts by key of the state.
+        by_kind: counts by kind of action; "" for actions that are not statements.
     """
 
-    there: Mapping[str, Counter[str]] = field(default_factory=dict)
-    everywhere: Mapping[str, Counter[str]] = field(default_factory=dict)
+    by_state: Mapping[str, Counter[str]] = field(default_factory=dict)
+    by_kind: Mapping[str, Counter[str]] = field(default_factory=dict)
 
-    def shares(self, kind: str, key: str, called: Sequence[str]) -> FloatArray:
+    def shares(self, kind: str, key: str, labels: Sequence[str]) -> FloatArray:
         """Return the share of each action in a state, shrunk to the shares of its kind.
 
             q(c | s) = (n(s, c) + 3 q(c)) / (n(s) + 3),   q(c) in proportion to n(c) + 0.1
@@ -107,11 +107,11 @@ class EmpiricalPolicy:
         Args:
             kind: kind of the action.
             key: key of the state.
-            called: labels of the state's actions.
+            labels: labels of the state's actions.
         """
-        in_state, in_kind = self.there.get(key, Counter()), self.everywhere.get(kind, Counter())
-        prior = np.array([in_kind[label] + UNSEEN_REPLIES for label in called])
-        shares: FloatArray = np.array([in_state[label] for label in called], dtype=np.float64)
+        in_state, in_kind = self.by_state.get(key, Counter()), self.by_kind.get(kind, Counter())
+        prior = np.array([in_kind[label] + UNSEEN_REPLIES for label in labels])
+        shares: FloatArray = np.array([in_state[label] for label in labels], dtype=np.float64)
         shares += PRIOR_REPLIES * prior / prior.sum()
         shares /= shares.sum()
         return shares
@@ -121,19 +121,15 @@ def empirical_policy(nodes: Iterable[DecisionNode]) -> EmpiricalPolicy:
     """Return the empirical policy of decisions of one environment."""
     counts_by_node, counts_by_kind = dict[str, Counter[str]](), dict[str, Counter[str]]()
     for node in nodes:
-        place = node.place
-        labels = [
-            place.labels[place.legal.index(action)]
-            for action in node.actions
-            if action in place.legal
-        ]
-        counts_by_node.setdefault(place.key, Counter()).update(labels)
+        state = node.state
+        labels = [state.label_of(action) for action in node.actions if action in state.legal]
+        counts_by_node.setdefault(state.key, Counter()).update(labels)
         counts_by_kind.setdefault(node.decision.kind, Counter()).update(labels)
-    return EmpiricalPolicy(there=counts_by_node, everywhere=counts_by_kind)
+    return EmpiricalPolicy(by_state=counts_by_node, by_kind=counts_by_kind)
 
 
 Prefer = Literal["ratio", "probability"]
-EVEN = 1e-9
+UNIFORM_TOLERANCE = 1e-9  # largest difference of two probabilities in a uniform strategy
 ILLEGAL = -1  # the cluster of illegal replies
 
 
@@ -147,26 +143,29 @@ class MappedPrompt(NamedTuple):
 
 
 def map_replies(nodes: Sequence[Sequence[DecisionNode]], space: LatentSpace) -> list[MappedPrompt]:
-    """Return the prompts with several replies whose state in the abstracted game is known.
+    """Return the prompts with several replies whose state has a strategy in the latent space.
 
     Args:
         nodes: nodes of each episode.
         space: the latent space with its strategies.
     """
     prompts = []
-    for number, of_episode in enumerate(nodes):
-        for game, decision, place, actions in of_episode:
-            strategy = space.strategies.get(game, {}).get(place.key)
-            if not decision.several or strategy is None or len(strategy) != len(place.called):
+    for episode_number, episode_nodes in enumerate(nodes):
+        for game, decision, state, actions in episode_nodes:
+            strategy = space.strategies.get(game, {}).get(state.key)
+            labels = state.distinct_labels
+            if not decision.has_candidates or strategy is None or len(strategy) != len(labels):
                 continue
             if any(
-                line is not None and action not in place.legal
+                line is not None and action not in state.legal
                 for line, action in zip(decision.actions, actions, strict=True)
             ):
                 continue  # the sentences in place of the statements change the legal actions
-            of = tuple(ILLEGAL if action is None else place.number(action) for action in actions)
-            pool = "/".join((decision.kind, *place.called))
-            prompts.append(MappedPrompt(number, decision.number, (game, pool, place.key), of))
+            abstract_actions = tuple(
+                ILLEGAL if action is None else state.index_of(action) for action in actions
+            )
+            key = game, "/".join((decision.kind, *labels)), state.key
+            prompts.append(MappedPrompt(episode_number, decision.number, key, abstract_actions))
     return prompts
 
 
@@ -183,10 +182,11 @@ def score_replies(
     distances = []
     for state, counts in by_state.items():
         game, kind, key = state
-        target = _floored(space.strategies[game][key], floor)
-        k, in_pool = len(target) - 1, by_pool[kind]
+        target = _with_floor(space.strategies[game][key], floor)
+        num_clusters, in_pool = len(target) - 1, by_pool[kind]
         share = {
-            number: (counts[number] + k * in_pool[number] / in_pool.total()) / (counts.total() + k)
+            number: (counts[number] + num_clusters * in_pool[number] / in_pool.total())
+            / (counts.total() + num_clusters)
             for number in target
         }
         distances.append(sum(abs(target[number] - share[number]) for number in target) / 2)
@@ -201,17 +201,17 @@ def score_replies(
     ]
     if not prompts:
         return scores, {}
-    even = sum(
+    num_uniform = sum(
         _is_uniform(space.strategies[prompt.state[0]][prompt.state[2]]) for prompt in prompts
     )
-    return scores, {"apart": sum(distances) / len(distances), "even": even / len(prompts)}
+    return scores, {"apart": sum(distances) / len(distances), "even": num_uniform / len(prompts)}
 
 
 def _is_uniform(strategy: Sequence[float]) -> bool:
-    return len(strategy) > 1 and max(strategy) - min(strategy) < EVEN
+    return len(strategy) > 1 and max(strategy) - min(strategy) < UNIFORM_TOLERANCE
 
 
-def _floored(strategy: Sequence[float], floor: float) -> dict[int, float]:
+def _with_floor(strategy: Sequence[float], floor: float) -> dict[int, float]:
     k = len(strategy)
     target = {number: (1 - floor) * p + floor / k for number, p in enumerate(strategy)}
     return {**target, ILLEGAL: floor / k}

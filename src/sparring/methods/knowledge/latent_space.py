@@ -1,11 +1,11 @@
 """Knowledge: a latent space of statements, scored by an equilibrium of the abstracted game (LSPO).
 
-An abstracted game that is too large to walk is solved by Monte-Carlo counterfactual regret
-minimisation. In step t each seat in turn is the learning seat. The solver samples an episode, with
-the current strategies of all other seats. At each decision of the learning seat it tries all
-actions: the others' actions stay, and the episode continues by the current strategies, with all
-actions at the seat's next ``depth`` - 1 decisions and one sampled action after these. With u(a)
-the payoff of action a,
+If an abstracted game is too large to enumerate, Monte-Carlo counterfactual regret minimisation
+solves it. In step t each seat in turn is the learning seat. The solver samples an episode, with the
+current strategies of all other seats. At each decision of the learning seat it tries all actions,
+while the others' actions stay. Then the episode continues by the current strategies: with all
+actions at the seat's next ``depth`` - 1 decisions, and one sampled action at later decisions. With
+u(a) the payoff of action a,
 
     R(I, a) <- R(I, a) + t (u(a) - sum over b of sigma(I, b) u(b))
     sigma(I, a) = max(R(I, a), 0) / sum over b of max(R(I, b), 0),   uniform where none is above 0
@@ -23,9 +23,9 @@ which maximises (mean payoff of the actions so far) - lambda KL(sigma || q). A f
 a logit equilibrium with base q (McKelvey and Palfrey, 1995; with search anchored at human play:
 Jacob et al., 2022).
 
-A small depth does not bias u(a), because the current strategies play the rest of the episode. A
-state that the seat rarely reaches is learnt slowly, because regrets are not divided by the seat's
-probability of reaching it.
+A small depth does not bias u(a), because the current strategies play the rest of the episode.
+Rarely reached states are learnt slowly, because regrets are not divided by the probability that
+the seat reaches the state.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
@@ -74,76 +74,78 @@ from sparring.methods.knowledge.statements import (
 from sparring.ops.normal_form import shares_above_zero, softmax
 
 EXPLORE = 0.4
-NONE = EmpiricalPolicy()
+NO_COUNTS = EmpiricalPolicy()
 
 
 @dataclass(kw_only=True, slots=True)
 class _StateRow:
-    """Regrets and strategy of a state."""
+    """Regrets and strategies of a state, with one entry per label."""
 
-    called: tuple[str, ...]
+    labels: tuple[str, ...]
     regrets: FloatArray
-    sums: FloatArray
-    habit: FloatArray  # log q
-    judged: bool  # whether the result holds its strategy
+    sums: FloatArray  # weighted sums of the strategies, whose mean is the result
+    log_empirical: FloatArray  # log q
+    in_result: bool  # whether the solver returns this state's strategy
     weight: float = 0.0  # weight of the regrets: T
-    now: _MixedStrategy | None = None  # the current strategy, computed on demand
+    current_strategy: _MixedStrategy | None = None  # computed on demand
 
     def strategy(self, anchor: float) -> _MixedStrategy:
-        if self.now is None:
+        if self.current_strategy is None:
             shares = (
-                softmax(self.habit + self.regrets / (max(self.weight, 1.0) * anchor))
+                softmax(self.log_empirical + self.regrets / (max(self.weight, 1.0) * anchor))
                 if anchor
                 else shares_above_zero(self.regrets)
             )
-            self.now = _with_sums(shares)
-        return self.now
+            self.current_strategy = _with_cumulative_sums(shares)
+        return self.current_strategy
 
-    def regret(self, step: int, values: FloatArray, chances: FloatArray) -> None:
-        self.regrets += step * (values - chances @ values)
+    def add_regrets(self, step: int, values: FloatArray, probabilities: FloatArray) -> None:
+        self.regrets += step * (values - probabilities @ values)
         self.weight += step
-        self.now = None
+        self.current_strategy = None
 
 
 class _MixedStrategy(NamedTuple):
     """A distribution over the labels of a state, with cumulative sums."""
 
-    chances: FloatArray
+    probabilities: FloatArray
     sums: list[float]
 
 
-def _with_sums(chances: FloatArray) -> _MixedStrategy:
-    return _MixedStrategy(chances, list(accumulate(chances.tolist())))
+def _with_cumulative_sums(probabilities: FloatArray) -> _MixedStrategy:
+    return _MixedStrategy(probabilities, list(accumulate(probabilities.tolist())))
 
 
 class _SampledNode(NamedTuple):
     """A decision with its state's row and current strategy."""
 
-    place: AbstractState
+    state: AbstractState
     row: _StateRow
-    mixed: _MixedStrategy
+    strategy: _MixedStrategy
 
-    def drawn(self, mixed: _MixedStrategy, draw: np.random.Generator) -> str:
-        index = bisect_right(mixed.sums, draw.random())
-        return self.alike(self.row.called[min(index, len(self.row.called) - 1)], draw)
+    def draw_action(self, strategy: _MixedStrategy, generator: np.random.Generator) -> str:
+        index = bisect_right(strategy.sums, generator.random())
+        return self.action_with_label(
+            self.row.labels[min(index, len(self.row.labels) - 1)], generator
+        )
 
-    def alike(self, label: str, draw: np.random.Generator) -> str:
-        pairs = zip(self.place.legal, self.place.labels, strict=True)
-        actions = [action for action, other in pairs if other == label]
-        return actions[int(draw.integers(len(actions)))] if len(actions) > 1 else actions[0]
+    def action_with_label(self, label: str, generator: np.random.Generator) -> str:
+        pairs = zip(self.state.legal, self.state.labels, strict=True)
+        actions = [action for action, action_label in pairs if action_label == label]
+        return actions[int(generator.integers(len(actions)))] if len(actions) > 1 else actions[0]
 
 
 class MonteCarloSolver:
     """Solver of an abstracted game by sampled episodes.
 
     Args:
-        game: the abstracted game, with or without ``openings``.
+        game: the abstracted game; it need not have the method ``openings``.
         stream: stream of all random draws.
         depth: consecutive decisions of the learning seat with all actions tried, at least 1.
         actions: whether the result includes states in which the due action is not a statement.
         gists: see ``statements.abstract_state_of``.
-        habits: empirical policy.
-        anchor: weight of the KL penalty to this policy; 0 means regret matching.
+        empirical: the empirical policy q.
+        anchor: weight of the KL penalty to q; 0 means regret matching.
     """
 
     def __init__(
@@ -154,11 +156,11 @@ class MonteCarloSolver:
         depth: int,
         actions: bool,
         gists: bool,
-        habits: EmpiricalPolicy = NONE,
+        empirical: EmpiricalPolicy = NO_COUNTS,
         anchor: float = 0.0,
     ) -> None:
         self.game, self.stream, self.depth, self.actions = game, stream, depth, actions
-        self.gists, self.habits, self.anchor = gists, habits, anchor
+        self.gists, self.empirical, self.anchor = gists, empirical, anchor
         self.rows: dict[str, _StateRow] = {}
 
     def solve(self, steps: int) -> dict[str, list[float]]:
@@ -168,7 +170,7 @@ class MonteCarloSolver:
             steps: number of solver steps.
 
         Returns:
-            Probabilities by state, in the order of ``AbstractState.called``.
+            Probabilities by state, in the order of ``AbstractState.distinct_labels``.
         """
         with environment_call(self.game.inner) as call:
             for step in range(1, steps + 1):
@@ -178,27 +180,30 @@ class MonteCarloSolver:
         return {
             key: [float(share) for share in row.sums / row.sums.sum()]
             for key, row in self.rows.items()
-            if row.judged and row.sums.any()
+            if row.in_result and row.sums.any()
         }
 
     def _learn(self, seat: int, step: int) -> None:
         stream = self.stream.child(step).child(seat)
-        draw = stream.child("draws").generator()
+        generator = stream.child("draws").generator()
         play = AbstractedPlay(self.game, self.game.inner.reset(stream.child("play")))
         while not play.done:
-            due = play.due()
+            due_seats = play.due()
             actions = {
-                other: self._sample_action(play, other, draw, step)
-                for other in due
-                if other != seat
+                other_seat: self._sample_action(play, other_seat, generator, step)
+                for other_seat in due_seats
+                if other_seat != seat
             }
-            if seat in due:
+            if seat in due_seats:
                 node = self._node(play, seat)
-                values = self._action_values(play, seat, actions, node, draw, self.depth - 1)
-                chances = node.mixed.chances
-                node.row.regret(step, values, chances)
-                actions[seat] = node.drawn(
-                    _with_sums((1 - EXPLORE) * chances + EXPLORE / len(chances)), draw
+                values = self._action_values(play, seat, actions, node, generator, self.depth - 1)
+                probabilities = node.strategy.probabilities
+                node.row.add_regrets(step, values, probabilities)
+                actions[seat] = node.draw_action(
+                    _with_cumulative_sums(
+                        (1 - EXPLORE) * probabilities + EXPLORE / len(probabilities)
+                    ),
+                    generator,
                 )
             play.step(actions)
 
@@ -208,12 +213,12 @@ class MonteCarloSolver:
         return _SampledNode(state, row, row.strategy(self.anchor))
 
     def _sample_action(
-        self, play: AbstractedPlay, seat: int, draw: np.random.Generator, weight: float = 0.0
+        self, play: AbstractedPlay, seat: int, generator: np.random.Generator, weight: float = 0.0
     ) -> str:
         node = self._node(play, seat)
         if weight:
-            node.row.sums += weight * node.mixed.chances
-        return node.drawn(node.mixed, draw)
+            node.row.sums += weight * node.strategy.probabilities
+        return node.draw_action(node.strategy, generator)
 
     def _action_values(
         self,
@@ -221,32 +226,32 @@ class MonteCarloSolver:
         seat: int,
         actions: Mapping[int, str],
         node: _SampledNode,
-        draw: np.random.Generator,
+        generator: np.random.Generator,
         depth: int,
     ) -> FloatArray:
         """Return the payoff of each label, [number of labels]."""
-        values = np.zeros(len(node.row.called))
-        for number, label in enumerate(node.row.called):
+        values = np.zeros(len(node.row.labels))
+        for number, label in enumerate(node.row.labels):
             next_play = play.clone()
-            next_play.step({**actions, seat: node.alike(label, draw)})
-            values[number] = self._rollout_value(next_play, seat, draw, depth)
+            next_play.step({**actions, seat: node.action_with_label(label, generator)})
+            values[number] = self._rollout_value(next_play, seat, generator, depth)
         return values
 
     def _rollout_value(
-        self, play: AbstractedPlay, seat: int, draw: np.random.Generator, depth: int
+        self, play: AbstractedPlay, seat: int, generator: np.random.Generator, depth: int
     ) -> float:
         """Return the seat's payoff at the end, with all actions tried at ``depth`` decisions."""
         while not play.done:
-            due = play.due()
+            due_seats = play.due()
             actions = {
-                other: self._sample_action(play, other, draw)
-                for other in due
-                if other != seat or not depth
+                other_seat: self._sample_action(play, other_seat, generator)
+                for other_seat in due_seats
+                if other_seat != seat or not depth
             }
-            if seat in due and depth:
+            if seat in due_seats and depth:
                 node = self._node(play, seat)
-                values = self._action_values(play, seat, actions, node, draw, depth - 1)
-                return float(node.mixed.chances @ values)
+                values = self._action_values(play, seat, actions, node, generator, depth - 1)
+                return float(node.strategy.probabilities @ values)
             play.step(actions)
         return float(play.returns[seat])
 
@@ -260,14 +265,14 @@ class MonteCarloSolver:
                     "episode can be sampled; take more episodes per step, or an environment that "
                     "lists its actions (werewolf without deduce)."
                 )
-            called = state.called
+            labels = state.distinct_labels
             kind = kind_of(self.game.inner, play.inner, seat)
             row = self.rows[state.key] = _StateRow(
-                called=called,
-                regrets=np.zeros(len(called)),
-                sums=np.zeros(len(called)),
-                habit=np.log(self.habits.shares(kind, state.key, called)),
-                judged=self.actions or kind in self.game.statements,
+                labels=labels,
+                regrets=np.zeros(len(labels)),
+                sums=np.zeros(len(labels)),
+                log_empirical=np.log(self.empirical.shares(kind, state.key, labels)),
+                in_result=self.actions or kind in self.game.statements,
             )
         return row
 
@@ -296,19 +301,19 @@ def latent_space(
     anchor: Annotated[float, Field(ge=0)] = 0.0,
     embedding: str | dict[str, Any] = "ngrams",
 ) -> Knowledge:
-    """Score statements by an equilibrium of a game with few statements.
+    """Score statements by an equilibrium of a game with few legal statements.
 
     What: latent space policy optimisation. An iteration has ``every`` steps.
         - Its first step clusters the statements, by kind of action.
         - A solver then solves the abstracted game, which has one legal sentence per cluster.
         - Until the next iteration a reply's score is how often the solution plays its cluster.
         - The next iteration has ``growth`` more clusters.
-    When to use: games whose actions are texts, too many for a solver to list, with
+    When to use: games whose actions are texts, too many for a solver to list. Use it with
     ``rollout.candidates`` (``commit: random``), ``credit: candidate_value`` and the loss
     ``turn_dpo`` with preset ``lspo``.
-    Mathematics: s is the information state in the abstracted game, c(a) the cluster of reply a of
-    k, sigma the average strategy of CFR there, q the share of the step's replies in a cluster. The
-    score of a reply is
+    Mathematics: s is the information state in the abstracted game, and c(a) is the cluster of reply
+    a, one of k clusters. sigma is the average strategy of CFR in s, and q the share of the step's
+    replies in a cluster. The score of a reply is
 
         prefer "ratio":        log(sigma'(c(a) | s) / q(c(a) | s))
         prefer "probability":  sigma'(c(a) | s)
@@ -319,18 +324,20 @@ def latent_space(
     with n(s, c) the replies of a cluster in s, and q(c) their share among all of the kind (without
     a kind, among all decisions with the same list of actions). Illegal replies form one more
     cluster, with sigma' = floor / k.
-    With "ratio", unchanged credit and soft labels, the loss is least where every cluster has the
+    With "ratio", unchanged credit and soft labels, the minimum of the loss gives every cluster the
     probability sigma', and statements within a cluster keep their shares.
     The sign: a reply scores higher if the equilibrium plays its cluster more. The paper's text
     prefers the lower regret, but its update R(a) <- R(a) + u(a) - u(strategy) plays the larger
     regret more. See docs/lspo.md.
     Pitfalls:
-        - "probability", the paper's order, gives all clusters of a uniform equilibrium one score,
-          so that nothing is learnt there; the clusters that it prefers become ever likelier.
+        - "probability", the paper's order, gives all clusters the same score if the equilibrium is
+          uniform. Nothing is learnt in such states.
+        - With "probability" every update makes the preferred clusters more probable.
         - The default embedding compares letters and words; it may separate paraphrases.
         - ``solver: whole`` refuses chance after the initial state, and trees of more than 500,000
           histories.
-        - A strategy by gists forgets the rest of the episode; a player with memory can exploit it.
+        - With ``gists`` a strategy depends on the summary only. A player who remembers the whole
+          episode can exploit it.
     Shapes: a score per reply.
     Metrics: iteration (from 1), clusters (number over all kinds), apart (mean over states of the
     total variation distance of sigma' and q), even (share of judged prompts whose solution is
@@ -347,8 +354,8 @@ def latent_space(
         every: steps of an iteration, at least 1. Default 20.
         iterations: number of iterations; the last one stays. Default 3.
         prefer: score of a reply: "ratio" (default) or "probability", see above.
-        floor: total probability that is shared evenly by all clusters, above 0, at most 0.5, so
-            that clusters which the solution never plays stay possible. Default 0.01.
+        floor: total probability that all clusters share evenly, above 0, at most 0.5. Default 0.01.
+            So the target keeps clusters possible that the solution never plays.
         actions: whether to judge decisions that are not statements too, each action as one
             cluster. Default false, as in the paper: these decisions are not trained.
         solver: "whole" (default): CFR+ on the whole tree of the abstracted game. "sampled":
@@ -356,9 +363,9 @@ def latent_space(
         cfr_steps: steps of the solver; with "sampled" episodes per seat. Default 1000.
         depth: with "sampled", consecutive decisions of a seat with all actions tried before the
             rest is sampled, 1 (default) to 16.
-        gists: with "sampled", whether a seat's state is the ``gist`` of its play, where the
-            environment has one, as werewolf. Default true; otherwise a state is all that the seat
-            knows.
+        gists: with "sampled", whether a seat's state is a gist, a short summary of what the seat
+            knows, if the environment defines one (werewolf does). Default true. With false a state
+            is all that the seat knows.
         anchor: with "sampled", lambda above 0: weight of the KL penalty to the policy, in units of
             the payoff. Such games have many equilibria; the anchor selects one close to the
             current policy. Default 0: no penalty.
@@ -371,13 +378,13 @@ def latent_space(
         ConfigError: ``kinds`` names an unknown kind or too few clusters, or ``anchor`` is above 0
             without sampled episodes.
     """
-    _check_kinds(kinds or {})
+    _validate_kinds(kinds or {})
     if anchor and solver != "sampled":
         raise ConfigError(
             f"knowledge 'latent_space': anchor={anchor:g} applies to sampled episodes only, and "
             f"solver={solver} walks the tree; write solver: sampled, or leave anchor out."
         )
-    solving = SolverOptions(
+    solver_options = SolverOptions(
         solver=solver, steps=cfr_steps, depth=depth, actions=actions, gists=gists, anchor=anchor
     )
     embed = PluginConfig.model_validate(embedding).bind(EMBEDDINGS)
@@ -386,30 +393,30 @@ def latent_space(
         for episode in request.episodes
     ]
     iteration = min(request.step // every, iterations - 1)
-    reached, knowledge = LatentSpace.of_state(state, embed) if state else (-1, None)
-    opens = knowledge is None or reached < iteration
-    if opens:
+    state_iteration, knowledge = LatentSpace.from_state(state, embed) if state else (-1, None)
+    is_new_iteration = knowledge is None or state_iteration < iteration
+    if is_new_iteration:
         counts = {
-            kind: number + growth * iteration
-            for kind, number in _cluster_counts(decisions, clusters, kinds or {}).items()
+            kind: num_clusters + growth * iteration
+            for kind, num_clusters in _cluster_counts(decisions, clusters, kinds or {}).items()
         }
-        names, called = _player_names(request)
-        space = LatentSpace(embedding=embed, names=names, called=called)
+        masked_names, player_names = _player_names(request)
+        space = LatentSpace(embedding=embed, names=masked_names, player_names=player_names)
         knowledge = _with_clusters(request, decisions, knowledge, space, counts)
     assert knowledge is not None
-    nodes = map_decisions(request, decisions, knowledge, gists=solving.by_gists)
-    if opens:
-        knowledge = _with_strategies(request, nodes, knowledge, solving)
+    nodes = map_decisions(request, decisions, knowledge, gists=solver_options.by_gists)
+    if is_new_iteration:
+        knowledge = _with_strategies(request, nodes, knowledge, solver_options)
         state = {"iteration": iteration, "space": knowledge.to_json()}
-        reached, knowledge = LatentSpace.of_state(state, embed)  # as a checkpoint has it
+        state_iteration, knowledge = LatentSpace.from_state(state, embed)  # as a checkpoint has it
     prompts = map_replies(nodes, knowledge)
-    scores, figures = score_replies(prompts, knowledge, prefer, floor)
-    laid_out: list[dict[int, list[float | None]]] = [{} for _ in request.episodes]
+    scores, metrics = score_replies(prompts, knowledge, prefer, floor)
+    scores_by_turn: list[dict[int, list[float | None]]] = [{} for _ in request.episodes]
     for prompt, prompt_scores in zip(prompts, scores, strict=True):
-        laid_out[prompt.episode][prompt.number] = prompt_scores
-    figures["iteration"] = reached + 1.0
-    figures["clusters"] = float(sum(len(kind.sentences) for kind in knowledge.kinds.values()))
-    return Knowledge(scores=laid_out, state=dict(state), metrics=figures)
+        scores_by_turn[prompt.episode][prompt.number] = prompt_scores
+    metrics["iteration"] = state_iteration + 1.0
+    metrics["clusters"] = float(sum(len(kind.sentences) for kind in knowledge.kinds.values()))
+    return Knowledge(scores=scores_by_turn, state=dict(state), metrics=metrics)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -425,7 +432,7 @@ class SolverOptions:
 
     @property
     def by_gists(self) -> bool:
-        """Whether a state is the gist of a play."""
+        """Whether a state is a gist, a summary of the seat's information."""
         return self.gists and self.solver == "sampled"
 
     def strategy(
@@ -433,26 +440,25 @@ class SolverOptions:
         game: Environment,
         kinds: Mapping[str, StatementClusters],
         stream: Stream,
-        habits: EmpiricalPolicy,
+        empirical: EmpiricalPolicy,
     ) -> dict[str, list[float]]:
         """Return the strategy of the abstracted game."""
         if self.solver == "whole":
             return solve_exactly(game, kinds, self.steps, actions=self.actions)
         abstracted = abstract_game(game, kinds)
-        sampled = MonteCarloSolver(
+        sampled_solver = MonteCarloSolver(
             abstracted,
             stream,
             depth=self.depth,
             actions=self.actions,
             gists=self.by_gists,
-            habits=habits,
+            empirical=empirical,
             anchor=self.anchor,
         )
-        return sampled.solve(self.steps)
+        return sampled_solver.solve(self.steps)
 
 
-def _check_kinds(kinds: Mapping[str, int]) -> None:
-    """Raise ConfigError unless each kind has a cluster."""
+def _validate_kinds(kinds: Mapping[str, int]) -> None:
     for kind, number in kinds.items():
         if number < 1:
             raise ConfigError(
@@ -463,7 +469,7 @@ def _check_kinds(kinds: Mapping[str, int]) -> None:
 def _cluster_counts(
     decisions: Sequence[Sequence[JudgedDecision]], clusters: int, kinds: Mapping[str, int]
 ) -> dict[str, int]:
-    names = sorted({entry.kind for of_episode in decisions for entry in of_episode if entry.kind})
+    names = sorted({decision.kind for decision in chain(*decisions) if decision.kind})
     unknown = sorted(set(kinds) - set(names))
     if unknown and names:
         raise ConfigError(
@@ -475,12 +481,12 @@ def _cluster_counts(
 
 def _player_names(request: KnowledgeRequest) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return (player names and role names to mask, player names to replace in statements)."""
-    called, names = set[str](), set[str]()
+    player_names, masked_names = set[str](), set[str]()
     for game in request.environments.values():
-        player_names = game.called if isinstance(game, HasPlayerNames) else None
-        called |= set(player_names or ())
-        names |= set(game.roles if player_names is None else player_names)
-    return tuple(sorted(names)), tuple(sorted(called))
+        game_names = game.called if isinstance(game, HasPlayerNames) else None
+        player_names |= set(game_names or ())
+        masked_names |= set(game.roles if game_names is None else game_names)
+    return tuple(sorted(masked_names)), tuple(sorted(player_names))
 
 
 def _with_clusters(
@@ -491,9 +497,9 @@ def _with_clusters(
     counts: Mapping[str, int],
 ) -> LatentSpace:
     statements: dict[str, Counter[str]] = {}
-    for decision in (item for of_episode in decisions for item in of_episode if item.kind):
+    for decision in (decision for decision in chain(*decisions) if decision.kind):
         statements.setdefault(decision.kind, Counter()).update(
-            pattern(line, space.called) for line in decision.actions if line is not None
+            pattern(line, space.player_names) for line in decision.actions if line is not None
         )
     stream = request.stream.child("clusters")
     old_kinds = earlier.kinds if earlier is not None else {}
@@ -511,13 +517,11 @@ def _with_strategies(
     request: KnowledgeRequest,
     nodes: Sequence[Sequence[DecisionNode]],
     space: LatentSpace,
-    solving: SolverOptions,
+    solver_options: SolverOptions,
 ) -> LatentSpace:
     stream, strategies = request.stream.child("solver"), {}
     for name in sorted({episode.game for episode in request.episodes}):
-        habits = empirical_policy(
-            node for of_episode in nodes for node in of_episode if node.game == name
-        )
+        empirical = empirical_policy(node for node in chain(*nodes) if node.game == name)
         game = request.environments[name]
-        strategies[name] = solving.strategy(game, space.kinds, stream.child(name), habits)
+        strategies[name] = solver_options.strategy(game, space.kinds, stream.child(name), empirical)
     return replace(space, strategies=strategies)

@@ -17,12 +17,12 @@ from sparring.environments.base import Environment, HasOpenings
 from sparring.environments.foreign import environment_call
 from sparring.environments.history_tree import HistoryTree
 from sparring.environments.tree_arrays import walk
-from sparring.methods.knowledge.statements import first_player_named, pattern
+from sparring.methods.knowledge.statements import first_player_name, pattern
 from sparring.ops.clusters import finder, k_means, masked, matched, squared_distances
 from sparring.ops.game_tree import average_strategies
 
-HISTORIES = 500_000  # most histories of an abstracted game that is solved exactly
-SLACK = 1e-6
+MAX_HISTORIES = 500_000  # most histories of an abstracted game that is solved exactly
+SUM_TOLERANCE = 1e-6
 
 Strategy = Mapping[str, Sequence[float]]
 """Information state -> probability of each cluster of the kind that is due there."""
@@ -48,14 +48,14 @@ class LatentSpace:
     Args:
         embedding: turns statements into vectors.
         names: words for players, masked before embedding.
-        called: player names that placeholders replace in statements.
+        player_names: player names that placeholders replace in statements.
         kinds: clusters by name of the kind.
         strategies: strategies by name of the environment.
     """
 
     embedding: BoundPlugin
     names: tuple[str, ...]
-    called: tuple[str, ...] = ()
+    player_names: tuple[str, ...] = ()
     kinds: Mapping[str, StatementClusters] = field(default_factory=dict)
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
 
@@ -65,7 +65,7 @@ class LatentSpace:
         vectors: FloatArray = self.embedding([masked(line, names) for line in lines])
         return vectors
 
-    def stand_ins(self, kind: str, lines: Sequence[str]) -> list[str | None]:
+    def nearest_sentences(self, kind: str, lines: Sequence[str]) -> list[str | None]:
         """Return the sentence of the nearest cluster for each statement of a known kind.
 
         The sentence names the player that the statement names. A statement without a name belongs
@@ -76,20 +76,20 @@ class LatentSpace:
         """
         if not lines:
             return []
-        clusters, patterns = self.kinds[kind], [pattern(line, self.called) for line in lines]
+        clusters, patterns = self.kinds[kind], [pattern(line, self.player_names) for line in lines]
         distances = squared_distances(self.embedded(patterns), clusters.centres)
-        if not self.called:
-            return [clusters.sentences[number] for number in distances.argmin(axis=1)]
+        if not self.player_names:
+            return [clusters.sentences[cluster] for cluster in distances.argmin(axis=1)]
         has_name = np.array([NAME in sentence for sentence in clusters.sentences])
-        whom = [first_player_named(line, self.called) for line in lines]
-        distances[np.array([name is None for name in whom])[:, None] & has_name] = np.inf
+        first_names = [first_player_name(line, self.player_names) for line in lines]
+        distances[np.array([name is None for name in first_names])[:, None] & has_name] = np.inf
         nearest = [
-            clusters.sentences[number] if np.isfinite(distances[row, number]) else None
-            for row, number in enumerate(distances.argmin(axis=1))
+            clusters.sentences[cluster] if np.isfinite(distances[row, cluster]) else None
+            for row, cluster in enumerate(distances.argmin(axis=1))
         ]
         return [
             None if sentence is None else sentence.replace(NAME, name or "")
-            for sentence, name in zip(nearest, whom, strict=True)
+            for sentence, name in zip(nearest, first_names, strict=True)
         ]
 
     def to_json(self) -> dict[str, Any]:
@@ -100,13 +100,13 @@ class LatentSpace:
         }
         return {
             "names": list(self.names),
-            "called": list(self.called),
+            "called": list(self.player_names),
             "kinds": kinds,
             "strategies": self.strategies,
         }
 
     @classmethod
-    def of_state(cls, state: Mapping[str, Any], embedding: BoundPlugin) -> tuple[int, Self]:
+    def from_state(cls, state: Mapping[str, Any], embedding: BoundPlugin) -> tuple[int, Self]:
         """Return (iteration, latent space) of a saved state.
 
         Args:
@@ -121,7 +121,7 @@ class LatentSpace:
             space = cls(
                 embedding=embedding,
                 names=tuple(saved["names"]),
-                called=tuple(saved.get("called", ())),
+                player_names=tuple(saved.get("called", ())),
                 kinds={
                     name: StatementClusters(
                         centres=np.array(clusters["centres"], dtype=np.float64),
@@ -131,7 +131,7 @@ class LatentSpace:
                 },
                 strategies=saved["strategies"],
             )
-            _check(space)
+            _validate(space)
             return int(state["iteration"]), space
         except (KeyError, TypeError, ValueError, AttributeError) as error:
             raise CheckpointError(
@@ -140,13 +140,13 @@ class LatentSpace:
             ) from error
 
 
-def _check(space: LatentSpace) -> None:
+def _validate(space: LatentSpace) -> None:
     for name, kind in space.kinds.items():
         if kind.centres.ndim != 2 or not 0 < len(kind.centres) == len(kind.sentences):
             raise ValueError(f"{name} does not have one sentence for each of its clusters")
     for strategy in space.strategies.values():
         for key, row in strategy.items():
-            if not row or min(row) < 0 or abs(sum(row) - 1.0) > SLACK:
+            if not row or min(row) < 0 or abs(sum(row) - 1.0) > SUM_TOLERANCE:
                 raise ValueError(f"the strategy of {key!r} is not a probability distribution")
 
 
@@ -162,7 +162,7 @@ def cluster_statements(
     Args:
         statements: count of each statement.
         k: number of clusters.
-        earlier: clusters of the iteration before; each earlier sentence counts once more, and
+        earlier: clusters of the previous iteration. Each of their sentences counts once more, and
             clusters near earlier ones keep their numbers.
         space: the latent space, which embeds statements.
         stream: draws the initial centres.
@@ -176,10 +176,10 @@ def cluster_statements(
     if earlier is not None:
         centres = centres[matched(centres, earlier.centres)]
     distances = squared_distances(points, centres)
-    of = distances.argmin(axis=1)
+    cluster_of_line = distances.argmin(axis=1)
     sentences = []
     for number in range(len(centres)):
-        members = np.flatnonzero(of == number)
+        members = np.flatnonzero(cluster_of_line == number)
         order = sorted(
             members, key=lambda row: (round(distances[row, number], 9), -weights[row], lines[row])
         )
@@ -199,7 +199,7 @@ def abstract_game(
 def solve_exactly(
     game: Environment, kinds: Mapping[str, StatementClusters], steps: int, *, actions: bool = False
 ) -> dict[str, list[float]]:
-    """Return the CFR strategy of the abstracted game, from a walk of the whole tree.
+    """Return the CFR strategy of the abstracted game, by enumeration of its whole tree.
 
     Args:
         game: the full environment.
@@ -218,12 +218,12 @@ def solve_exactly(
             "environments/history_tree.py), or write solver: sampled."
         )
     with environment_call(game):
-        tree = walk(HistoryTree(abstract_game(game, kinds)), most=HISTORIES)
+        tree = walk(HistoryTree(abstract_game(game, kinds)), most=MAX_HISTORIES)
     widths = np.array([len(legal) for legal in tree.legal], dtype=np.int64)
     policy = average_strategies(tree.tree, tree.seats, widths, steps)
     strategy: dict[str, list[float]] = {}
     for (_, key), node, row in zip(tree.number, tree.examples, policy, strict=True):
-        played: Any = node
-        if actions or kind_of(game, played.play.inner, played.seat) in kinds:
+        history: Any = node
+        if actions or kind_of(game, history.play.inner, history.seat) in kinds:
             strategy[key] = [float(share) for share in row]
     return strategy

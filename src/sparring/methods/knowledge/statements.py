@@ -1,4 +1,8 @@
-"""Statements of recorded episodes: their kinds, and their states in the abstracted game."""
+"""Find the statements in recorded episodes, and the states of the abstracted game they belong to.
+
+A statement is a free text that a seat says. In the abstracted game (``environments.abstracted``)
+only one sentence for each cluster of similar statements is legal.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +29,7 @@ class AbstractState(NamedTuple):
     Args:
         key: key of the state.
         legal: the legal actions.
-        labels: label of each action in the state's strategy; indistinguishable actions share one.
+        labels: label of each legal action; a strategy has one probability per distinct label.
     """
 
     key: str
@@ -33,80 +37,84 @@ class AbstractState(NamedTuple):
     labels: tuple[str, ...]
 
     @property
-    def called(self) -> tuple[str, ...]:
+    def distinct_labels(self) -> tuple[str, ...]:
         """The distinct labels, in the order of a strategy's probabilities."""
         distinct = dict.fromkeys(self.labels)
         return tuple(distinct if self.labels == self.legal else sorted(distinct))
 
-    def number(self, action: str) -> int:
+    def index_of(self, action: str) -> int:
         """Return the index of an action in the strategy's probabilities."""
-        return self.called.index(self.labels[self.legal.index(action)])
+        return self.distinct_labels.index(self.label_of(action))
+
+    def label_of(self, action: str) -> str:
+        """Return the label of a legal action."""
+        return self.labels[self.legal.index(action)]
 
 
 def abstract_state_of(play: AbstractedPlay, seat: int, *, gists: bool) -> AbstractState:
-    """Return the information state of a seat that is due.
+    """Return the information state of a seat that is to act.
 
     Args:
-        play: a play of the abstracted game.
-        seat: a seat that is due.
-        gists: whether the state is the play's ``gist``, where the play has one.
+        play: an episode of the abstracted game.
+        seat: a seat that is to act.
+        gists: whether the state is the seat's ``Gist``, a summary of its information, if the
+            environment defines gists. Otherwise the state is all that the seat knows.
     """
     legal = play.legal(seat) or ()
     gist = play.gist(seat) if gists else None
     if gist is None:
         return AbstractState(f"{seat} {play.observe(seat).key}", legal, legal)
-    words = legal if gist.means is None else tuple(map(gist.means, legal))
-    return AbstractState(gist.key, legal, _renamed(words, tuple(gist.labels.items())))
+    meanings = legal if gist.means is None else tuple(map(gist.means, legal))
+    return AbstractState(gist.key, legal, _replace_names(meanings, tuple(gist.labels.items())))
 
 
 @lru_cache(maxsize=65_536)
-def _renamed(legal: tuple[str, ...], labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
-    of = dict(labels)
-    names = finder(tuple(of))
-    if names is None:
-        return legal
-    return tuple(names.sub(lambda match: of[match[0]], action) for action in legal)
+def _replace_names(texts: tuple[str, ...], labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
+    label_of_name = dict(labels)
+    name_pattern = finder(tuple(label_of_name))
+    if name_pattern is None:
+        return texts
+    return tuple(name_pattern.sub(lambda match: label_of_name[match[0]], text) for text in texts)
 
 
-StandIn = Callable[[str, str], str | None]
-"""Kind and statement -> its sentence in the abstracted game, or None."""
+SentenceOf = Callable[[str, str], str | None]
+"""Kind of action and statement -> the sentence of its cluster, or None without a cluster."""
 
-
-OTHERS = "someone"  # replaces the players that a statement names after the first
+OTHERS = "someone"  # replaces every player's name in a statement but that of the first player
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedDecision:
-    """A decision whose replies knowledge may score.
+    """A decision whose replies a knowledge plug-in may score.
 
     Args:
         number: number of its turn in the episode.
         kind: kind of action; "" for an action from a list.
         actions: action of each reply, in the order of ``base.replies``; None for an illegal reply.
-        legal: the legal actions, where there is a list.
-        several: whether the prompt had more than one reply.
+        legal: the legal actions, if the environment lists them.
+        has_candidates: whether the prompt had more than one reply.
     """
 
     number: int
     kind: str
     actions: tuple[str | None, ...]
     legal: tuple[str, ...]
-    several: bool
+    has_candidates: bool
 
 
 def judged_decisions(
     game: Environment, episode: Episode, *, actions: bool = False
 ) -> list[JudgedDecision]:
-    """Return the decisions of an episode that are statements, in order.
+    """Replay an episode and return its decisions that are statements, in order.
 
-    This replays the episode, because a record does not hold the kinds of actions.
+    The replay is necessary because a record does not hold the kinds of actions.
 
     Args:
         game: the episode's environment.
-        episode: the record.
+        episode: the recorded episode.
         actions: whether to include decisions that are not statements.
     """
-    statements = []
+    decisions = []
     pairs = zip(episode.turns, replayed(game, episode), strict=False)
     for number, (turn, play) in enumerate(pairs):
         if not turn.is_decision or turn.seat not in play.due():
@@ -114,38 +122,37 @@ def judged_decisions(
         kind = kind_of(game, play, turn.seat)
         if not kind and not actions:
             continue
-        replied = tuple(reply.action if reply.event == "ok" else None for reply in replies(turn))
-        statements.append(
-            JudgedDecision(
-                number=number,
-                kind=kind,
-                actions=replied,
-                legal=turn.legal_actions,
-                several=bool(turn.candidates),
-            )
+        decision = JudgedDecision(
+            number=number,
+            kind=kind,
+            actions=tuple(reply.action if reply.event == "ok" else None for reply in replies(turn)),
+            legal=turn.legal_actions,
+            has_candidates=bool(turn.candidates),
         )
-    return statements
+        decisions.append(decision)
+    return decisions
 
 
-def pattern(line: str, called: tuple[str, ...]) -> str:
+def pattern(line: str, player_names: tuple[str, ...]) -> str:
     """Return a statement with placeholders for the names of players.
+
+    "@" replaces the name of the first player in the statement, and "someone" all other names.
 
     Args:
         line: the statement.
-        called: names of players, in small letters; "@" replaces the first that the statement
-            names, "someone" every other one.
+        player_names: names of players, in lower case.
     """
-    names = finder(called, re.IGNORECASE)
-    if names is None:
+    name_pattern = finder(player_names, re.IGNORECASE)
+    if name_pattern is None:
         return line
-    first, text = first_player_named(line, called), line.replace(NAME, " at ")
-    return names.sub(lambda match: NAME if match[0].lower() == first else OTHERS, text)
+    first, text = first_player_name(line, player_names), line.replace(NAME, " at ")
+    return name_pattern.sub(lambda match: NAME if match[0].lower() == first else OTHERS, text)
 
 
-def first_player_named(line: str, called: tuple[str, ...]) -> str | None:
-    """Return the player that a statement names first, in small letters, or None."""
-    names = finder(called, re.IGNORECASE)
-    match = names.search(line) if names is not None else None
+def first_player_name(line: str, player_names: tuple[str, ...]) -> str | None:
+    """Return the player that a statement names first, in lower case, or None."""
+    name_pattern = finder(player_names, re.IGNORECASE)
+    match = name_pattern.search(line) if name_pattern is not None else None
     return match[0].lower() if match else None
 
 
@@ -153,42 +160,42 @@ def locate_decisions(
     game: AbstractedEnvironment,
     episode: Episode,
     decisions: Sequence[JudgedDecision],
-    abstract: StandIn,
+    sentence_of: SentenceOf,
     *,
     gists: bool = False,
 ) -> dict[int, AbstractState]:
-    """Return the abstracted game's state at each decision, by turn number.
+    """Return the state of the abstracted game at each decision, by turn number.
 
-    This replays the episode with the sentence of its cluster in place of each statement. The replay
-    ends at a statement without a cluster, and where the sentence is illegal.
+    The episode is replayed in the abstracted game: the sentence of its cluster replaces each
+    statement. The replay ends where a statement has no cluster or its sentence is illegal.
 
     Args:
         game: the abstracted game.
-        episode: a record of the full game.
+        episode: a recorded episode of the full game.
         decisions: the decisions, with all statements of the episode.
-        abstract: gives the sentence of a statement.
+        sentence_of: gives the sentence of a statement's cluster.
         gists: see ``abstract_state_of``.
     """
-    places: dict[int, AbstractState] = {}
+    states: dict[int, AbstractState] = {}
     kinds = {decision.number: decision.kind for decision in decisions}
-    settled: dict[int, str] = {}
+    actions: dict[int, str] = {}
     with environment_call(game.inner):
         play = AbstractedPlay(game, game.inner.reset(Stream(episode.seed)))
         for number, turn in enumerate(episode.turns):
             if turn.seat not in play.due():
                 break
             if number in kinds:
-                places[number] = abstract_state_of(play, turn.seat, gists=gists)
+                states[number] = abstract_state_of(play, turn.seat, gists=gists)
             if turn.action is None:
                 continue
-            action = abstract(kind, turn.action) if (kind := kinds.get(number)) else turn.action
+            action = sentence_of(kind, turn.action) if (kind := kinds.get(number)) else turn.action
             if action is None:
                 break
-            settled[turn.seat] = action
-            if len(settled) == len(play.due()):
+            actions[turn.seat] = action
+            if len(actions) == len(play.due()):
                 try:
-                    play.step(settled)
+                    play.step(actions)
                 except GameError:
                     break
-                settled = {}
-    return places
+                actions = {}
+    return states

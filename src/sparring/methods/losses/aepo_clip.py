@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 
 from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
-from sparring.methods.losses.minibatch import standardised, whole_of
+from sparring.methods.losses.minibatch import standardise, whole_minibatch
 
 NEEDS = {"whole", "entropy"}
 CORRECTS = True
@@ -23,11 +23,11 @@ def aepo_clip(
     clip_high: Width = 0.2,
     entropy_gain: Annotated[float, Field(ge=0)] = 0.1,
 ) -> LossTerm:
-    """Bound the ratio of good tokens without losing their gradient, and favour uncertain tokens.
+    """Bound the ratio of good tokens but keep their gradient, and favour uncertain tokens.
 
     What: ``ppo_clip`` whose upper clip bounds the size of a token's gradient instead of removing
     it.
-    When to use: agents with tools, if a clip stops the learning of uncertain tokens early.
+    When to use: agents with tools, if a clip stops learning from uncertain tokens too early.
     Mathematics:
         A' = A max(0, 1 + entropy_gain z(H))
     z(H) is the token's entropy, standardised over the minibatch. With rho = pi / pi_old the loss is
@@ -52,23 +52,21 @@ def aepo_clip(
             leaves the advantage unchanged. The default 0.1 is ours, because we do not know the
             paper's number.
     """
-    minibatch, index = whole_of(batch)
+    minibatch, index = whole_minibatch(batch)
     assert minibatch.entropy is not None
-    factor = 1.0 + entropy_gain * standardised(minibatch.entropy)[index]
+    factor = 1.0 + entropy_gain * standardise(minibatch.entropy)[index]
     advantages = batch.advantages * factor.clamp(min=0.0)
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    bounded, is_clipped = (
-        (advantages > 0) & (ratio > 1.0 + clip_high),
-        (advantages < 0) & (ratio < 1.0 - clip_low),
-    )
+    is_bounded = (advantages > 0) & (ratio > 1.0 + clip_high)
+    is_clipped = (advantages < 0) & (ratio < 1.0 - clip_low)
     # exp of a zero difference: rho / sg(rho) with a gradient that survives the clamp of log-ratios
     bounded_ratio = torch.where(
-        bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio
+        is_bounded, (1.0 + clip_high) * (batch.logprobs - batch.logprobs.detach()).exp(), ratio
     )
     bounded_ratio = torch.where(is_clipped, torch.full_like(ratio, 1.0 - clip_low), bounded_ratio)
-    clipping, bounding = is_clipped.float().mean(), bounded.float().mean()
-    fractions = {"clip_fraction": clipping, "bounded_fraction": bounding}
+    clip_fraction, bounded_fraction = is_clipped.float().mean(), is_bounded.float().mean()
+    fractions = {"clip_fraction": clip_fraction, "bounded_fraction": bounded_fraction}
     return LossTerm(
         values=-bounded_ratio * advantages,
         weighted=True,

@@ -2,8 +2,7 @@
 
 Only ``reduce`` turns losses per token into one number.
 
-Legend: M sampled tokens of a forward pass, flat; S their sequences or turns; N' turns that have a
-value.
+Legend: M sampled tokens of a forward pass, flat; S their sequences or turns; N' turns with a value.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class WholeMinibatch:
     turn_index: Tensor  # [M'] int64, number of the token's turn in its trajectory, from 0
     group: Tensor  # [G] int64, equal for trajectories of one initial state and role
     outcome: Tensor  # [G] return of the trajectory
-    # [M'] int64, equal exactly for the tokens of replies to one prompt
+    # [M'] int64, equal only for the tokens of replies to one prompt
     prompt: Tensor | None = None
     reference_logprobs: Tensor | None = None  # [M'], with NEEDS "reference_logprobs"
     entropy: Tensor | None = None  # [M'], with NEEDS "entropy"
@@ -102,7 +101,7 @@ class LossTerm:
 
 
 def check_output(loss: BoundPlugin, term: Any, *batch: Any) -> None:
-    """Check that a loss has returned a LossTerm; every call ends here.
+    """Check that a loss has returned a LossTerm, after every call.
 
     Raises:
         PluginError: the output is not a LossTerm.
@@ -135,7 +134,7 @@ def ratio_metrics(ratio: Tensor, log_of_ratio: Tensor) -> dict[str, Tensor]:
 Level = Literal["sequence", "turn"]
 
 
-def clipped(
+def clip_loss(
     ratio: Tensor, advantages: Tensor, low: float | Tensor, high: float | Tensor
 ) -> tuple[Tensor, Tensor]:
     """Return (clipped surrogate loss, mask), [M] each; the mask is true where the clip acts.
@@ -152,15 +151,15 @@ def clipped(
         torch.as_tensor(edge, dtype=ratio.dtype, device=ratio.device)
         for edge in (1.0 - low, 1.0 + high)
     )
-    plain, at_bound = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
-    return torch.maximum(plain, at_bound), at_bound > plain
+    unclipped, at_bound = -ratio * advantages, -ratio.clamp(lower, upper) * advantages
+    return torch.maximum(unclipped, at_bound), at_bound > unclipped
 
 
-def dual_clipped(loss: Tensor, advantages: Tensor, limit: float) -> tuple[Tensor, Tensor]:
-    """Return (min(loss, -limit A) where A < 0 and the loss elsewhere, mask of the bound), [M]."""
+def apply_dual_clip(loss: Tensor, advantages: Tensor, limit: float) -> tuple[Tensor, Tensor]:
+    """Return (loss with min(loss, -limit A) where A < 0, mask of the bounded tokens), [M] each."""
     bound = -limit * advantages
-    too_large = (advantages < 0) & (loss > bound)
-    return torch.where(too_large, bound, loss), too_large
+    is_bounded = (advantages < 0) & (loss > bound)
+    return torch.where(is_bounded, bound, loss), is_bounded
 
 
 def segments(batch: LossBatch, level: Level) -> Tensor:
@@ -200,8 +199,8 @@ def reduce(
         num_sequences: number of sequences S, those without tokens included.
         how: "token_mean": sum / M, equal weight per token (DAPO). "sequence_mean": mean over
             sequences of the mean over their tokens, equal weight per conversation (GRPO).
-            "agent_mean": the sequence mean with the weights of ``agent_weights``, equal weight per
-            episode, within it per conversation, and within that per token (WideSeek-R1).
+            "agent_mean": the sequence mean with the weights of ``agent_weights``: equal weight per
+            episode, per conversation of an episode, and per token of a conversation (WideSeek-R1).
             "constant": sum / (S * constant), without length bias (Dr. GRPO).
         constant: tokens per sequence assumed by "constant".
         weight: weight of each sequence, [S]; only for "agent_mean", which requires it.
@@ -230,6 +229,6 @@ def agent_weights(episode: IntArray) -> FloatArray:
         episode: episode of each sequence, [S]; E is the number of episodes, and N the number of
             sequences in the sequence's episode.
     """
-    _, play, counts = np.unique(episode, return_inverse=True, return_counts=True)
-    weights: FloatArray = len(episode) / (len(counts) * counts[play].astype(np.float64))
+    _, episode_ids, counts = np.unique(episode, return_inverse=True, return_counts=True)
+    weights: FloatArray = len(episode) / (len(counts) * counts[episode_ids].astype(np.float64))
     return weights

@@ -17,7 +17,7 @@ def cispo(
     clip_low: Annotated[float, Field(ge=0, le=1)] = 1.0,
     clip_high: Annotated[float, Field(ge=0)] = 0.2,
 ) -> LossTerm:
-    """Clip the importance weight, not the update: every token keeps a gradient.
+    """Clip the importance weight, not the update, so that every token keeps a gradient.
 
     What: REINFORCE weighted by the clipped ratio. The weight carries no gradient.
     When to use: several updates per step when rare but decisive tokens must not be dropped by a

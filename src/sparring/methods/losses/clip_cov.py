@@ -7,8 +7,8 @@ from typing import Annotated
 import torch
 from pydantic import Field
 
-from sparring.methods.losses.base import LossBatch, LossTerm, clipped, log_ratio, ratio_metrics
-from sparring.methods.losses.minibatch import covariance, whole_of
+from sparring.methods.losses.base import LossBatch, LossTerm, clip_loss, log_ratio, ratio_metrics
+from sparring.methods.losses.minibatch import covariance, whole_minibatch
 
 NEEDS = {"whole"}
 CORRECTS = True
@@ -26,7 +26,7 @@ def clip_cov(
     clip_low: Width = 0.2,
     clip_high: Width = 0.2,
 ) -> LossTerm:
-    """Mask the gradient of a few random tokens whose log-probability and advantage vary together.
+    """Mask the gradient of a few random tokens of high covariance of log-probability and advantage.
 
     What: ``ppo_clip`` with a random mask over tokens of high covariance. Those tokens make the
     policy certain.
@@ -55,22 +55,23 @@ def clip_cov(
         clip_low: width of PPO's clip below ratio 1, at least 0.
         clip_high: width of PPO's clip above ratio 1, at least 0.
     """
-    minibatch, index = whole_of(batch)
+    minibatch, index = whole_minibatch(batch)
     scores = covariance(minibatch)
     ratios = log_ratio(minibatch.logprobs, minibatch.old_logprobs).exp()
-    cut_already = clipped(ratios, minibatch.advantages, clip_low, clip_high)[1]
-    eligible = (scores > lower) & (scores < upper) & ~cut_already
-    number = max(1, int(share * len(scores))) if share else 0
-    picked = torch.where(eligible, minibatch.uniform, 2.0).argsort(stable=True)[:number]
-    chosen = torch.zeros_like(eligible).index_fill(0, picked, True) & eligible
+    is_clipped_by_ppo = clip_loss(ratios, minibatch.advantages, clip_low, clip_high)[1]
+    is_candidate = (scores > lower) & (scores < upper) & ~is_clipped_by_ppo
+    num_chosen = max(1, int(share * len(scores))) if share else 0
+    order = torch.where(is_candidate, minibatch.uniform, 2.0).argsort(stable=True)
+    is_chosen = torch.zeros_like(is_candidate).index_fill(0, order[:num_chosen], True)
+    is_chosen &= is_candidate
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    loss, is_clipped = clipped(ratio, batch.advantages, clip_low, clip_high)
-    masked = chosen[index]
+    loss, is_clipped = clip_loss(ratio, batch.advantages, clip_low, clip_high)
+    is_masked = is_chosen[index]
     metrics = {
         **ratio_metrics(ratio, log_of_ratio),
         "clip_fraction": is_clipped.float().mean(),
-        "chosen_fraction": masked.float().mean(),
+        "chosen_fraction": is_masked.float().mean(),
         "covariance_max": scores.max(),
     }
-    return LossTerm(values=loss.masked_fill(masked, 0.0), weighted=True, metrics=metrics)
+    return LossTerm(values=loss.masked_fill(is_masked, 0.0), weighted=True, metrics=metrics)

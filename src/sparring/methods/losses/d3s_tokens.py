@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.methods.losses.base import LossBatch, LossTerm
-from sparring.methods.losses.minibatch import whole_of
+from sparring.methods.losses.minibatch import whole_minibatch
 
 NEEDS = {"whole", "entropy"}
 TRAINS = False
@@ -27,7 +27,7 @@ def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 
         - The ``weight`` of this entry in the recipe has no effect.
         - The mean of the loss still counts the masked tokens, so the step is smaller.
         - All tokens that tie with the threshold stay: if no token has an advantage, all stay.
-        - A selection rule (``d3s_downsample``), not this loss, chooses the episodes of D3S.
+        - This loss selects tokens only; the selection rule ``d3s_downsample`` selects episodes.
     Metrics: kept_fraction, score_mean (of the minibatch).
     Reference: D3S (notes).
     Verified by: tests/methods/losses/test_minibatch_losses.py.
@@ -37,11 +37,11 @@ def d3s_tokens(batch: LossBatch, *, keep: Annotated[float, Field(gt=0, le=1)] = 
             keeps all. A number or a schedule, linear over training in D3S. The default 0.5 is ours,
             because we do not know the paper's numbers.
     """
-    minibatch, index = whole_of(batch)
+    minibatch, index = whole_minibatch(batch)
     assert minibatch.entropy is not None
     scores = minibatch.advantages.abs() * minibatch.entropy
-    number = min(math.ceil(keep * len(scores) - 1e-9), len(scores))
-    mask = (scores >= scores.sort(descending=True).values[number - 1])[index].to(scores.dtype)
+    num_kept = min(math.ceil(keep * len(scores) - 1e-9), len(scores))
+    mask = (scores >= scores.sort(descending=True).values[num_kept - 1])[index].to(scores.dtype)
     return LossTerm(
         values=mask,
         level="weight",

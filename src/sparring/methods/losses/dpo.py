@@ -15,7 +15,7 @@ from sparring.methods.losses.minibatch import (
     preference_pairs,
     through_tokens,
     trajectory_sums,
-    whole_of,
+    whole_minibatch,
 )
 
 NEEDS = {"whole", "reference_logprobs"}
@@ -28,7 +28,7 @@ def dpo(
     pairs: Pairs = "best_worst",
     label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0,
 ) -> LossTerm:
-    """Make the better of two episodes of a group likelier than the worse, relative to a reference.
+    """Prefer the better of two episodes of a group, relative to a reference policy.
 
     What: preferences from the outcomes of episodes with the same initial state and role. The loss
     reads no advantages.
@@ -44,21 +44,21 @@ def dpo(
         - Minibatches keep the episodes of a group together.
         - The sums favour short episodes: see ``trajectory_dpo``.
         - Both episodes of a pair may become less likely.
-    Metrics: pairs (their number), accuracy (weight of pairs in which the better is ahead), margin
+    Metrics: pairs (their number), accuracy (weight of the pairs with S_better > S_worse), margin
     (mean beta (S_better - S_worse)).
     Reference: Rafailov et al., 2023; label smoothing: Mitchell, 2023.
     Verified by: tests/methods/losses/test_preference_losses.py.
 
     Args:
-        beta: factor of S_better - S_worse, above 0. The larger it is, the smaller is the move away
-            from the reference at which the loss saturates.
-        pairs: the pairs of a group. "best_worst" (default): the best with the worst, equal weight
-            per group, which ties share. "all": every pair of different outcome, equal weight per
-            pair.
+        beta: factor of S_better - S_worse, above 0. With a larger beta the loss saturates nearer to
+            the reference policy.
+        pairs: the pairs of a group. "best_worst" (default): the best with the worst; each group has
+            equal weight, which its tied pairs share. "all": every pair of different outcome, with
+            equal weight.
         label_smoothing: assumed probability that a preference is wrong, at least 0 and below 0.5. 0
             is plain DPO.
     """
-    minibatch, _ = whole_of(batch)
+    minibatch, _ = whole_minibatch(batch)
     reference = minibatch.reference_logprobs
     assert reference is not None
     better, worse, weight = preference_pairs(minibatch, pairs)

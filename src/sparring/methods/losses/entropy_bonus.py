@@ -8,9 +8,9 @@ NEEDS = {"entropy"}
 
 
 def entropy_bonus(batch: LossBatch) -> LossTerm:
-    """Minus the entropy of the distribution at each sampled token; its weight is the bonus.
+    """Return minus the entropy of the distribution at each sampled token; the weight is the bonus.
 
-    What: pulls the policy towards uniform. In games this is a magnet towards mixed strategies.
+    What: pulls the policy towards the uniform one. In games this favours mixed strategies.
     When to use: in self-play almost always, with an annealed weight. Without a bonus the policy
     narrows and oscillates.
     Mathematics:

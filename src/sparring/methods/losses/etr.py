@@ -6,8 +6,8 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparring.methods.losses.base import LossBatch, LossTerm, clipped, log_ratio, ratio_metrics
-from sparring.methods.losses.minibatch import group_mean, whole_of
+from sparring.methods.losses.base import LossBatch, LossTerm, clip_loss, log_ratio, ratio_metrics
+from sparring.methods.losses.minibatch import group_mean, whole_minibatch
 
 NEEDS = {"whole"}
 CORRECTS = True
@@ -27,8 +27,8 @@ def etr(
     """Clip the ratio less for large advantages and for groups with mixed outcomes.
 
     What: PPO's clip with widths that are scaled per token.
-    When to use: groups of very different difficulty, where one width for all holds back the
-    informative ones.
+    When to use: groups of very different difficulty, where one width for all groups clips the
+    informative groups too much.
     Mathematics: both widths are multiplied by
         (1 + advantage_gain min(|A|, 1)) (1 + group_gain 4 p (1 - p))
     with p the share of successes in the trajectory's group. Then the loss is that of ``ppo_clip``.
@@ -53,16 +53,16 @@ def etr(
         success_above: a trajectory is a success if its return is above this, in units of returns.
             Default 0.
     """
-    minibatch, index = whole_of(batch)
-    success = group_mean(
+    minibatch, index = whole_minibatch(batch)
+    success_rate = group_mean(
         (minibatch.outcome > success_above).to(minibatch.outcome.dtype), minibatch
     )[minibatch.trajectory[index]]
     factor = (1.0 + advantage_gain * batch.advantages.abs().clamp(max=1.0)) * (
-        1.0 + group_gain * 4.0 * success * (1.0 - success)
+        1.0 + group_gain * 4.0 * success_rate * (1.0 - success_rate)
     )
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    loss, is_clipped = clipped(ratio, batch.advantages, clip_low * factor, clip_high * factor)
+    loss, is_clipped = clip_loss(ratio, batch.advantages, clip_low * factor, clip_high * factor)
     metrics = {
         **ratio_metrics(ratio, log_of_ratio),
         "clip_fraction": is_clipped.float().mean(),

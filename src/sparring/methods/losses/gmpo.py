@@ -19,7 +19,6 @@ from sparring.methods.losses.base import (
 
 CORRECTS = True
 
-
 Width = Annotated[float, Field(ge=0)]
 
 
@@ -28,8 +27,7 @@ def gmpo(
 ) -> LossTerm:
     """Clip each token's ratio and weigh the segment by their geometric mean.
 
-    What: GRPO's arithmetic mean of token ratios is replaced by a geometric mean, which outliers
-    move less.
+    What: a geometric mean replaces GRPO's arithmetic mean of token ratios. Outliers change it less.
     When to use: when single tokens with extreme ratios disturb training, and a clip per token is
     still wanted.
     Mathematics:
@@ -42,7 +40,7 @@ def gmpo(
         - The widths are of log-ratios, not of ratios.
         - Advantages that differ within a segment are averaged.
         - With learner.reduction sequence_mean every sequence has equal weight, as in the paper.
-        - A token without advantage does not move its segment.
+        - A token without advantage does not change the ratio of its segment.
     Metrics: of the token ratios: as ``ppo_clip``.
     Reference: Zhao et al., 2025 (GMPO).
     Verified by: tests/methods/losses/test_clipped_losses.py.

@@ -11,7 +11,7 @@ from sparring.methods.losses.base import (
     Level,
     LossBatch,
     LossTerm,
-    clipped,
+    clip_loss,
     log_ratio,
     ratio_metrics,
     segment_mean,
@@ -37,8 +37,8 @@ def gspo(
 ) -> LossTerm:
     """Use and clip the probability ratio of a whole sequence or turn, not of a token.
 
-    What: PPO's clip with the ratio at the level at which the reward is given. Preset ``seeupo`` is
-    by turn and summed; with learner.order reverse_turns it is SeeUPO's update.
+    What: PPO's clip with one ratio per unit of reward, a sequence or a turn. Preset ``seeupo`` has
+    the summed ratio of a turn; with learner.order reverse_turns it is SeeUPO's update.
     When to use: long replies and mixture-of-experts models, where token ratios are noise; by turn
     where credit is by turn.
     Mathematics:
@@ -64,11 +64,10 @@ def gspo(
             0.0004.
     """
     segment = segments(batch, level)
-    combine = segment_mean if length_normalised else segment_sum
-    of_segment = combine(log_ratio(batch.logprobs, batch.old_logprobs).detach(), segment).clamp(
-        -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT
-    )
-    ratio = (batch.logprobs - batch.logprobs.detach() + of_segment).exp()
-    loss, is_clipped = clipped(ratio, batch.advantages, clip_low, clip_high)
-    metrics = {**ratio_metrics(ratio, of_segment), "clip_fraction": is_clipped.float().mean()}
+    mean_or_sum = segment_mean if length_normalised else segment_sum
+    token_log_ratios = log_ratio(batch.logprobs, batch.old_logprobs).detach()
+    log_ratios = mean_or_sum(token_log_ratios, segment).clamp(-LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+    ratio = (batch.logprobs - batch.logprobs.detach() + log_ratios).exp()
+    loss, is_clipped = clip_loss(ratio, batch.advantages, clip_low, clip_high)
+    metrics = {**ratio_metrics(ratio, log_ratios), "clip_fraction": is_clipped.float().mean()}
     return LossTerm(values=loss, weighted=True, metrics=metrics)

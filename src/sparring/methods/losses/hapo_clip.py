@@ -11,12 +11,12 @@ from torch import Tensor
 from sparring.methods.losses.base import (
     LossBatch,
     LossTerm,
-    clipped,
-    dual_clipped,
+    apply_dual_clip,
+    clip_loss,
     log_ratio,
     ratio_metrics,
 )
-from sparring.methods.losses.minibatch import whole_of
+from sparring.methods.losses.minibatch import whole_minibatch
 
 NEEDS = {"whole", "entropy"}
 CORRECTS = True
@@ -35,7 +35,7 @@ def hapo_clip(
     pivot: Annotated[float, Field(ge=0, le=1)] = 0.8,
     dual_clip: Annotated[float, Field(gt=1)] | None = 10.0,
 ) -> LossTerm:
-    """Let uncertain tokens rise further and certain tokens fall further than the usual clip.
+    """Widen the clip upwards for uncertain tokens, and downwards for certain tokens.
 
     What: PPO's clip and advantage, both changed by the token's entropy relative to the minibatch's.
     When to use: long replies in which a few tokens decide and the others follow from them.
@@ -46,9 +46,9 @@ def hapo_clip(
         h > 0:    clip_high (1 + alpha h)
         h <= 0:   clip_low (1 - alpha h)
         A (1 + beta h)
-    The advantage changes for h > 0 only where the ratio is outside (1 - clip_low / 2, 1 + clip_high
-    / 2), and for h <= 0 only where it is inside, with the widths just found. The loss is
-    ``ppo_clip`` with ``dual_clip``.
+    With these widths, the advantage changes for h > 0 only where the ratio is outside
+        (1 - clip_low / 2, 1 + clip_high / 2)
+    and for h <= 0 only where it is inside. The loss is ``ppo_clip`` with ``dual_clip``.
     Shapes: [M] -> [M].
     Pitfalls:
         - The released code divides by the negative minimum, so its h is never negative; this loss
@@ -74,19 +74,19 @@ def hapo_clip(
         dual_clip: bound on the loss of a token with a negative advantage, as in ``ppo_clip``; above
             1. null switches it off.
     """
-    minibatch, index = whole_of(batch)
+    minibatch, index = whole_minibatch(batch)
     assert minibatch.entropy is not None
     h = _relative_entropy(minibatch.entropy, pivot)[index]
     low = clip_low * (1.0 - alpha * h.clamp(max=0.0))
     high = clip_high * (1.0 + alpha * h.clamp(min=0.0))
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    inside = ((ratio > 1.0 - low / 2.0) & (ratio < 1.0 + high / 2.0)).detach()
-    larger = batch.advantages * (1.0 + beta * h)
-    advantages = torch.where((h > 0) ^ inside, larger, batch.advantages)
-    loss, is_clipped = clipped(ratio, advantages, low, high)
+    is_inside = ((ratio > 1.0 - low / 2.0) & (ratio < 1.0 + high / 2.0)).detach()
+    scaled_advantages = batch.advantages * (1.0 + beta * h)
+    advantages = torch.where((h > 0) ^ is_inside, scaled_advantages, batch.advantages)
+    loss, is_clipped = clip_loss(ratio, advantages, low, high)
     if dual_clip is not None:
-        loss, too_large = dual_clipped(loss, advantages, dual_clip)
+        loss, too_large = apply_dual_clip(loss, advantages, dual_clip)
         is_clipped = is_clipped | too_large
     metrics = {
         **ratio_metrics(ratio, log_of_ratio),

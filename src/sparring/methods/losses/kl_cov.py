@@ -8,7 +8,7 @@ import torch
 from pydantic import Field
 
 from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_metrics
-from sparring.methods.losses.minibatch import covariance, whole_of
+from sparring.methods.losses.minibatch import covariance, whole_minibatch
 
 NEEDS = {"whole"}
 CORRECTS = True
@@ -47,17 +47,17 @@ def kl_cov(
             surrogate. The default 1 is that of the paper and the released code; the released
             configuration has 0.1.
     """
-    minibatch, index = whole_of(batch)
+    minibatch, index = whole_minibatch(batch)
     scores = covariance(minibatch)
-    number = max(1, int(share * len(scores))) if share else 0
-    top = scores.argsort(descending=True, stable=True)[:number]
-    chosen = (torch.zeros_like(scores, dtype=torch.bool).index_fill(0, top, True) & (scores > 0))[
-        index
-    ]
+    num_chosen = max(1, int(share * len(scores))) if share else 0
+    top_tokens = scores.argsort(descending=True, stable=True)[:num_chosen]
+    is_chosen = (
+        torch.zeros_like(scores, dtype=torch.bool).index_fill(0, top_tokens, True) & (scores > 0)
+    )[index]
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio = log_of_ratio.exp()
-    values = -ratio * batch.advantages + coefficient * chosen * log_of_ratio.abs()
-    metrics = {"chosen_fraction": chosen.float().mean(), "covariance_max": scores.max()}
+    values = -ratio * batch.advantages + coefficient * is_chosen * log_of_ratio.abs()
+    metrics = {"chosen_fraction": is_chosen.float().mean(), "covariance_max": scores.max()}
     return LossTerm(
         values=values, weighted=True, metrics={**ratio_metrics(ratio, log_of_ratio), **metrics}
     )

@@ -9,7 +9,12 @@ from pydantic import Field
 from torch import Tensor
 
 from sparring.methods.losses.base import LossBatch, LossTerm
-from sparring.methods.losses.minibatch import group_mean, through_tokens, trajectory_sums, whole_of
+from sparring.methods.losses.minibatch import (
+    group_mean,
+    through_tokens,
+    trajectory_sums,
+    whole_minibatch,
+)
 
 NEEDS = {"whole", "reference_logprobs"}
 
@@ -24,10 +29,10 @@ def kto(
     desirable_weight: Weight = 1.0,
     undesirable_weight: Weight = 1.0,
 ) -> LossTerm:
-    """Make good episodes likelier and bad ones less likely, relative to the policy's mean drift.
+    """Make good episodes more likely and bad ones less likely, relative to the policy's mean drift.
 
-    What: a value function of gains and losses with diminishing effect, one episode at a time. The
-    loss reads no pairs and no advantages.
+    What: one episode at a time, a value function in which larger gains and losses count less and
+    less. The loss reads no pairs and no advantages.
     When to use: outcomes that are good or bad, groups without pairs, many more episodes of one kind
     than of the other.
     Mathematics:
@@ -46,39 +51,38 @@ def kto(
     Verified by: tests/methods/losses/test_preference_losses.py.
 
     Args:
-        beta: factor of S - z inside the sigmoid, above 0. The larger it is, the sooner the loss
-            saturates.
+        beta: factor of S - z inside the sigmoid, above 0. With a larger beta the loss saturates
+            sooner.
         desirable: threshold on the return. "above_group_mean" (default): the mean of the group.
             "positive": 0. Trajectories above are good, those below are bad, ties do not count.
         desirable_weight: weight of good trajectories, at least 0. The two weights balance the
             kinds.
         undesirable_weight: weight of bad trajectories, at least 0.
     """
-    minibatch, _ = whole_of(batch)
+    minibatch, _ = whole_minibatch(batch)
     reference = minibatch.reference_logprobs
     assert reference is not None
-    bar = (
-        group_mean(minibatch.outcome, minibatch)
-        if desirable == "above_group_mean"
-        else torch.zeros_like(minibatch.outcome)
-    )
+    threshold = torch.zeros_like(minibatch.outcome)
+    if desirable == "above_group_mean":
+        threshold = group_mean(minibatch.outcome, minibatch)
     # means of equal outcomes may differ from them by rounding
     margin = 1e-9 * (1.0 + minibatch.outcome.abs().max())
-    desired = minibatch.outcome > bar + margin
-    undesired = minibatch.outcome < bar - margin
-    weight = desirable_weight * desired + undesirable_weight * undesired
-    count = (desired | undesired).sum().clamp(min=1)
+    is_desirable = minibatch.outcome > threshold + margin
+    is_undesirable = minibatch.outcome < threshold - margin
+    weight = desirable_weight * is_desirable + undesirable_weight * is_undesirable
+    count = (is_desirable | is_undesirable).sum().clamp(min=1)
     ratios = trajectory_sums(minibatch.logprobs - reference, minibatch)
     baseline = ratios.mean().clamp(min=0.0)
 
     def loss_of(logprobs: Tensor) -> Tensor:
         gain = trajectory_sums(logprobs - reference, minibatch)
-        distance = torch.where(desired, gain - baseline, baseline - gain)
+        distance = torch.where(is_desirable, gain - baseline, baseline - gain)
         return (weight * torch.sigmoid(-beta * distance)).sum() / count
 
-    means = [(ratios * kind).sum() / kind.sum().clamp(min=1) for kind in (desired, undesired)]
+    kinds = is_desirable, is_undesirable
+    means = [(ratios * kind).sum() / kind.sum().clamp(min=1) for kind in kinds]
     metrics: dict[str, Tensor | float] = {
-        "desirable_fraction": desired.sum() / count,
+        "desirable_fraction": is_desirable.sum() / count,
         "baseline": baseline,
         "margin": means[0] - means[1],
     }

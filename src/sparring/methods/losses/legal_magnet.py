@@ -14,12 +14,12 @@ def legal_magnet(
 ) -> LossTerm:
     """Penalise the divergence of the policy from a uniform legal reply, at each sampled token.
 
-    What: a magnet towards mixed play that never pulls towards illegal replies. The gradient does
-    not vanish.
+    What: a pull towards a mixed strategy, never towards illegal replies. The gradient does not
+    vanish.
     When to use: in self-play in place of ``entropy_bonus``, with an annealed weight. An entropy
-    bonus over the whole vocabulary pays for illegal replies. The bonus's gradient, like the
-    return's, goes to 0 with the probability of an action, so that an unlearned action does not
-    return; with this loss it does.
+    bonus over the whole vocabulary pays for illegal replies. The gradients of the bonus and of the
+    return go to 0 with the probability of an action, so the policy cannot relearn that action. With
+    this loss it can.
     Mathematics: u is the next token of a uniformly drawn legal reply, given the tokens of the reply
     so far.
 
@@ -31,8 +31,8 @@ def legal_magnet(
         dL_t / dz_v = pi_v - u_v
 
     which is -u_v where pi_v = 0. The reverse gradient is that of minus the entropy among legal
-    replies; it goes to 0 with pi_v. A two-action choice of gain D keeps about weight / (2 D) of the
-    worse action under the forward form.
+    replies; it goes to 0 with pi_v. If one of two actions is better by D, the forward form keeps
+    the worse action at a probability of about weight / (2 D).
     Shapes: [M] -> [M].
     Pitfalls:
         - Requires a finite list of legal actions and replies without thoughts.

@@ -20,11 +20,11 @@ def log_ratio_clip(
     tau: Annotated[float, Field(gt=0)] = 0.1,
     form: Literal["penalty", "divided"] = "penalty",
 ) -> LossTerm:
-    """Train tokens whose log-ratio is within bounds, and pull all of them back to the old policy.
+    """Train tokens whose log-ratio is within bounds, and pull all tokens back to the old policy.
 
     What: an off-policy gradient that drops a token as soon as learner and old policy differ too
-    much. PPO's clip drops tokens in one direction only: there a token that has become unlikely
-    still counts if its advantage is positive.
+    much. PPO's clip drops tokens in one direction only: a token that has become unlikely still
+    counts there if its advantage is positive.
     When to use: with another engine or stale weights, whose log-probabilities differ in both
     directions; with group advantages without deviation, such as ``gpg``.
     Mathematics:
@@ -53,8 +53,8 @@ def log_ratio_clip(
         form: role of tau, "penalty" (default) or "divided".
     """
     x = log_ratio(batch.logprobs, batch.old_logprobs)
-    inside = x.clamp(low, high)
-    values = -inside.exp() * batch.advantages
+    clamped = x.clamp(low, high)
+    values = -clamped.exp() * batch.advantages
     values = values + tau * x.square() if form == "penalty" else values / tau
     log_of_ratio = x.detach()
     below, above = log_of_ratio < low, log_of_ratio > high

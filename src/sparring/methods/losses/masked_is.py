@@ -42,11 +42,11 @@ def masked_is(
         keep_ratio: weight of tokens within the bounds: 1 (false, default) or their ratio (true, as
             in preset ``icepop``).
     """
-    raw = log_ratio(batch.old_logprobs, batch.sampler_logprobs).detach().exp()
-    inside = ((raw >= low) & (raw <= high)).to(raw.dtype)
+    ratio = log_ratio(batch.old_logprobs, batch.sampler_logprobs).detach().exp()
+    mask = ((ratio >= low) & (ratio <= high)).to(ratio.dtype)
     metrics = {
-        "masked_fraction": 1.0 - inside.mean(),
-        "weight_min": raw.min(),
-        "weight_max": raw.max(),
+        "masked_fraction": 1.0 - mask.mean(),
+        "weight_min": ratio.min(),
+        "weight_max": ratio.max(),
     }
-    return LossTerm(values=inside * raw if keep_ratio else inside, level="weight", metrics=metrics)
+    return LossTerm(values=mask * ratio if keep_ratio else mask, level="weight", metrics=metrics)

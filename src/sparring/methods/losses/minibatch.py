@@ -17,8 +17,8 @@ from sparring.methods.losses.base import LossBatch, WholeMinibatch
 Pairs = Literal["best_worst", "all"]
 
 
-def whole_of(batch: LossBatch) -> tuple[WholeMinibatch, Tensor]:
-    """Return (whole minibatch, index of each of this forward pass's tokens in it, [M])."""
+def whole_minibatch(batch: LossBatch) -> tuple[WholeMinibatch, Tensor]:
+    """Return (whole minibatch, index in it of each token of this forward pass, [M])."""
     assert batch.whole is not None and batch.index is not None, (
         'a loss that reads batch.whole must declare NEEDS = {"whole"}'
     )
@@ -31,15 +31,13 @@ def covariance(minibatch: WholeMinibatch) -> Tensor:
     return (advantages - advantages.mean()) * (logprobs - logprobs.mean())
 
 
-def standardised(values: Tensor) -> Tensor:
+def standardise(values: Tensor) -> Tensor:
     """Return values less their mean, over their standard deviation; 0 if all are equal."""
     centred = values - values.mean()
     deviation = centred.square().mean().sqrt()
-    return (
-        centred / deviation
-        if deviation > 1e-12 * (1.0 + values.abs().max())
-        else torch.zeros_like(values)
-    )
+    if deviation > 1e-12 * (1.0 + values.abs().max()):
+        return centred / deviation
+    return torch.zeros_like(values)
 
 
 def group_mean(values: Tensor, minibatch: WholeMinibatch) -> Tensor:
@@ -80,25 +78,26 @@ def pairs_within(
         (better rows, worse rows, weights of sum 1), [P] each.
     """
     order = torch.argsort(group, stable=True)
-    _, number, counts = torch.unique(group, return_inverse=True, return_counts=True)
-    first, second = [], []
+    _, group_of, counts = torch.unique(group, return_inverse=True, return_counts=True)
+    first_rows, second_rows = [], []
     for shift in range(1, int(counts.max()) if len(counts) else 0):
-        same = number[order[:-shift]] == number[order[shift:]]
-        first.append(order[:-shift][same])
-        second.append(order[shift:][same])
-    a, b = (torch.cat(rows) if rows else order[:0] for rows in (first, second))
-    a_wins = value[a] > value[b]
-    valid = torch.ones_like(a_wins) if ties else value[a] != value[b]
-    better, worse = torch.where(a_wins, a, b)[valid], torch.where(a_wins, b, a)[valid]
+        is_same_group = group_of[order[:-shift]] == group_of[order[shift:]]
+        first_rows.append(order[:-shift][is_same_group])
+        second_rows.append(order[shift:][is_same_group])
+    a, b = (torch.cat(rows) if rows else order[:0] for rows in (first_rows, second_rows))
+    is_a_better = value[a] > value[b]
+    is_pair = torch.ones_like(is_a_better) if ties else value[a] != value[b]
+    better, worse = torch.where(is_a_better, a, b)[is_pair], torch.where(is_a_better, b, a)[is_pair]
     weight = torch.ones_like(value[better])
     if which == "best_worst":
-        empty = value.new_zeros(len(counts))
-        best = empty.scatter_reduce(0, number, value, "amax", include_self=False)
-        worst = empty.scatter_reduce(0, number, value, "amin", include_self=False)
-        extreme = (value[better] == best[number[better]]) & (value[worse] == worst[number[worse]])
-        better, worse = better[extreme], worse[extreme]
-        shared = torch.bincount(number[better], minlength=len(counts))[number[better]]
-        weight = 1.0 / shared.to(value.dtype)
+        zeros = value.new_zeros(len(counts))
+        best = zeros.scatter_reduce(0, group_of, value, "amax", include_self=False)
+        worst = zeros.scatter_reduce(0, group_of, value, "amin", include_self=False)
+        has_best, has_worst = value == best[group_of], value == worst[group_of]
+        is_extreme = has_best[better] & has_worst[worse]
+        better, worse = better[is_extreme], worse[is_extreme]
+        num_pairs = torch.bincount(group_of[better], minlength=len(counts))
+        weight = 1.0 / num_pairs[group_of[better]].to(value.dtype)
     return better, worse, weight / weight.sum() if len(weight) else weight
 
 
@@ -112,10 +111,10 @@ def pair_metrics(
         weight: weight of each pair, [P].
         differs: mask of the pairs of different value, which count in accuracy, [P]; None: all.
     """
-    counted = weight if differs is None else weight * differs
+    counted_weight = weight if differs is None else weight * differs
     return {
         "pairs": float(len(weight)),
-        "accuracy": (counted * (margins > 0)).sum() / counted.sum().clamp(min=1e-12),
+        "accuracy": (counted_weight * (margins > 0)).sum() / counted_weight.sum().clamp(min=1e-12),
         "margin": (weight * margins).sum(),
     }
 
@@ -140,9 +139,10 @@ def through_tokens(batch: LossBatch, loss_of: Callable[[Tensor], Tensor]) -> Ten
         batch: the tokens of this forward pass.
         loss_of: current log-probabilities [M'] -> scalar; differentiated here.
     """
-    minibatch, index = whole_of(batch)
+    minibatch, index = whole_minibatch(batch)
     with torch.enable_grad():
-        free = minibatch.logprobs.detach().requires_grad_(True)
-        loss = loss_of(free) + 0.0 * free.sum()
-        (gradient,) = torch.autograd.grad(loss, free)
-    return gradient[index] * (batch.logprobs - batch.logprobs.detach()) + loss.detach() / len(free)
+        logprobs = minibatch.logprobs.detach().requires_grad_(True)
+        loss = loss_of(logprobs) + 0.0 * logprobs.sum()
+        (gradient,) = torch.autograd.grad(loss, logprobs)
+    share = loss.detach() / len(logprobs)
+    return gradient[index] * (batch.logprobs - batch.logprobs.detach()) + share

@@ -21,7 +21,7 @@ def neurd(
     """Update the logit of the sampled token, not its log-probability.
 
     What: replicator dynamics for networks. The update omits the slope of the softmax, which
-    vanishes near certainty, so that a rare action recovers as fast as a common one falls.
+    vanishes near certainty. So a rare action recovers as fast as a common action declines.
     When to use: self-play in games of hidden information, where the best action changes and the
     policy must reverse.
     Mathematics:
@@ -51,11 +51,11 @@ def neurd(
     logit, advantages = batch.features["centred_logit"], batch.advantages
     weight = (-batch.old_logprobs).clamp(min=0.0, max=50.0).exp().clamp(max=importance_cap)
     blocked = ((advantages > 0) & (logit >= threshold)) | ((advantages < 0) & (logit <= -threshold))
-    push = (weight * advantages).masked_fill(blocked, 0.0)
-    size = logit.detach().abs().max()
+    weighted_advantages = (weight * advantages).masked_fill(blocked, 0.0)
+    largest = logit.detach().abs().max()
     metrics = {
         "held_fraction": blocked.float().mean(),
         "weight_mean": weight.mean(),
-        "centred_logit_max": size,
+        "centred_logit_max": largest,
     }
-    return LossTerm(values=-push * logit, weighted=True, metrics=metrics)
+    return LossTerm(values=-weighted_advantages * logit, weighted=True, metrics=metrics)

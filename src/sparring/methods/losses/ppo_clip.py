@@ -6,8 +6,8 @@ from sparring.core.errors import ConfigError
 from sparring.methods.losses.base import (
     LossBatch,
     LossTerm,
-    clipped,
-    dual_clipped,
+    apply_dual_clip,
+    clip_loss,
     log_ratio,
     ratio_metrics,
 )
@@ -38,8 +38,8 @@ def ppo_clip(
         L_t = min(L_t, -c A)
     so that a very large ratio cannot dominate.
     Shapes: [M] -> [M].
-    Pitfalls: at the first update of a step the ratio is one and nothing is clipped: the gradient is
-    the plain one.
+    Pitfalls: at the first update of a step the ratio is one and nothing is clipped, so the gradient
+    is that of ``policy_gradient``.
     Metrics: ratio_mean, ratio_min, ratio_max (raw), approximate_kl (k3, nats), clip_fraction
     (tokens without gradient).
     Reference: Schulman et al., 2017; Yu et al., 2025 (DAPO); Ye et al., 2020 (dual clip); Chen et
@@ -64,9 +64,9 @@ def ppo_clip(
         )
     log_of_ratio = log_ratio(batch.logprobs, batch.old_logprobs)
     ratio, advantages = log_of_ratio.exp(), batch.advantages
-    loss, is_clipped = clipped(ratio, advantages, clip_low, clip_high)
+    loss, is_clipped = clip_loss(ratio, advantages, clip_low, clip_high)
     if dual_clip is not None:
-        loss, too_large = dual_clipped(loss, advantages, dual_clip)
+        loss, too_large = apply_dual_clip(loss, advantages, dual_clip)
         is_clipped = is_clipped | too_large
     clip_fraction = is_clipped.detach().float().mean()
     metrics = {**ratio_metrics(ratio, log_of_ratio), "clip_fraction": clip_fraction}

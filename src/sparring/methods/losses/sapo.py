@@ -11,7 +11,6 @@ from sparring.methods.losses.base import LossBatch, LossTerm, log_ratio, ratio_m
 
 CORRECTS = True
 
-
 Temperature = Annotated[float, Field(gt=0)]
 
 
@@ -21,9 +20,9 @@ def sapo(
     temperature_positive: Temperature = 1.0,
     temperature_negative: Temperature = 1.05,
 ) -> LossTerm:
-    """Let a token's gradient fade smoothly as its ratio leaves one.
+    """Reduce a token's gradient smoothly as its ratio moves away from one.
 
-    What: PPO's clip is replaced by a sigmoid of the ratio.
+    What: a sigmoid of the ratio replaces PPO's clip.
     When to use: if the hard edge of a clip wastes tokens or makes training unstable.
     Mathematics:
         f(rho) = sigmoid(tau (rho - 1)) 4 / tau

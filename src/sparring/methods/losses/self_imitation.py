@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from sparring.methods.losses.base import LossBatch, LossTerm, clipped, log_ratio
+from sparring.methods.losses.base import LossBatch, LossTerm, clip_loss, log_ratio
 
 PRESETS = {"spear": {"clip_high": 0.2}}
 
@@ -25,8 +25,8 @@ def self_imitation(
         L_t = -min(rho, 1 + clip_high) max(A_t, 0)
     Shapes: [M] -> [M].
     Pitfalls:
-        - Alone, this loss lowers the entropy without bound. SPEAR masks tokens of high covariance
-          (``clip_cov``, preset ``spear``).
+        - Without another loss, this one lowers the entropy without bound. SPEAR masks tokens of
+          high covariance (``clip_cov``, preset ``spear``).
         - SPEAR's weight grows as (1 - cos(pi step / 200)) / 2: write a cosine schedule from 0 to 1.
         - SPEAR's buffer belongs to selection, and its recalibrated advantages to credit; this loss
           reads the batch's advantages unchanged.
@@ -41,7 +41,7 @@ def self_imitation(
     gains = batch.advantages.clamp(min=0.0)
     ratio = log_ratio(batch.logprobs, batch.old_logprobs).exp()
     values = (
-        -gains * batch.logprobs if clip_high is None else clipped(ratio, gains, 1.0, clip_high)[0]
+        -gains * batch.logprobs if clip_high is None else clip_loss(ratio, gains, 1.0, clip_high)[0]
     )
     metrics = {"imitated_fraction": (gains > 0).float().mean(), "ratio_max": ratio.detach().max()}
     return LossTerm(values=values, weighted=True, metrics=metrics)

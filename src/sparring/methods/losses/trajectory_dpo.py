@@ -16,7 +16,7 @@ from sparring.methods.losses.minibatch import (
     preference_pairs,
     through_tokens,
     trajectory_sums,
-    whole_of,
+    whole_minibatch,
 )
 
 NEEDS = {"whole", "reference_logprobs"}
@@ -31,7 +31,7 @@ def trajectory_dpo(
     length_normalised: bool = True,
     discount: Annotated[float, Field(gt=0, le=1)] | None = None,
 ) -> LossTerm:
-    """Prefer the better episode of a group, comparing per turn or token and not by length.
+    """Prefer the better of two episodes of a group, without an effect of their lengths.
 
     What: ``dpo`` with sums over trajectories that are comparable between short and long episodes.
     When to use: environments in which the players decide the number of turns.
@@ -52,20 +52,20 @@ def trajectory_dpo(
         - With ``length_normalised`` false and no ``discount`` this is ``dpo``.
     Metrics: pairs, accuracy, margin as ``dpo``.
     Reference: Shi et al., 2024 (DMPO); Song et al., 2024 (ETO) for preferences over trajectories.
-    The published discounts vary by task; 0.9 is ours.
+    The published discounts vary by task; we chose 0.9.
     Verified by: tests/methods/losses/test_preference_losses.py.
 
     Args:
-        beta: factor of S_better - S_worse, above 0. The larger it is, the smaller is the move away
-            from the reference at which the loss saturates.
-        pairs: the pairs of a group. "best_worst" (default): the best with the worst, equal weight
-            per group, which ties share. "all": every pair of different outcome, equal weight per
-            pair.
+        beta: factor of S_better - S_worse, above 0. With a larger beta the loss saturates nearer to
+            the reference policy.
+        pairs: the pairs of a group. "best_worst" (default): the best with the worst; each group has
+            equal weight, which its tied pairs share. "all": every pair of different outcome, with
+            equal weight.
         length_normalised: true (default): S is a mean per token. false: S is a sum.
         discount: base of DMPO's weights of turns, above 0 and at most 1; early turns count more.
             null (default): all turns count equally. Preset ``dmpo`` has 0.9, with sums.
     """
-    minibatch, _ = whole_of(batch)
+    minibatch, _ = whole_minibatch(batch)
     reference = minibatch.reference_logprobs
     assert reference is not None
     better, worse, weight = preference_pairs(minibatch, pairs)

@@ -11,7 +11,7 @@ CORRECTS = True
 
 
 def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
-    """Weigh each token's policy loss by its likelihood under learner over sampler, up to a cap.
+    """Weigh each token's policy loss by its probability ratio of learner to sampler, up to a cap.
 
     What: corrects for replies sampled by other kernels, other precision or stale weights.
     When to use: with an external engine or stale samples. In process the weights are one up to
@@ -34,10 +34,10 @@ def truncated_is(batch: LossBatch, *, cap: float = 2.0) -> LossTerm:
     """
     if cap <= 0:
         raise ConfigError(f"truncated_is: cap={cap} must be positive; write cap: 2.0.")
-    raw = log_ratio(batch.old_logprobs, batch.sampler_logprobs).detach().exp()
+    ratio = log_ratio(batch.old_logprobs, batch.sampler_logprobs).detach().exp()
     metrics = {
-        "weight_mean": raw.mean(),
-        "weight_max": raw.max(),
-        "capped_fraction": (raw > cap).float().mean(),
+        "weight_mean": ratio.mean(),
+        "weight_max": ratio.max(),
+        "capped_fraction": (ratio > cap).float().mean(),
     }
-    return LossTerm(values=raw.clamp(max=cap), level="weight", metrics=metrics)
+    return LossTerm(values=ratio.clamp(max=cap), level="weight", metrics=metrics)

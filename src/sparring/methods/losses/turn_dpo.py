@@ -16,7 +16,7 @@ from sparring.methods.losses.minibatch import (
     pairs_within,
     through_tokens,
     turns_of,
-    whole_of,
+    whole_minibatch,
 )
 
 NEEDS = {"whole"}
@@ -33,7 +33,7 @@ def turn_dpo(
     reference: Literal["start", "step"] = "start",
     label_smoothing: Annotated[float, Field(ge=0, lt=0.5)] = 0.0,
 ) -> LossTerm:
-    """Make the better of two replies to a prompt likelier than the worse, relative to a reference.
+    """Prefer the better of two replies to a prompt, relative to a reference policy.
 
     What: preferences between the candidates of a turn, by their advantages. The loss compares no
     replies across prompts, so that a baseline per prompt has no effect.
@@ -57,11 +57,12 @@ def turn_dpo(
     so advantages log(target / pi_ref) make the policy a mixed target.
     Shapes: [M'] -> one number, shared out over tokens: [M], summed.
     Pitfalls:
-        - Prompts with one reply contribute no pair. With hard labels neither do prompts whose
-          replies have equal advantages, so that hard labels cannot teach a mixed policy.
+        - Prompts with one reply contribute no pair.
+        - With hard labels, replies of equal advantage contribute no pair. So hard labels cannot
+          teach a mixed policy.
         - The preferred reply itself may become less likely.
         - With ``reference: step`` all updates on a batch refer to the policy before the first.
-    Metrics: pairs (their number), accuracy (weight of pairs in which the better is ahead), margin
+    Metrics: pairs (their number), accuracy (weight of the pairs with S_better > S_worse), margin
     (mean beta (S_better - S_worse)).
     Reference: Rafailov et al., 2023; for turns with three candidates: Xu et al., 2025 (LSPO,
     arXiv:2502.04686), with hard labels, beta 0.1 and the model before the iteration as reference.
@@ -69,37 +70,36 @@ def turn_dpo(
     Verified by: tests/methods/losses/test_turn_dpo.py.
 
     Args:
-        beta: factor of S_better - S_worse, above 0. With hard labels, the larger it is, the smaller
-            is the move away from the reference at which the loss saturates; with soft labels beta
-            weighs large differences.
+        beta: factor of S_better - S_worse, above 0. With hard labels a larger beta saturates nearer
+            to the reference; with soft labels it gives large differences more weight.
         labels: "hard" (default): the better reply is preferred. "soft": preferred with probability
             sigmoid(beta (A_better - A_worse)).
-        pairs: the pairs of a prompt. "best_worst" (default): the best with the worst, equal weight
-            per prompt, which ties share. "all": every pair, equal weight per pair.
+        pairs: the pairs of a prompt. "best_worst" (default): the best with the worst; each prompt
+            has equal weight, which its tied pairs share. "all": every pair, with equal weight.
         reference: "start" (default): the run's initial policy, after its warm-up if there is one.
             "step": the policy before the step's updates.
         label_smoothing: with hard labels, assumed probability that a preference is wrong, at least
             0 and below 0.5.
     """
-    minibatch, _ = whole_of(batch)
-    anchor = minibatch.old_logprobs if reference == "step" else minibatch.reference_logprobs
-    assert anchor is not None
-    turn, prompt, value = turns_of(minibatch)
-    soft = labels == "soft"
-    better, worse, weight = pairs_within(prompt, value, pairs, ties=soft)
-    preferred = (
-        torch.sigmoid(beta * (value[better] - value[worse]))
-        if soft
-        else torch.full_like(weight, 1.0 - label_smoothing)
+    minibatch, _ = whole_minibatch(batch)
+    reference_logprobs = (
+        minibatch.old_logprobs if reference == "step" else minibatch.reference_logprobs
     )
+    assert reference_logprobs is not None
+    turn, prompt, value = turns_of(minibatch)
+    is_soft = labels == "soft"
+    better, worse, weight = pairs_within(prompt, value, pairs, ties=is_soft)
+    preference = torch.full_like(weight, 1.0 - label_smoothing)
+    if is_soft:
+        preference = torch.sigmoid(beta * (value[better] - value[worse]))
 
     def margins(logprobs: Tensor) -> Tensor:
-        gain = value.new_zeros(len(value)).index_add(0, turn, logprobs - anchor)
+        gain = value.new_zeros(len(value)).index_add(0, turn, logprobs - reference_logprobs)
         return beta * (gain[better] - gain[worse])
 
     def loss_of(logprobs: Tensor) -> Tensor:
         margin = margins(logprobs)
-        losses = -preferred * logsigmoid(margin) - (1.0 - preferred) * logsigmoid(-margin)
+        losses = -preference * logsigmoid(margin) - (1.0 - preference) * logsigmoid(-margin)
         return (weight * losses).sum()
 
     metrics = pair_metrics(margins(minibatch.logprobs), weight, value[better] != value[worse])

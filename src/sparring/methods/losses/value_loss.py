@@ -27,9 +27,9 @@ def value_loss(batch: LossBatch) -> LossTerm:
     assert batch.values is not None and batch.value_targets is not None
     difference = batch.values - batch.value_targets
     residual, target = difference.detach(), batch.value_targets
-    spread = target.var(unbiased=False).clamp(min=1e-12)
+    variance = target.var(unbiased=False).clamp(min=1e-12)
     metrics = {
         "error": residual.abs().mean(),
-        "explained_variance": 1.0 - residual.var(unbiased=False) / spread,
+        "explained_variance": 1.0 - residual.var(unbiased=False) / variance,
     }
     return LossTerm(values=0.5 * difference.square(), level="turn", metrics=metrics)

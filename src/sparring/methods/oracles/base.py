@@ -60,7 +60,7 @@ class PlayOracle(Protocol):
 
 
 def hindrance(oracle: Oracle, game: Environment) -> str:
-    """Return why an oracle cannot judge an environment, or "".
+    """Return the reason why an oracle cannot judge an environment, or "" if it can.
 
     Only oracles with ``reads_plays`` can judge environments that are not OpenSpiel games.
     """
@@ -140,13 +140,13 @@ def verdict(
     )
 
 
-def hides(game: Searchable) -> bool:
+def has_hidden_information(game: Searchable) -> bool:
     """Return whether a game has hidden information."""
     return not game.perfect_information
 
 
-def widened(verdict: Verdict, margin: float) -> Verdict:
-    """Return the verdict with all actions within ``margin`` of the largest value among the best."""
+def widen_best(verdict: Verdict, margin: float) -> Verdict:
+    """Return the verdict whose best actions are all within ``margin`` of the largest value."""
     threshold = max(verdict.values)
     threshold -= margin + TIE * max(1.0, abs(threshold))
     best = frozenset(
@@ -160,7 +160,7 @@ def widened(verdict: Verdict, margin: float) -> Verdict:
 class CachedOracle:
     """Base class of oracles whose verdict depends only on the game and the state.
 
-    Subclasses define ``covers`` and ``opinions``, and may override ``entered`` and ``key``.
+    Subclasses define ``covers`` and ``compute_verdicts``, and may override ``prepare`` and ``key``.
     """
 
     name = ""
@@ -180,7 +180,7 @@ class CachedOracle:
         """Return why this game cannot be judged, or ""."""
 
     @abstractmethod
-    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
+    def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state, or None to abstain.
 
         Args:
@@ -217,12 +217,12 @@ class CachedOracle:
         Raises:
             OracleError: a state is finished, waits for chance, or is of a game that is not covered.
         """
-        out: list[Verdict | None] = []
+        verdicts: list[Verdict | None] = []
         for _, group in groupby(states, attrgetter("game")):
-            out += self._judge(list(group))
-        self.counts["judged"] += len(out)
-        self.counts["abstained"] += out.count(None)
-        return out
+            verdicts += self._judge(list(group))
+        self.counts["judged"] += len(verdicts)
+        self.counts["abstained"] += verdicts.count(None)
+        return verdicts
 
     def _judge(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         self.enter(states[0].game)
@@ -239,15 +239,15 @@ class CachedOracle:
         cache = self._cache
         missing = [key for key in states if key not in cache]
         self.counts["searched"] += len(missing)
-        fresh = self.opinions([states[key] for key in missing])
+        new_verdicts = self.compute_verdicts([states[key] for key in missing])
         if len(cache) + len(missing) > MAX_CACHED:
-            verdicts = {key: cache[key] for key in states if key in cache}
+            needed_verdicts = {key: cache[key] for key in states if key in cache}
             cache.clear()
-            cache.update(verdicts)
-        cache.update(zip(missing, fresh, strict=True))
+            cache.update(needed_verdicts)
+        cache.update(zip(missing, new_verdicts, strict=True))
 
     def enter(self, game: Searchable) -> None:
-        """Select the game of the next calls; games of the same rules and words share a cache.
+        """Select the game of the next calls; games of equal rules and action names share a cache.
 
         Raises:
             OracleError: the game is not covered.
@@ -260,16 +260,17 @@ class CachedOracle:
             if reason:
                 raise OracleError(f"Oracle {self.name!r} cannot judge {game.name!r}: {reason}")
             self._caches[rules] = {}
-        self._game, self._cache, self._hidden = game, self._caches[rules], hides(game)
-        self.entered(game)
+        self._game, self._cache = game, self._caches[rules]
+        self._hidden = has_hidden_information(game)
+        self.prepare(game)
 
-    def entered(self, game: Searchable) -> None:
+    def prepare(self, game: Searchable) -> None:
         """Prepare for a covered game that differs from the last one."""
 
     def _refuse(self, state: SearchablePlay) -> NoReturn:
-        why = "is finished" if state.done else "waits for chance"
+        reason = "is finished" if state.done else "waits for chance"
         raise OracleError(
-            f"Oracle {self.name!r} cannot judge a state of {state.game.name!r} that {why}, at "
+            f"Oracle {self.name!r} cannot judge a state of {state.game.name!r} that {reason}, at "
             f"ply {state.plies}; judge states in which a seat is to act."
         )
 
@@ -288,19 +289,19 @@ class WrappingOracle(CachedOracle):
 
     def __post_init__(self) -> None:
         super().__init__()
-        self.within: Oracle = bind("oracles", self.oracle, self.options)()
+        self.inner: Oracle = bind("oracles", self.oracle, self.options)()
 
     def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
-        return self.within.covers(game)
+        return self.inner.covers(game)
 
     def enter(self, game: Searchable) -> None:
         """Select a game, also for the inner oracle."""
         super().enter(game)
-        if isinstance(self.within, CachedOracle):
-            self.within.enter(game)
+        if isinstance(self.inner, CachedOracle):
+            self.inner.enter(game)
 
     def key(self, state: SearchablePlay) -> str:
         """Return the key of the inner oracle, if that oracle has keys."""
-        inner = self.within
+        inner = self.inner
         return inner.key(state) if isinstance(inner, CachedOracle) else super().key(state)

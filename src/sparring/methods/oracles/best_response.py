@@ -18,7 +18,8 @@ class BestResponseOracle(EquilibriumOracle):
     Mathematics:
         Q(I, a) of oracle cfr with u(h a) under the seat's best response
     The best response is computed from the seat's last decisions to its first.
-    Pitfalls: as for oracle cfr. Needs perfect recall, as OpenSpiel's information states give it.
+    Pitfalls: as for oracle cfr. The game needs perfect recall; OpenSpiel's information states have
+    it.
     Reference: Lanctot et al., 2017 (arXiv:1711.00832), section 2; Johanson et al., "Accelerating
     best response calculation", 2011.
     Verified by: tests/methods/oracles/test_cfr.py.
@@ -29,8 +30,8 @@ class BestResponseOracle(EquilibriumOracle):
         variant: the solver, "cfr" or "cfr_plus" (default).
         max_histories: the largest game tree to walk, in histories, at least 1. A larger game is
             refused.
-        margin: largest difference to the best value at which an action is best too, in the game's
-            units, at least 0.
+        margin: an action is also best if its value is at most this much below the largest value, in
+            the game's units, at least 0.
     """
 
     name, continuation = "best_response", "best_response"

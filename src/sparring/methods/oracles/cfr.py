@@ -12,7 +12,7 @@ from pydantic import Field
 from sparring.core.records import FloatArray, Verdict
 from sparring.environments.base import Searchable, SearchablePlay
 from sparring.environments.tree_arrays import TreeArrays, walk
-from sparring.methods.oracles.base import CachedOracle, verdict, widened
+from sparring.methods.oracles.base import CachedOracle, verdict, widen_best
 from sparring.ops.game_tree import best_response, policy_values
 from sparring.play.players.cfr import CfrAgent, Variant, fits
 
@@ -23,10 +23,10 @@ Play = Literal["average", "best_response"]
 class _Values:
     """Action values of all information states of a game."""
 
-    walked: TreeArrays
+    arrays: TreeArrays
     action: tuple[FloatArray, ...]  # [I] arrays [num_legal]
     # [I] reach probability of the other seats and chance; 0: the values are undefined
-    others: FloatArray
+    reach: FloatArray
     nash_conv: float  # of the average policy
 
 
@@ -74,61 +74,57 @@ class EquilibriumOracle(CachedOracle):
         """Return the seat and its information state."""
         return f"{state.seat}\n{state.node.information_state_string(state.seat)}"
 
-    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
+    def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; None if the others and chance never reach the state."""
         rules = states[0].game.rules_key
         if rules not in self._solved:
             self._solved[rules] = self._values(states[0].game)
-        return [self._opinion(state, self._solved[rules]) for state in states]
+        return [self._verdict(state, self._solved[rules]) for state in states]
 
-    def _opinion(self, state: SearchablePlay, values: _Values) -> Verdict | None:
-        index = values.walked.number[state.seat, state.node.information_state_string(state.seat)]
-        if values.others[index] <= 0:
+    def _verdict(self, state: SearchablePlay, values: _Values) -> Verdict | None:
+        index = values.arrays.number[state.seat, state.node.information_state_string(state.seat)]
+        if values.reach[index] <= 0:
             self.counts["unreached"] += 1
             return None
-        return widened(
+        return widen_best(
             verdict(state.legal_actions(), values.action[index].tolist(), bound=values.nash_conv),
             self.margin,
         )
 
     def _values(self, game: Searchable) -> _Values:
-        """Return the values of all information states."""
-        walked = walk(game)
-        tree, seats = walked.tree, walked.seats
+        arrays = walk(game)
+        tree, seats = arrays.tree, arrays.seats
         table = self.solver.policy(game)
         average = []
-        for example, legal in zip(walked.examples, walked.legal, strict=True):
-            chosen = table.action_probabilities(example)
-            row = np.array([chosen.get(index, 0.0) for index in legal])
+        for example, legal in zip(arrays.examples, arrays.legal, strict=True):
+            probabilities = table.action_probabilities(example)
+            row = np.array([probabilities.get(index, 0.0) for index in legal])
             average.append(row / row.sum())
         returns = policy_values(tree, seats, average).returns
-        answers = [best_response(tree, seats, average, seat) for seat in range(game.num_seats)]
+        responses = [best_response(tree, seats, average, seat) for seat in range(game.num_seats)]
         gains = [
-            policy_values(tree, seats, answer).returns[seat] - returns[seat]
-            for seat, answer in enumerate(answers)
+            policy_values(tree, seats, response).returns[seat] - returns[seat]
+            for seat, response in enumerate(responses)
         ]
-        best = [answers[seat][index] for index, seat in enumerate(seats)]
-        action, others = list(average), np.zeros(len(seats))
+        best = [responses[seat][index] for index, seat in enumerate(seats)]
+        action, reach = list(average), np.zeros(len(seats))
         for seat in range(game.num_seats):
-            mine, theirs = (
+            own_policy, other_policy = (
                 best if play == "best_response" else average
                 for play in (self.continuation, self.others)
             )
-            played = policy_values(
+            values = policy_values(
                 tree,
                 seats,
                 [
-                    mine[index] if seats[index] == seat else theirs[index]
+                    own_policy[index] if seats[index] == seat else other_policy[index]
                     for index in range(len(seats))
                 ],
             )
             for index in np.flatnonzero(seats == seat):
-                action[index], others[index] = played.action[index], played.others[index]
+                action[index], reach[index] = values.action[index], values.others[index]
         return _Values(
-            walked=walked,
-            action=tuple(action),
-            others=others,
-            nash_conv=max(float(sum(gains)), 0.0),
+            arrays=arrays, action=tuple(action), reach=reach, nash_conv=max(float(sum(gains)), 0.0)
         )
 
 
@@ -141,17 +137,17 @@ class CfrOracle(EquilibriumOracle):
     When to use: Kuhn, Leduc, liar's dice: games with a tree that is small enough to walk.
     Mathematics:
         Q(I, a) = sum over histories h in I of w(h) u(h a) / sum of w(h)
-    with w(h) the probability that chance and the other seats make h, and u(h a) the seat's expected
-    return from there, by enumeration.
+    with w(h) the probability that chance and the other seats produce h, and u(h a) the seat's
+    expected return after action a in h, by enumeration.
     Pitfalls:
-        - An equilibrium mixes actions of equal value, and the average policy is only close to an
-          equilibrium. So one of these actions is best by a tiny difference: give a ``margin`` above
-          ``bound``.
+        - An equilibrium mixes actions of equal value. The average policy is only close to an
+          equilibrium, so one of these actions is best by a tiny difference. Set a ``margin`` above
+          ``bound`` to call all of them best.
         - Values are exact for this policy (certainty 1); ``bound`` is its NashConv.
         - Against a policy that is not an equilibrium other actions may earn more.
-        - The oracle abstains, counted as ``unreached``, at information states that the others'
-          policies never reach: rare against the average policy, common against best responses,
-          which are pure.
+        - The oracle abstains at information states that the others' policies never reach (metric
+          ``unreached``). They are rare against the average policy. They are common against best
+          responses, because these are pure.
         - The first call for a game solves the game (seconds for Leduc poker).
     Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;
     Tammelin, "CFR+", 2014.
@@ -165,8 +161,8 @@ class CfrOracle(EquilibriumOracle):
         variant: the solver, "cfr" or "cfr_plus" (default).
         max_histories: the largest game tree to walk, in histories, at least 1. A larger game is
             refused.
-        margin: largest difference to the best value at which an action is best too, in the game's
-            units, at least 0.
+        margin: an action is also best if its value is at most this much below the largest value, in
+            the game's units, at least 0.
     """
 
     against: Play = "average"

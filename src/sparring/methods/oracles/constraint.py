@@ -22,8 +22,8 @@ class ConstraintOracle(CachedOracle):
     defines moves and solutions.
     When to use: puzzles with one seat, no hidden information and a solution.
     Mathematics: a move is right if and only if the position after it has a solution.
-    Pitfalls: with "forced", ``best`` does not contain all moves of the largest value. The game
-    defines one step of deduction.
+    Pitfalls: with "forced", ``best`` does not contain all moves of the largest value. The game's
+    solver defines what one step of deduction is.
     Reference: arXiv 2605.10325 (a move that keeps the unique solution is right); de Moura and
     Bjorner, "Z3", 2008.
     Verified by: tests/methods/oracles/test_puzzles.py, tests/environments/sudoku/test_solver.py.
@@ -58,14 +58,14 @@ class ConstraintOracle(CachedOracle):
             f"{', '.join(solved_by(self.name))}, or use oracle minimax, mcts or cfr."
         )
 
-    def entered(self, game: Searchable) -> None:
+    def prepare(self, game: Searchable) -> None:
         """Load the game's solver."""
         solver = solver_of(game, self.name)
         self._solve = None if solver is None else solver.function
 
-    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
+    def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; None where the game's solver abstains."""
-        assert self._solve is not None, "covered before"
+        assert self._solve is not None, "the oracle covers the game"
         options = {"right": self.right, "lost": self.lost, "solver": self.solver}
         judgements = [self._solve(state, **options) for state in states]
         return [

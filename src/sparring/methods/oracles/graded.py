@@ -12,7 +12,8 @@ from sparring.environments.base import Searchable, SearchablePlay
 from sparring.methods.oracles.base import verdict_of
 from sparring.methods.oracles.solvers import KeyedOracle, solver_of
 
-TIERS, OFFER = "TIERS", "tiers"  # in a solver's module: reward of each tier, tier of each action
+# in a solver's module: reward of each tier, and the function that gives the tier of each action
+TIERS, TIERS_FUNCTION = "TIERS", "tiers"
 
 
 @dataclass(kw_only=True, eq=False)
@@ -26,9 +27,9 @@ class GradedOracle(KeyedOracle):
     more often than right and wrong.
     Mathematics:
         value(a) = pay[tier(s, a)]
-    Pitfalls: values are grades, not returns: ``regret`` is in their unit, ``optimal_rate`` is the
-    share of actions of the best tier, and a best action need not be best play. For measurements use
-    an exact oracle.
+    Pitfalls: values are grades, not returns. ``regret`` is in the unit of grades, and
+    ``optimal_rate`` is the share of actions of the best tier. An action of the best tier need not
+    be best play. For measurements use an exact oracle.
     Reference: code of thu-nics/VPR (arXiv 2605.10325): the games' oracles and rewards.
     Verified by: tests/methods/oracles/test_puzzles.py.
 
@@ -55,7 +56,7 @@ class GradedOracle(KeyedOracle):
         solver = solver_of(game)
         rewards: Mapping[str, float] | None = getattr(solver and solver.module, TIERS, None)
         if rewards is None:
-            names = offering("environments", "solver", f"def {OFFER}(")
+            names = offering("environments", "solver", f"def {TIERS_FUNCTION}(")
             return (
                 f"its solver defines no tiers of actions; play {', '.join(names)}, or use "
                 "oracle constraint, posterior or minimax."
@@ -65,20 +66,20 @@ class GradedOracle(KeyedOracle):
                 raise UnknownNameError(f"tier of {game.name!r} in oracle 'graded'", tier, rewards)
         return ""
 
-    def entered(self, game: Searchable) -> None:
+    def prepare(self, game: Searchable) -> None:
         """Load the tiers of the game's solver."""
-        super().entered(game)
+        super().prepare(game)
         solver = solver_of(game)
-        assert solver is not None, "covered before"
-        self._tiers = getattr(solver.module, OFFER)
+        assert solver is not None, "the oracle covers the game"
+        self._tiers = getattr(solver.module, TIERS_FUNCTION)
         self._pay = {**getattr(solver.module, TIERS), **(self.pay or {})}
 
-    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
+    def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; None where the game's solver abstains."""
         return [self._verdict(state) for state in states]
 
     def _verdict(self, state: SearchablePlay) -> Verdict | None:
-        assert self._tiers is not None, "entered before"
+        assert self._tiers is not None, "the game is prepared"
         tiers = self._tiers(state)
         if tiers is None:
             return None

@@ -1,7 +1,7 @@
 """Verdicts on the turns of finished episodes, and the regret of turns.
 
-An illegal reply is never best, and has the regret of the worst legal action, because the penalty
-for illegal replies is not part of the game. No metric counts turns without a verdict.
+An illegal reply is never best. Its regret is that of the worst legal action, because penalties for
+illegal replies are not part of the game. No metric counts turns without a verdict.
 """
 
 from __future__ import annotations
@@ -47,15 +47,15 @@ def judge_episodes(
     games: Mapping[str, Environment],
     oracles: Mapping[str, Oracle],
     *,
-    everyone: bool = False,
+    all_seats: bool = False,
 ) -> list[Episode]:
-    """Return the episodes with verdicts on the turns of trained seats, by one call per game.
+    """Return the episodes with verdicts on the turns of trained seats, with one call per game.
 
     Args:
         episodes: finished episodes.
         games: the games by name.
         oracles: oracles by name of the game; episodes of other games stay unchanged.
-        everyone: whether to judge the turns of all seats.
+        all_seats: whether to judge the turns of all seats.
 
     Raises:
         RolloutError: an episode does not belong to the game of its name.
@@ -65,7 +65,7 @@ def judge_episodes(
     results = list(episodes)
     for name, oracle in oracles.items():
         numbers = [number for number, episode in enumerate(episodes) if episode.game == name]
-        places: list[tuple[int, int]] = []
+        positions: list[tuple[int, int]] = []
         states: list[SearchablePlay] = []
         copies: list[Any] = []
         streams: list[Stream] = []
@@ -78,28 +78,28 @@ def judge_episodes(
                 for index, (turn, state) in enumerate(
                     zip(episode.turns, episode_copies, strict=True)
                 ):
-                    if turn.is_decision and (everyone or episode.trained[turn.seat]):
-                        places.append((number, index))
+                    if turn.is_decision and (all_seats or episode.trained[turn.seat]):
+                        positions.append((number, index))
                         states.append(decision_of(games[name], state, turn.seat, turn.moment))
                         streams.append(stream.child(index))
-            opinions = verdicts(oracle, states, streams) if states else ()
+            judged = verdicts(oracle, states, streams) if states else ()
         finally:
             close_copies(copies)
         verdicts_of: dict[int, dict[int, Verdict | None]] = {number: {} for number in numbers}
-        for (number, index), verdict in zip(places, opinions, strict=True):
+        for (number, index), verdict in zip(positions, judged, strict=True):
             verdicts_of[number][index] = verdict
         for number in numbers:
             turns = enumerate(episodes[number].turns)
             results[number] = replace(
                 episodes[number],
-                turns=tuple(_with(turn, verdicts_of[number].get(index)) for index, turn in turns),
+                turns=tuple(_judge(turn, verdicts_of[number].get(index)) for index, turn in turns),
             )
     return results
 
 
-def _with(turn: Turn, verdict: Verdict | None) -> Turn:
-    others = tuple(other._replace(verdict=verdict) for other in turn.candidates)
-    return turn._replace(verdict=verdict, candidates=others)
+def _judge(turn: Turn, verdict: Verdict | None) -> Turn:
+    candidates = tuple(candidate._replace(verdict=verdict) for candidate in turn.candidates)
+    return turn._replace(verdict=verdict, candidates=candidates)
 
 
 def is_best(turn: Turn) -> bool | None:

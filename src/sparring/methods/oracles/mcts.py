@@ -11,7 +11,7 @@ from pydantic import Field
 from sparring.core.records import Verdict
 from sparring.core.rng import Stream
 from sparring.environments.base import Searchable, SearchablePlay
-from sparring.methods.oracles.base import CachedOracle, verdict, widened
+from sparring.methods.oracles.base import CachedOracle, verdict, widen_best
 from sparring.play.players.mcts import MctsAgent
 
 
@@ -29,10 +29,10 @@ class MctsOracle(CachedOracle):
     has the game's smallest utility. The certainty is below 1, and ``bound`` is the range of the
     game's utilities. When every action's value is proven, the certainty is 1 and ``bound`` 0.
     Pitfalls:
-        - Values are means over a search that also tries bad replies, which biases them towards the
+        - Values are means over a search that also tries bad replies. This biases them towards the
           middle.
-        - One of several equally good actions is best by chance: give a ``margin``, or use the
-          certainty as a weight.
+        - If several actions are equally good, chance decides which one is best. Set a ``margin``,
+          or use the certainty as a weight.
         - A search that proves a win stops, and leaves other winning moves unproven.
         - Positions with the same printed board and seat to act count as one.
     Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
@@ -44,8 +44,8 @@ class MctsOracle(CachedOracle):
         rollouts: random playouts from a leaf, per simulation, at least 1.
         uct_c: weight of the exploration term of UCT, at least 0.
         solve: whether proven results are backed up, so that values can be exact. Default true.
-        margin: largest difference to the best value at which an action is best too, in the game's
-            units, at least 0. Not used if every value is proven.
+        margin: an action is also best if its value is at most this much below the largest value, in
+            the game's units, at least 0. Not used if every value is proven.
         seed: seed of the search. The verdict depends only on seed, rules and position.
     """
 
@@ -71,22 +71,22 @@ class MctsOracle(CachedOracle):
             return "a search over full states would see hidden information; use oracle cfr."
         return ""
 
-    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
+    def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state, by one search per state."""
-        return [self._opinion(state) for state in states]
+        return [self._verdict(state) for state in states]
 
-    def _opinion(self, state: SearchablePlay) -> Verdict:
+    def _verdict(self, state: SearchablePlay) -> Verdict:
         game = state.game
         root = self.searcher.search(
             state, self._stream.child(game.rules_key).child(self.key(state))
         )
         children = {child.action: child for child in root.children}
-        values, visits, proven = [], [], 0
+        values, visits, num_proven = [], [], 0
         for index in state.legal_indices():
             child = children.get(index)
             visits.append(child.explore_count if child else 0)
             if child and child.outcome:
-                proven += 1
+                num_proven += 1
                 values.append(child.outcome[state.seat])
             else:
                 values.append(
@@ -95,16 +95,15 @@ class MctsOracle(CachedOracle):
                     else game.min_utility
                 )
         actions = state.legal_actions()
-        if proven == len(values):
+        if num_proven == len(values):
             self.counts["proven"] += 1
             return verdict(actions, values)
-        rough = widened(
+        estimate = widen_best(
             verdict(actions, values, bound=game.max_utility - game.min_utility), self.margin
         )
-        best = sum(
-            number for number, action in zip(visits, actions, strict=True) if action in rough.best
-        )
-        return replace(rough, certainty=best / (1 + sum(visits)))
+        pairs = zip(visits, actions, strict=True)
+        best_visits = sum(count for count, action in pairs if action in estimate.best)
+        return replace(estimate, certainty=best_visits / (1 + sum(visits)))
 
 
 mcts = MctsOracle

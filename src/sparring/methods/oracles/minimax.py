@@ -26,15 +26,16 @@ class MinimaxOracle(CachedOracle):
     Mathematics:
         V(s) = max over a of V(s a)    where seat 0 acts
         V(s) = min over a of V(s a)    where seat 1 acts
-    and its payoff at the end. The value of a position beyond the budget lies between the game's
-    lowest and highest payoff. The same rule backs up both ends.
+    and the payoff at the end of the game. The value of a position beyond the budget lies between
+    the game's lowest and highest payoff. The same rule backs up both bounds.
     Pitfalls:
         - The search does not prune, so that a solved game needs only look-ups.
-        - A state beyond the budget costs a whole budget, once (1.5 s for 200,000 positions of
-          connect four, 5 s of simple_negotiation, on one core): lower ``max_states`` there.
-        - Positions with the same printed board and seat to act count as one, which is wrong for
+        - A state beyond the budget costs the time of a full budget, once. On one core 200,000
+          positions take 1.5 s in connect four and 5 s in simple_negotiation. Lower ``max_states``
+          for such games.
+        - Positions with the same printed board and seat to act count as one. This is wrong for
           rules that depend on the history (superko, repetition).
-        - A position that recurs has no known value, so that games with cycles are rarely solved.
+        - A recurring position has no known value, so that games with cycles are rarely solved.
     Reference: von Neumann, 1928; transposition table: Greenblatt, Eastlake and Crocker, 1967.
     Verified by: tests/methods/oracles/test_perfect_information.py.
 
@@ -42,8 +43,8 @@ class MinimaxOracle(CachedOracle):
         max_states: largest number of positions that the search visits for one state, at least 1. A
             finished position counts at each visit: tic-tac-toe needs 7,382.
         over_budget: verdict if ``max_states`` is too small for the value of every action. "abstain"
-            (default): none. "bound": the value is the middle of each action's range, ``bound`` half
-            the widest range, and ``certainty`` 1 less the mean range over the game's range.
+            (default): none. "bound": an action's value is the middle of its range, ``bound`` is
+            half the widest range, and ``certainty`` is 1 - (mean range) / (the game's range).
     """
 
     max_states: Annotated[int, Field(ge=1)] = 200_000
@@ -63,15 +64,15 @@ class MinimaxOracle(CachedOracle):
             and f"{reason}; use oracle mcts with perfect information, and cfr with hidden one."
         )
 
-    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
+    def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state; over budget, a verdict with a bound, or None."""
-        out: list[Verdict | None] = [None] * len(states)
+        verdicts: list[Verdict | None] = [None] * len(states)
         # the search from an early state also solves later states
         for number in sorted(range(len(states)), key=lambda number: states[number].plies):
-            out[number] = self._opinion(states[number])
-        return out
+            verdicts[number] = self._verdict(states[number])
+        return verdicts
 
-    def _opinion(self, state: SearchablePlay) -> Verdict | None:
+    def _verdict(self, state: SearchablePlay) -> Verdict | None:
         game, actions = state.game, state.legal_actions()
         lows, highs = zip(*self._bounds(state), strict=True)
         if lows == highs:
@@ -80,10 +81,10 @@ class MinimaxOracle(CachedOracle):
         if self.over_budget == "abstain":
             return None
         widths = [high - low for low, high in zip(lows, highs, strict=True)]
-        middle = [low + width / 2 for low, width in zip(lows, widths, strict=True)]
+        middles = [low + width / 2 for low, width in zip(lows, widths, strict=True)]
         certainty = 1.0 - sum(widths) / len(widths) / (game.max_utility - game.min_utility)
         return replace(
-            verdict(actions, middle), certainty=max(certainty, 0.0), bound=max(widths) / 2
+            verdict(actions, middles), certainty=max(certainty, 0.0), bound=max(widths) / 2
         )
 
     def _bounds(self, state: SearchablePlay) -> list[Bounds]:

@@ -33,15 +33,15 @@ class NoisyOracle(WrappingOracle):
     options ``tpr`` and ``fpr`` set the two rates separately: each right action is called right with
     probability ``tpr``, each wrong one with probability ``fpr``, independently. Then
         J = tpr - fpr
-    A flip and a bias act on the result.
+    A flip and a bias then change the result.
     Pitfalls:
         - Faults of positions do not average out over visits of a position; faults of turns do.
         - With "turn" the mean of ``best_action`` is J times the true mean plus FPR; with "position"
           a share ``flip`` of the positions teaches the opposite.
-        - A verdict with only best actions cannot be flipped, so that fewer than ``flip`` of the
-          verdicts change.
-        - A flipped verdict has two values, the smallest and the largest true one. So has a verdict
-          with ``tpr`` or ``fpr``, which may call no action best.
+        - A verdict that calls every action best cannot be flipped, so the share of flipped verdicts
+          is below ``flip``.
+        - A flipped verdict has only two values, the smallest and the largest true one. The same
+          holds with ``tpr`` or ``fpr``; such a verdict may call no action best.
         - Certainty and bound stay unchanged.
     Reference: "Rate or fate? RLV-epsilon-R" (learning needs TPR - FPR > 0); Youden, 1950.
     Verified by: tests/methods/oracles/test_wrappers.py.
@@ -80,7 +80,7 @@ class NoisyOracle(WrappingOracle):
     @property
     def metrics(self) -> dict[str, float]:
         """Counts, with those of the inner oracle as ``inner_NAME``."""
-        inner = self.within.metrics if isinstance(self.within, CachedOracle) else {}
+        inner = self.inner.metrics if isinstance(self.inner, CachedOracle) else {}
         return {**super().metrics, **{f"inner_{name}": count for name, count in inner.items()}}
 
     def judge(
@@ -107,16 +107,16 @@ class NoisyOracle(WrappingOracle):
         noise = [stream.child("noisy oracle").child(self.seed) for stream in streams]
         results = [
             self._with_errors(*pair)
-            for pair in zip(self.within.judge(states, streams), noise, strict=True)
+            for pair in zip(self.inner.judge(states, streams), noise, strict=True)
         ]
         self.counts["judged"] += len(results)
         self.counts["abstained"] += results.count(None)
         return results
 
-    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
+    def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return the verdicts with errors."""
         stream = self._stream.child(states[0].game.rules_key)
-        verdicts = self.within.judge(states)
+        verdicts = self.inner.judge(states)
         return [
             self._with_errors(verdict, stream.child(self.key(state)))
             for state, verdict in zip(states, verdicts, strict=True)
@@ -130,7 +130,7 @@ class NoisyOracle(WrappingOracle):
             verdict = self._with_rates(verdict, stream)
         if stream.uniform(1) < self.flip and len(verdict.best) < len(verdict.actions):
             self.counts["flipped"] += 1
-            verdict = flipped(verdict)
+            verdict = swap_best(verdict)
         if stream.uniform(2) < self.bias:
             self.counts["lenient"] += 1
             verdict = replace(
@@ -143,8 +143,10 @@ class NoisyOracle(WrappingOracle):
     def _with_rates(self, verdict: Verdict, stream: Stream) -> Verdict:
         """Return the verdict with each action called right at the rate ``tpr`` or ``fpr``."""
         rates = [self.tpr if action in verdict.best else self.fpr for action in verdict.actions]
-        numbered = enumerate(zip(verdict.actions, rates, strict=True), start=3)
-        best = frozenset(action for draw, (action, rate) in numbered if stream.uniform(draw) < rate)
+        draws_and_rates = enumerate(zip(verdict.actions, rates, strict=True), start=3)
+        best = frozenset(
+            action for draw, (action, rate) in draws_and_rates if stream.uniform(draw) < rate
+        )
         self.counts["missed"] += len(verdict.best - best)
         self.counts["false_alarms"] += len(best - verdict.best)
         low, high = min(verdict.values), max(verdict.values)
@@ -152,7 +154,7 @@ class NoisyOracle(WrappingOracle):
         return replace(verdict, values=values, best=best)
 
 
-def flipped(verdict: Verdict) -> Verdict:
+def swap_best(verdict: Verdict) -> Verdict:
     """Return the verdict with right and wrong actions swapped.
 
     The best actions get the smallest value and all others the largest, so that rewards from values

@@ -36,17 +36,16 @@ class ParallelOracle(WrappingOracle):
     back in order.
     When to use: for verdicts of more than about a millisecond: oracle mcts, large puzzles and
     hidden worlds.
-    Mathematics: none: a verdict depends only on the position, so that the number of processes
-    changes no bit.
+    Mathematics: none. A verdict depends only on the position, and is the same for every number of
+    processes.
     Pitfalls:
         - A process starts on demand, in a second or two, and has a separate cache. So every process
-          repeats the search of a solved game (oracle minimax) or the values of a whole game (cfr):
-          use these without this oracle.
+          solves a game again (oracles minimax and cfr). Use these oracles without ``parallel``.
         - Each game of a run has a separate oracle with separate processes.
         - Oracle noisy must be the outer oracle, not the inner one.
         - A user's script must guard its entry point by if __name__ == "__main__", because the
           processes import the script.
-        - Within a worker process all positions are judged in that process.
+        - An oracle inside a worker process judges all positions in that process.
     Reference: none.
     Verified by: tests/methods/oracles/test_wrappers.py.
 
@@ -69,9 +68,9 @@ class ParallelOracle(WrappingOracle):
         super().__post_init__()
         self._workers = self.workers or os.cpu_count() or 1
         self._pool: WorkerPool | None = None
-        self._ending: weakref.finalize[..., ParallelOracle] | None = None
+        self._finalizer: weakref.finalize[..., ParallelOracle] | None = None
 
-    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
+    def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state, from the processes if there are at least ``least`` states.
 
         Raises:
@@ -85,7 +84,7 @@ class ParallelOracle(WrappingOracle):
             or multiprocessing.current_process().daemon
         )
         if inline or made_by is None:
-            return self.within.judge(states)
+            return self.inner.judge(states)
         self.counts["sent"] += len(states)
         try:
             return self._judge_in_processes(made_by, states)
@@ -104,8 +103,8 @@ class ParallelOracle(WrappingOracle):
     def close(self, *, at_once: bool = False) -> None:
         """End the processes, which otherwise end with the oracle; later calls start new ones."""
         pool, self._pool = self._pool, None
-        if self._ending is not None:
-            self._ending.detach()
+        if self._finalizer is not None:
+            self._finalizer.detach()
         if pool is not None:
             pool.close(at_once=at_once)
 
@@ -116,7 +115,7 @@ class ParallelOracle(WrappingOracle):
             self._pool = WorkerPool(
                 make_judge, {"oracle": self.oracle, "options": self.options}, self._workers
             )
-            self._ending = weakref.finalize(self, self._pool.close, at_once=True)
+            self._finalizer = weakref.finalize(self, self._pool.close, at_once=True)
             with _one_thread():
                 self._pool.start()
         size = -(-len(states) // (self._workers * CHUNKS))
@@ -137,7 +136,7 @@ class ParallelOracle(WrappingOracle):
 
 
 def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
-    """Return the worker's function: [number, game's name and options, histories] -> verdicts."""
+    """Return the worker's function, [number, game's name and options, histories] -> verdicts."""
     oracle: Oracle = registry.bind("oracles", settings["oracle"], settings["options"])()
     games: dict[str, Searchable] = {}
 
@@ -148,13 +147,13 @@ def make_judge(settings: dict[str, Any]) -> Callable[[Job], list[Any]]:
             game = make_game(made_by["name"], options=made_by["options"])
             assert is_searchable(game)
             games[key] = game
-        states = [_replayed(games[key], history) for history in histories]
+        states = [_replay_history(games[key], history) for history in histories]
         return [None if result is None else _serialise(result) for result in oracle.judge(states)]
 
     return judge
 
 
-def _replayed(game: Searchable, history: Sequence[int]) -> SearchablePlay:
+def _replay_history(game: Searchable, history: Sequence[int]) -> SearchablePlay:
     state = game.first_state()
     for index in history:
         state.apply_index(index)

@@ -19,8 +19,8 @@ class PlanningOracle:
 
     What: the value of an action is the return of the best continuation. The environment's
     ``solver.py``, described on the environment's page, does the planning.
-    When to use: for the lead of a team whose other seats follow instructions, such as that of
-    ``dag_search``; with the rewards ``best_action`` and ``regret``, and for measurements.
+    When to use: for the lead of a team whose other seats follow instructions, such as the team of
+    ``dag_search``. Use it with the rewards ``best_action`` and ``regret``, and for measurements.
     Mathematics:
         value(a) = max over continuations after a of the return
     Pitfalls: the planner assumes that the other seats make no errors; otherwise the values are
@@ -66,7 +66,7 @@ class PlanningOracle:
                 "episodes in which a seat is to act."
             )
         solver = solver_of(state.game, self.name)
-        assert solver is not None, "covered"
+        assert solver is not None, "the oracle covers the game"
         judgement = solver.function(state)
         return None if judgement is None else verdict_of(state.legal_actions(), judgement)
 

@@ -21,14 +21,14 @@ class PosteriorOracle(KeyedOracle):
 
     What: the posterior over the hidden state, the value of each legal action under the posterior,
     and its entropy. The game's ``solver.py``, described on the game's page, defines the values.
-    When to use: games with a hidden world without an opponent: inference, search, tests of
+    When to use: games with a hidden world and no opponent, such as inference, search and tests of
     hypotheses.
     Mathematics:
         P(world | seen) proportional to prior(world) * P(seen | world, actions)
     summed over all worlds, exactly, and in nats
         entropy = -sum P log P
-    Pitfalls: not every solver can compute best play exactly; the others return a ``bound`` or a
-    certainty below 1.
+    Pitfalls: some solvers cannot compute best play exactly. They return a ``bound`` or a certainty
+    below 1.
     Reference: arXiv 2605.10325; Kaelbling et al., "Planning and acting in partially observable
     stochastic domains", 1998.
     Verified by: tests/methods/oracles/test_puzzles.py, tests/contract/test_beliefs.py.
@@ -51,7 +51,7 @@ class PosteriorOracle(KeyedOracle):
 
     def __post_init__(self) -> None:
         super().__init__(prior=self.prior)
-        self._believe: BoundPlugin | None = None
+        self._solver: BoundPlugin | None = None
         if "prior" in (self.options or {}):
             raise ConfigError(
                 "oracle 'posterior': options has the key 'prior', which belongs beside options; "
@@ -62,30 +62,28 @@ class PosteriorOracle(KeyedOracle):
         """Return why this game cannot be judged, or "".
 
         Raises:
-            ConfigError: an option that the game's solver does not have, or a wrong value.
+            ConfigError: the game's solver does not have an option, or a value is wrong.
         """
-        if self._bound(game) is not None:
+        if self._bound_solver(game) is not None:
             return ""
         return (
             "it has no solver of its hidden state; play "
             f"{', '.join(solved_by(self.name))}, or use oracle cfr."
         )
 
-    def entered(self, game: Searchable) -> None:
+    def prepare(self, game: Searchable) -> None:
         """Load the game's solver."""
-        super().entered(game)
-        self._believe = self._bound(game)
+        super().prepare(game)
+        self._solver = self._bound_solver(game)
 
-    def opinions(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
+    def compute_verdicts(self, states: Sequence[SearchablePlay]) -> list[Verdict | None]:
         """Return a verdict per state."""
-        believe = self._believe
-        return (
-            []
-            if believe is None
-            else [verdict_of(state.legal_actions(), believe(state)) for state in states]
-        )
+        solver = self._solver
+        if solver is None:
+            return []
+        return [verdict_of(state.legal_actions(), solver(state)) for state in states]
 
-    def _bound(self, game: Searchable) -> BoundPlugin | None:
+    def _bound_solver(self, game: Searchable) -> BoundPlugin | None:
         """Return the game's solver with its options, or None."""
         solver = solver_of(game, self.name)
         options = {"prior": self.prior, **(self.options or {})}

@@ -31,7 +31,7 @@ def solved_by(oracle: str) -> tuple[str, ...]:
 
 
 def solver_of(game: Environment, oracle: str = "") -> Plugin | None:
-    """Return the solver of a game, looked up by the game's name and then by its rules, or None.
+    """Return the solver of a game or None; look it up by the game's name, then by its rules.
 
     Args:
         game: the game.
@@ -51,7 +51,7 @@ def solver_of(game: Environment, oracle: str = "") -> Plugin | None:
 
 
 class KeyedOracle(CachedOracle):
-    """Base class of oracles with the cache key of the game's solver, or else the information state.
+    """Base class of oracles whose cache key is that of the game's solver or the information state.
 
     Args:
         name: name of the oracle.
@@ -63,7 +63,7 @@ class KeyedOracle(CachedOracle):
         self.prior: Prior = prior
         self._key: Callable[..., str] | None = None
 
-    def entered(self, game: Searchable) -> None:
+    def prepare(self, game: Searchable) -> None:
         """Load the ``key`` of the game's solver."""
         solver = solver_of(game)
         self._key = None if solver is None else getattr(solver.module, "key", None)

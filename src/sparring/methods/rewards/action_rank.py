@@ -20,7 +20,7 @@ def action_rank(
 
     What: only the order of the values counts, not their differences.
     When to use: with an oracle whose ranking is better than its values, such as a search with few
-    simulations. Also if ``best_action`` is too rarely 1 for learning.
+    simulations. Also if ``best_action`` is 1 too rarely for learning.
     Mathematics: with ``ties`` "level"
         r_t = 1 - b / (l - 1), and 1 where l = 1
     l is the number of different values and b the number of those above the action's. With ``ties``
@@ -29,13 +29,13 @@ def action_rank(
     Of the n - 1 other actions w have a smaller and e an equal value.
     Shapes: one number per turn, None where the oracle abstained.
     Pitfalls:
-        - With "level" a game of three values (won, drawn, lost) has at most three grades, and if
-          all actions are equally good each gets 1.
-        - With "mean" the best action gets less than 1 if others are as good.
+        - With "level" a game of three values (won, drawn, lost) has at most three grades. If all
+          actions are equally good, each gets 1.
+        - With "mean" the best action gets less than 1 if other actions are equally good.
         - An illegal reply gets 0.
         - The sum over an episode is larger in long episodes.
-        - Ranks are those of the values: use ``best_action`` with an oracle whose best actions are
-          not all actions of the largest value.
+        - Only the values give the ranks. Use ``best_action`` if the oracle's best actions are not
+          all actions of the largest value.
         - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: none; "mean" is the mid-rank of statistics, scaled to [0, 1].
     Verified by: tests/methods/rewards/test_verdict_rewards.py.
@@ -57,17 +57,17 @@ def _grade(turn: Turn, *, by_level: bool) -> float | None:
     played_rank = ranks[turn.verdict.actions.index(turn.action)]
     if by_level:
         return played_rank / max(ranks) if max(ranks) else 1.0
-    others = len(ranks) - 1
-    less, same = sum(rank < played_rank for rank in ranks), ranks.count(played_rank) - 1
-    return (less + same / 2) / others if others else 0.5
+    num_others = len(ranks) - 1
+    num_smaller, num_equal = sum(rank < played_rank for rank in ranks), ranks.count(played_rank) - 1
+    return (num_smaller + num_equal / 2) / num_others if num_others else 0.5
 
 
 def _ranks(values: Sequence[float]) -> list[int]:
     """Return the number of different smaller values per value, with the oracle's tolerance."""
     tie = TIE * max(1.0, *map(abs, values))
-    ordered = sorted(range(len(values)), key=values.__getitem__)
+    order = sorted(range(len(values)), key=values.__getitem__)
     ranks, rank = [0] * len(values), 0
-    for previous, this in pairwise(ordered):
-        rank += values[this] - values[previous] > tie
-        ranks[this] = rank
+    for previous, current in pairwise(order):
+        rank += values[current] - values[previous] > tie
+        ranks[current] = rank
     return ranks

@@ -1,7 +1,7 @@
 """Interface of reward plug-ins, and the bound on shaping that keeps outcomes in order.
 
 Shaping is every component of a turn's reward except "game", and except "illegal" of the seat that
-forfeited. Without ``reorder_outcomes``, shaping never changes which of two outcomes is better: a
+forfeited. Without ``reorder_outcomes``, shaping never changes which of two outcomes is better. A
 factor per seat and episode keeps every sum of shaping from a turn to the end within ``BOUND`` times
 the game's smallest difference between outcomes.
 
@@ -12,8 +12,8 @@ declare:
     NEEDS = {"verdicts"}   the reward reads an oracle's verdicts, ``turn.verdict``
     NEEDS = {"game"}       the function is ``(episode, game)``
     NEEDS = {"batch"}      the function is ``(episodes, games)`` of a whole step, with games by
-                           name, and returns numbers per episode; a call without episodes before the
-                           run reports missing requirements
+                           name, and returns the numbers of each episode; a first call without
+                           episodes, before the run, reports missing requirements
     READS = "turn"         a turn's number depends on that turn only, so that the reward can judge
                            candidates that were not played
 """
@@ -46,7 +46,7 @@ from sparring.play.episode import Grade
 UNSHAPED = ("game", "illegal")  # components that do not come from a reward plug-in
 # below one half, so that two seats' shaping stays below the difference of their outcomes
 BOUND = 0.49
-SAME = 1e-9  # payoffs closer than this are one outcome
+TOLERANCE = 1e-9  # payoffs closer than this are one outcome
 
 
 def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[str, float]:
@@ -63,12 +63,14 @@ def batch_gaps(episodes: Iterable[Episode], gaps: Mapping[str, float]) -> dict[s
         )
     result = {}
     for game, values in outcomes.items():
-        differences = [high - low for low, high in pairwise(sorted(values)) if high - low > SAME]
+        differences = [
+            high - low for low, high in pairwise(sorted(values)) if high - low > TOLERANCE
+        ]
         result[game] = min([gaps.get(game, 1.0), *differences])
     return result
 
 
-def kept_components(episode: Episode, seat: int) -> tuple[str, ...]:
+def unscaled_components(episode: Episode, seat: int) -> tuple[str, ...]:
     """Return the components of a seat that are not shaping."""
     return UNSHAPED if episode.forfeited_by == seat else ("game",)
 
@@ -89,9 +91,9 @@ def shaping_factors(episode: Episode, limit: float) -> dict[int, float]:
     """
     factors = {}
     for seat, turns in trained_seats(episode).items():
-        fixed = kept_components(episode, seat)
+        unscaled = unscaled_components(episode, seat)
         sums = (
-            sum(value for name, value in turn.rewards.items() if name not in fixed)
+            sum(value for name, value in turn.rewards.items() if name not in unscaled)
             for turn in reversed(turns)
         )
         peak = max(abs(total) for total in accumulate(sums))
@@ -104,15 +106,14 @@ def with_scaled_shaping(episode: Episode, factors: Mapping[int, float]) -> Episo
     if all(factor == 1.0 for factor in factors.values()):
         return episode
 
-    def scaled(turn: Turn) -> Turn:
-        factor, fixed = factors.get(turn.seat, 1.0), kept_components(episode, turn.seat)
+    def scale(turn: Turn) -> Turn:
+        factor, fixed = factors.get(turn.seat, 1.0), unscaled_components(episode, turn.seat)
         rewards = {
             name: value if name in fixed else value * factor for name, value in turn.rewards.items()
         }
-        others = tuple(map(scaled, turn.candidates))
-        return turn._replace(rewards=rewards, candidates=others)
+        return turn._replace(rewards=rewards, candidates=tuple(map(scale, turn.candidates)))
 
-    return replace(episode, turns=tuple(map(scaled, episode.turns)))
+    return replace(episode, turns=tuple(map(scale, episode.turns)))
 
 
 GIVEN = {  # what NEEDS may name
@@ -148,7 +149,7 @@ def apply_rewards(
         outcome_weight: factor of the "game" component of trained seats; returns per seat stay
             unchanged.
         scales: a further such factor by game, default 1, which also multiplies ``gaps``.
-        reorder_outcomes: whether shaping stays unbounded; a loss may then get more than a win.
+        reorder_outcomes: whether shaping is unbounded; a loss may then get more than a win.
 
     Returns:
         New episodes (the same objects if unchanged), and the metrics ``reward/NAME``,
@@ -160,18 +161,15 @@ def apply_rewards(
     scales = scales or {}
     gaps = {game: gaps.get(game, 1.0) * scales.get(game, 1.0) for game in {*gaps, *scales}}
     episodes = [
-        _weighted(episode, outcome_weight * scales.get(episode.game, 1.0)) for episode in episodes
+        _scale_payoffs(episode, outcome_weight * scales.get(episode.game, 1.0))
+        for episode in episodes
     ]
     if not rewards and not any(
-        (
-            any(
-                "illegal" in turn.rewards
-                and "illegal" not in kept_components(episode, turn.seat)
-                and episode.trained[turn.seat]
-                for turn in episode.turns
-            )
-        )
+        "illegal" in turn.rewards
+        and "illegal" not in unscaled_components(episode, turn.seat)
+        and episode.trained[turn.seat]
         for episode in episodes
+        for turn in episode.turns
     ):
         return list(episodes), {}
     judged = [
@@ -187,22 +185,22 @@ def apply_rewards(
         )
         for number, episode in enumerate(episodes)
     ]
-    counted, acted = 0, 0
+    num_seats, num_bounded = 0, 0
     if not reorder_outcomes:
         limits = {game: BOUND * gap for game, gap in batch_gaps(shaped, gaps).items()}
         for number, episode in enumerate(shaped):
             factors = shaping_factors(episode, limits.get(episode.game, BOUND))
-            counted += len(factors)
-            acted += sum(factor < 1.0 for factor in factors.values())
+            num_seats += len(factors)
+            num_bounded += sum(factor < 1.0 for factor in factors.values())
             shaped[number] = with_scaled_shaping(episode, factors)
-    metrics = {"bounded_share": acted / max(counted, 1)}
+    metrics = {"bounded_share": num_bounded / max(num_seats, 1)}
     for reward in rewards:
-        metrics.update(_means(shaped, reward.bound.plugin.name))
+        metrics.update(_reward_metrics(shaped, reward.bound.plugin.name))
     return shaped, metrics
 
 
 def check_output(reward: BoundPlugin, output: Any, *arguments: Any) -> None:
-    """Check that a reward has returned a sequence; every call ends here.
+    """Check that a reward has returned a sequence, after every call.
 
     Raises:
         PluginError: the output is not a list or an array.
@@ -214,8 +212,8 @@ def check_output(reward: BoundPlugin, output: Any, *arguments: Any) -> None:
         )
 
 
-def prepared(rewards: Sequence[WeightedReward]) -> tuple[WeightedReward, ...]:
-    """Return the rewards, after a test call of those with NEEDS "batch".
+def prepare_rewards(rewards: Sequence[WeightedReward]) -> tuple[WeightedReward, ...]:
+    """Return the rewards, after a test call of each reward with NEEDS "batch".
 
     Raises:
         SparringError: a reward's requirements are missing.
@@ -228,12 +226,12 @@ def prepared(rewards: Sequence[WeightedReward]) -> tuple[WeightedReward, ...]:
 
 def next_turns(episode: Episode) -> list[Turn | None]:
     """Return the next turn of the same seat for every turn, None after the last one."""
-    later: dict[int, Turn] = {}
-    following: list[Turn | None] = []
+    next_of_seat: dict[int, Turn] = {}
+    turns_after: list[Turn | None] = []
     for turn in reversed(episode.turns):
-        following.append(later.get(turn.seat))
-        later[turn.seat] = turn
-    return following[::-1]
+        turns_after.append(next_of_seat.get(turn.seat))
+        next_of_seat[turn.seat] = turn
+    return turns_after[::-1]
 
 
 def outcome_gap(game: Environment) -> float:
@@ -251,10 +249,10 @@ def outcome_gap(game: Environment) -> float:
                 for value in game.illegal.forfeit_returns(game, state, seat)
             )
     steps = [abs(value - round(value)) for value in utilities]
-    return min([1.0, *(step for step in steps if step > SAME)])
+    return min([1.0, *(step for step in steps if step > TOLERANCE)])
 
 
-def _weighted(episode: Episode, weight: float) -> Episode:
+def _scale_payoffs(episode: Episode, weight: float) -> Episode:
     """Return the episode with the payoffs of trained seats multiplied by ``weight``."""
     if weight == 1.0:
         return episode
@@ -267,18 +265,16 @@ def _weighted(episode: Episode, weight: float) -> Episode:
     return replace(episode, turns=tuple(turns))
 
 
-def _means(episodes: Iterable[Episode], name: str) -> dict[str, float]:
+def _reward_metrics(episodes: Iterable[Episode], name: str) -> dict[str, float]:
     """Return the component's mean over trained turns that have it, and the share of the others."""
     turns = [
         turn for episode in episodes for turn in episode.decisions if episode.trained[turn.seat]
     ]
     values = [turn.rewards[name] for turn in turns if name in turn.rewards]
     metrics = {f"reward/{name}": sum(values) / max(len(values), 1)}
-    return (
-        {**metrics, f"abstained/{name}": 1 - len(values) / len(turns)}
-        if len(values) < len(turns)
-        else metrics
-    )
+    if len(values) < len(turns):
+        return {**metrics, f"abstained/{name}": 1 - len(values) / len(turns)}
+    return metrics
 
 
 def by_oracle(episodes: Sequence[Episode]) -> list[list[float | None]]:
@@ -302,15 +298,17 @@ def by_rewards(
         games: games by name.
         progress: finished share of the run, in [0, 1].
     """
-    used = [reward for reward in rewards if reads_turn(reward.bound)]
-    names = {reward.bound.plugin.name for reward in used}
+    used_rewards = [reward for reward in rewards if reads_turn(reward.bound)]
+    names = {reward.bound.plugin.name for reward in used_rewards}
 
     def grade(episodes: Sequence[Episode]) -> list[list[float | None]]:
-        rows = [opinions(reward.bound, episodes, games, progress=progress) for reward in used]
+        rows = [
+            opinions(reward.bound, episodes, games, progress=progress) for reward in used_rewards
+        ]
         judged = [
             with_components(
                 episode,
-                [(reward, row[number]) for reward, row in zip(used, rows, strict=True)],
+                [(reward, row[number]) for reward, row in zip(used_rewards, rows, strict=True)],
                 progress,
             )
             for number, episode in enumerate(episodes)

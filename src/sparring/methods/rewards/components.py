@@ -12,7 +12,7 @@ from sparring.core.records import Episode
 from sparring.core.schedule import Schedule
 from sparring.environments.base import Environment
 
-LARGEST = 1e6  # beyond this size a component would lose the game's payoffs to rounding
+MAX_SIZE = 1e6  # beyond this size a component would lose the game's payoffs to rounding
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -34,36 +34,32 @@ def opinions(
 
     The reward sees only decisions; other turns, such as memories, have None.
     """
-    decided = [_decisions_of(episode) for episode in episodes]
-    rows_of_judged = iter(
-        _of_decisions(
-            reward, [decisions for decisions in decided if decisions.turns], games, progress
-        )
-    )
-    rows = [next(rows_of_judged) if decisions.turns else () for decisions in decided]
+    reduced_episodes = [_reduce_to_decisions(episode) for episode in episodes]
+    judged_episodes = [reduced for reduced in reduced_episodes if reduced.turns]
+    judged_rows = iter(_call_reward(reward, judged_episodes, games, progress))
+    rows = [next(judged_rows) if reduced.turns else () for reduced in reduced_episodes]
     return [
-        row if decisions is episode else _spread(row, decisions, episode)
-        for row, decisions, episode in zip(rows, decided, episodes, strict=True)
+        row if reduced is episode else _over_all_turns(row, reduced, episode)
+        for row, reduced, episode in zip(rows, reduced_episodes, episodes, strict=True)
     ]
 
 
-def _decisions_of(episode: Episode) -> Episode:
-    """Return the episode with its decisions only."""
+def _reduce_to_decisions(episode: Episode) -> Episode:
     decisions = episode.decisions
     return episode if len(decisions) == len(episode.turns) else replace(episode, turns=decisions)
 
 
-def _spread(
-    row: tuple[float | None, ...], decided: Episode, episode: Episode
+def _over_all_turns(
+    row: tuple[float | None, ...], reduced: Episode, episode: Episode
 ) -> tuple[float | None, ...]:
-    """Return a row over decisions as a row over all turns, with None for other turns."""
-    if len(row) != len(decided.turns):
+    """Return the numbers of decisions as numbers of all turns, with None for other turns."""
+    if len(row) != len(reduced.turns):
         return row  # of wrong length; ``with_components`` refuses the row
-    numbers = iter(row)
-    return tuple(next(numbers) if turn.is_decision else None for turn in episode.turns)
+    values = iter(row)
+    return tuple(next(values) if turn.is_decision else None for turn in episode.turns)
 
 
-def _of_decisions(
+def _call_reward(
     reward: BoundPlugin,
     episodes: Sequence[Episode],
     games: Mapping[str, Environment],
@@ -91,27 +87,27 @@ def with_components(
     progress: float,
 ) -> Episode:
     """Return the episode with one more component per reward on the turns of trained seats."""
-    added: list[dict[str, float]] = [{} for _ in episode.turns]
+    components: list[dict[str, float]] = [{} for _ in episode.turns]
     for reward, values in rewards:
         name, weight = reward.bound.plugin.name, reward.weight(progress)
-        if len(values) != len(added):
+        if len(values) != len(components):
             raise RewardError(
-                f"rewards {name!r} returned {len(values)} numbers for {len(added)} turns "
+                f"rewards {name!r} returned {len(values)} numbers for {len(components)} turns "
                 f"of {episode.game}; return one per turn."
             )
         for number, value in enumerate(values):
             if value is None:
                 continue
-            if not isinstance(value, Real) or not abs(weight * value) <= LARGEST:
+            if not isinstance(value, Real) or not abs(weight * value) <= MAX_SIZE:
                 where = f"at turn {number} of episode {episode.episode_id} ({episode.game})"
                 raise RewardError(
                     f"rewards {name!r}: {value!r} times weight {weight:g} {where} is not within "
-                    f"+-{LARGEST:g}; return a smaller number."
+                    f"+-{MAX_SIZE:g}; return a smaller number."
                 )
-            added[number][name] = float(weight * value)
+            components[number][name] = float(weight * value)
     turns = [
-        turn._replace(rewards={**turn.rewards, **parts}) if episode.trained[turn.seat] else turn
-        for turn, parts in zip(episode.turns, added, strict=True)
+        turn._replace(rewards={**turn.rewards, **added}) if episode.trained[turn.seat] else turn
+        for turn, added in zip(episode.turns, components, strict=True)
     ]
     return replace(episode, turns=tuple(turns))
 
@@ -123,7 +119,7 @@ def reads_turn(reward: BoundPlugin) -> bool:
 
 def unplayed_candidates(episode: Episode) -> Episode | None:
     """Return the episode with the candidates that were not played as its turns, or None."""
-    candidates = tuple(other for turn in episode.turns for other in turn.candidates)
+    candidates = tuple(candidate for turn in episode.turns for candidate in turn.candidates)
     return replace(episode, turns=candidates) if candidates else None
 
 
@@ -142,9 +138,9 @@ def with_candidates(
         for reward in rewards
         if reads_turn(reward.bound)
     ]
-    judged = iter(with_components(unplayed, rows, progress).turns)
+    judged_turns = iter(with_components(unplayed, rows, progress).turns)
     turns = [
-        turn._replace(candidates=tuple(next(judged) for _ in turn.candidates))
+        turn._replace(candidates=tuple(next(judged_turns) for _ in turn.candidates))
         for turn in episode.turns
     ]
     return replace(episode, turns=tuple(turns))

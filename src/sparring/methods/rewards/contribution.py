@@ -28,9 +28,9 @@ def contribution(
     What: the rule scores the work of the other seats to get the result without a seat's work. This
     needs no further episode and no model. Seats without a separate part, such as a lead, get the
     episode's return.
-    When to use: in teams whose result has parts (``wide_search``; ``dag_search``, where a sub-task
-    counts with all its requirements), with ``outcome_weight`` 0, so that the game's return is not
-    paid too, and with ``reorder_outcomes``. Any credit estimator can follow, e.g. ``grpo``.
+    When to use: in teams whose result has parts: ``wide_search``, or ``dag_search``, where a
+    sub-task counts with all its requirements. Set ``reorder_outcomes``, and ``outcome_weight`` 0 so
+    that the game's return is not paid too. Any credit estimator can follow, e.g. ``grpo``.
     Mathematics: G(S) is the result of the work of the seats S only, N all seats with a part.
         difference:  r_i = G(N) - G(N without i)
         shapley:     r_i = sum over S in N without i of
@@ -40,15 +40,15 @@ def contribution(
     Shapes: one number per turn: 0 except for the last turn of each seat; None if the episode was
     truncated or forfeited, or its environment has no counterfactuals (metric ``abstained``).
     Pitfalls:
-        - With "difference" the gradient of a seat is that of the return, in expectation, exactly
-          if the others' work does not depend on the seat: in ``wide_search`` with one wave, no
-          limit of critical steps and no forfeits.
+        - With "difference" a seat's expected gradient is that of the return if the others' work
+          does not depend on the seat. In ``wide_search`` this holds with one wave, no limit of
+          critical steps and no forfeits.
         - ``grpo`` divides by the deviation of each seat's pay, which changes the weights of the
           seats; write ``divide_by_std: false``.
-        - With more waves others later do the work that a worker leaves open, and the worker is not
-          charged.
-        - "shapley" and "own" have other aims: they pay work even if the others' work makes the work
-          less useful, and "own" pays the same for a cell of a short list as for the whole list.
+        - With several waves, other workers later do the work that a worker leaves open. The first
+          worker is not charged for it.
+        - "shapley" and "own" pay for work even if the others' work makes it less useful. "own" pays
+          the same for one cell of a short list as for the complete list.
         - If the lead of ``wide_search`` writes the answer, the answer has no parts: all seats get
           the return.
         - "shapley" scores 2^n tables per episode, for at most 8 seats.
@@ -63,15 +63,15 @@ def contribution(
         RewardError: more than 8 seats have a part, with "shapley"; or the environment is a
             combinator, such as ``trial``, of an environment whose seats have parts.
     """
-    if not _is_parted(game, episode.seed):
+    if not _has_parts(game, episode.seed):
         inner = innermost_environment(game)
-        if inner is not game and _is_parted(inner, episode.seed):
+        if inner is not game and _has_parts(inner, episode.seed):
             raise combinator_error(game, inner, "contribution")
         return (None,) * len(episode.turns)
     if episode.forfeited_by is not None or episode.cut:
         return (None,) * len(episode.turns)
-    with final_play(game, episode) as end:
-        pay = dict(enumerate(episode.returns)) | _parts(end, by)
+    with final_play(game, episode) as final:
+        pay = dict(enumerate(episode.returns)) | _pay(final, by)
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
     return tuple(
         pay[turn.seat] if last[turn.seat] == number else 0.0
@@ -79,20 +79,19 @@ def contribution(
     )
 
 
-def _is_parted(game: Environment, seed: int) -> bool:
+def _has_parts(game: Environment, seed: int) -> bool:
     with temporary_play(game, Stream(seed)) as play:
         return isinstance(play, HasCounterfactual)
 
 
-def _parts(end: HasCounterfactual, by: str) -> dict[int, float]:
-    """Return the pay of each seat with a part."""
-    seats = end.parts()
+def _pay(final: HasCounterfactual, by: str) -> dict[int, float]:
+    seats = final.parts()
     if by == "own":
-        return {seat: end.own_share(seat) for seat in seats}
+        return {seat: final.own_share(seat) for seat in seats}
     if by == "difference":
-        total = end.worth(seats)
+        total = final.worth(seats)
         return {
-            seat: total - end.worth([other for other in seats if other != seat]) for seat in seats
+            seat: total - final.worth([other for other in seats if other != seat]) for seat in seats
         }
     if len(seats) > MAX_PLAYERS:
         raise RewardError(
@@ -101,8 +100,8 @@ def _parts(end: HasCounterfactual, by: str) -> dict[int, float]:
         )
     coalitions = range(1 << len(seats))
     results = [
-        end.worth([seat for place, seat in enumerate(seats) if other >> place & 1])
-        for other in coalitions
+        final.worth([seat for index, seat in enumerate(seats) if coalition >> index & 1])
+        for coalition in coalitions
     ]
     values = shapley_values(np.array(results))
     return dict(zip(seats, values.tolist(), strict=True))

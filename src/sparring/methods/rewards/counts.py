@@ -32,7 +32,7 @@ def combinator_error(game: Environment, inner: Environment, reward: str) -> Rewa
     )
 
 
-def paid_to_leads(
+def pay_leads(
     episode: Episode, game: Environment, name: str, reward: str
 ) -> tuple[float | None, ...]:
     """Return a figure of the episode on the last turn of each leading seat, None on other turns.
@@ -49,20 +49,20 @@ def paid_to_leads(
     Raises:
         RewardError: the environment is a combinator of an environment with a lead and this figure.
     """
-    nothing = (None,) * len(episode.turns)
+    no_rewards = (None,) * len(episode.turns)
     if not isinstance(game, HasLeads) or name not in game.figures:
         inner = innermost_environment(game)
-        counted = inner is not game and name in inner.figures
+        has_figure = inner is not game and name in inner.figures
         if (
-            counted
+            has_figure
             and isinstance(inner, HasLeads)
             and any(inner.leads(seat) for seat in range(inner.num_seats))
         ):
             raise combinator_error(game, inner, reward)
-        return nothing
+        return no_rewards
     figures = figures_of(game, episode)
     if figures is None:
-        return nothing
+        return no_rewards
     last = {turn.seat: number for number, turn in enumerate(episode.turns)}
     values = {last[seat]: figures[name][seat] for seat in last if game.leads(seat)}
     rewards = {number: value for number, value in values.items() if not math.isnan(value)}

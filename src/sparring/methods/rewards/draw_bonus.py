@@ -18,7 +18,7 @@ def draw_bonus(
         r = bonus if all returns are 0, nobody forfeited, and no conversation outgrew the context
     and 0 on all other turns.
     Shapes: one number per turn.
-    Pitfalls: the game is no longer zero-sum: two seats can agree to draw. MARS's code pays whenever
+    Pitfalls: the game is no longer zero-sum, so two seats can agree to draw. MARS's code pays if
     the last reward is 0, in Hanabi even after cards were played; here the whole return must be 0.
     Reference: MARS (thu-nics/MARSHAL), the environments of the three games.
     Verified by: tests/methods/rewards/test_reply_rewards.py.

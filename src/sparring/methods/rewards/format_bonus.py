@@ -27,9 +27,9 @@ def format_bonus(
         r_t = bonus if the reply was a legal action, else -penalty
     Shapes: one number per turn.
     Pitfalls:
-        - The sum favours long games. The bound on shaping keeps the sum below the difference of two
-          outcomes; without the bound (``reorder_outcomes``) a slow loss can pay more than a quick
-          win.
+        - The sum favours long episodes. The bound on shaping keeps the sum below the difference of
+          two outcomes. Without the bound (``reorder_outcomes``) a slow loss can pay more than a
+          quick win.
         - The penalty adds to that of the game's ``illegal``.
     Reference: MARS (thu-nics/MARSHAL), env_manager.py.
     Verified by: tests/methods/rewards/test_reply_rewards.py.

@@ -21,8 +21,8 @@ def graded_action(
     by the oracle, and ``illegal`` or ``unparsable`` for an illegal reply.
     Shapes: one number per turn, None where the oracle abstained.
     Pitfalls:
-        - With an oracle whose values are returns, every move of a won position pays; ``regret``
-          compares with the best move.
+        - With an oracle whose values are returns, every move of a won position pays. Use ``regret``
+          there, which compares with the best move.
         - Grades have different sizes in different games.
         - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: code of thu-nics/VPR (arXiv 2605.10325).

@@ -22,13 +22,13 @@ def information_gain(episode: Episode) -> tuple[float | None, ...]:
     Shapes: one number per turn. None if the entropy at the turn or at the seat's next turn is
     unknown, and at the seat's last turn, because no oracle judges a finished game.
     Pitfalls:
-        - The last turn has no gain, even if it solves the puzzle: the outcome pays for that. A turn
-          that loses the game and so reveals everything has no gain either.
+        - The last turn has no gain, even if it solves the puzzle, which the outcome pays. It also
+          has no gain if it loses the game and so reveals everything.
         - An illegal reply gains 0, also if the rules play a random action instead.
         - A single gain depends on chance, and may be negative if the hidden state changes or the
           answer was unlikely.
         - Information is not a win: combine the reward with the outcome.
-        - If the prior is wrong for the game, so are the gains.
+        - If the prior does not fit the game, the gains are wrong.
         - The reward is shaping: set ``reorder_outcomes`` for the unscaled reward.
     Reference: Lindley, 1956 (the information provided by an experiment).
     Verified by: tests/methods/rewards/test_verdict_rewards.py.

@@ -36,7 +36,7 @@ def length(
     L_t counts the sampled tokens of turn t, its stop token included. Turns without tokens get 0.
     Shapes: one number per turn.
     Pitfalls:
-        - The bonus pays for every turn, and so favours long games.
+        - The bonus pays for every turn, and so favours long episodes.
         - A reply shorter than ``shortest`` gets a little more than ``bonus``.
         - With an outcome gap of 1, either preset can reach the bound on shaping.
         - Preset ``mars_paper`` is the paper's alpha * max(0, s_t) with alpha 0.5. Preset
@@ -64,11 +64,11 @@ def length(
             f"longest: {shortest + 1}."
         )
     return tuple(
-        _line(sampled_tokens(turn), shortest, longest, bonus, penalty) for turn in episode.turns
+        _reward(sampled_tokens(turn), shortest, longest, bonus, penalty) for turn in episode.turns
     )
 
 
-def _line(tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
+def _reward(tokens: int, shortest: int, longest: int, bonus: float, penalty: float) -> float:
     if not tokens:
         return 0.0
     share = 1.0 - (tokens - shortest) / (longest - shortest)

@@ -22,8 +22,8 @@ def overlong(
 ) -> tuple[float, ...]:
     """Penalise replies near the token limit, increasingly towards the limit.
 
-    What: 0 up to ``max_tokens - cache`` tokens, then falling linearly to -1 at ``max_tokens``, and
-    -1 beyond.
+    What: the reward is 0 up to ``max_tokens - cache`` tokens, falls linearly to -1 at
+    ``max_tokens``, and is -1 beyond.
     When to use: with a token limit, so that the reward falls before a reply is truncated.
     Mathematics:
         r_t = min(0, max(-1, (max_tokens - cache - L_t) / cache))
@@ -48,7 +48,7 @@ def overlong(
             f"rewards 'overlong': cache={cache} must be at most max_tokens={max_tokens}; write "
             f"cache: {max_tokens}."
         )
-    free = max_tokens - cache
+    start = max_tokens - cache
     return tuple(
-        min(0.0, max(-1.0, (free - sampled_tokens(turn)) / cache)) for turn in episode.turns
+        min(0.0, max(-1.0, (start - sampled_tokens(turn)) / cache)) for turn in episode.turns
     )

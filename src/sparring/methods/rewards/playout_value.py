@@ -8,7 +8,7 @@ NEEDS = {"playouts"}
 
 
 def playout_value(episode: Episode) -> tuple[float | None, ...]:
-    """Pay the mean return of playouts from after the turn (MC-PR, rollout-based process reward).
+    """Pay the mean return of playouts that start after the turn (MC-PR, a process reward).
 
     What: the reward of a turn is the value of the next state under the current policy.
     When to use: without an oracle, as the baseline of VPR. rollout.playouts is the number of

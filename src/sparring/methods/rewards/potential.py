@@ -28,7 +28,7 @@ def potential(
     over the seat's turns. Phi is the oracle's value of the state for the acting seat. Sums
     telescope:
         sum_t gamma^t r_t = -Phi(s_0)
-    for every episode. So the order of policies stays, and with it every best response and
+    for every episode. So the order of policies is unchanged, and with it every best response and
     equilibrium.
     Shapes: one number per turn; None if the oracle abstained at the turn or at the seat's next
     turn.
@@ -41,8 +41,8 @@ def potential(
         - If the oracle never abstains, its errors cost only speed.
         - The reward includes the effect of the others' turns in between.
         - With outcome_weight 0 the objective is constant.
-        - At the last turn the reward is -Phi, beside the game's payoff: with an exact oracle that
-          plays like the others, the sum of both has mean zero for best actions.
+        - At the last turn the reward is -Phi, in addition to the game's payoff. With an exact
+          oracle that assumes the others' real policies, their sum has mean 0 for best actions.
     Reference: Ng, Harada, Russell, 1999; Devlin, Kudenko, 2011, for several agents.
     Verified by: tests/methods/rewards/test_potential.py.
 

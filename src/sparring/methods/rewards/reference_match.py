@@ -50,11 +50,11 @@ def reference_match(
     with T by Sinkhorn for equal weights, 1 / calls and 1 / references, and ``regularisation``.
     Shapes: one number per turn, in [0, 1]; None where the game has no reference.
     Pitfalls:
-        - The order of actions does not count, so a plan (sokoban) is only a multiset of moves: up
-          pays once for every up of the plan, in any state. Use ``best_action`` there.
-        - Only one of several solutions is the reference; in sokoban the shortest plan that is first
-          in the order of the moves' names. Other plans pay less, even if they are as good.
-        - In sudoku and zebra a name is a cell or a house, and a wrong value gets 2/3, so the reward
+        - The order of actions does not count, so a plan (sokoban) is only a multiset of moves. The
+          move up pays once for every up of the plan, in any state. Use ``best_action`` there.
+        - The reference is only one of several solutions. In sokoban it is the shortest plan, the
+          first in the order of the moves' names. Other plans of equal length pay less.
+        - In sudoku and zebra a name is a cell or a house, and a wrong value gets 2/3. So the reward
           is that of ``best_action``, scaled to 2/3 to 1.
         - With "optimal_transport" the rewards of an episode sum to at most 1, so each turn gets
           less in a long episode.
@@ -89,13 +89,14 @@ def reference_match(
         if turn.event == "ok"
         for call in calls_of(turn.action or "")
     ]
-    pay = _paid(likenesses([call for _, call in calls_made], expected), matching, regularisation)
+    similarity = likenesses([call for _, call in calls_made], expected)
     owners = np.array([number for number, _ in calls_made], dtype=np.int64)
-    total, calls = np.bincount(owners, pay, len(turns)), np.bincount(owners, minlength=len(turns))
-    return tuple((total / np.maximum(calls, 1)).tolist())
+    totals = np.bincount(owners, _rewards(similarity, matching, regularisation), len(turns))
+    counts = np.bincount(owners, minlength=len(turns))
+    return tuple((totals / np.maximum(counts, 1)).tolist())
 
 
-def _paid(similarity: FloatArray, matching: Matching, regularisation: float) -> FloatArray:
+def _rewards(similarity: FloatArray, matching: Matching, regularisation: float) -> FloatArray:
     """Return the reward of each call, [calls]."""
     if not similarity.size:
         return np.zeros(len(similarity))

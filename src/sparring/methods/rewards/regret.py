@@ -19,14 +19,14 @@ def regret(
     scale: Literal["units", "state", "game"] = "units",
     positive: bool = False,
 ) -> tuple[float | None, ...]:
-    """Charge each turn its regret: the value of the best action less that of the played action.
+    """Charge each turn its regret: the best action's value less that of the played action.
 
     What: the reward of a turn is proportional to its error and does not depend on the outcome.
     When to use: with an oracle of values, if a large error should cost more than a small one; with
     credit ``vpr``, or any estimator of returns.
     Mathematics:
         r_t = -(max_a Q(s_t, a) - Q(s_t, a_t)) / w
-    and 1 more if ``positive``. Q is the oracle's. w depends on ``scale``:
+    plus 1 if ``positive``. Q is the oracle's. w depends on ``scale``:
         "units":   w = 1
         "state":   w = max_a Q(s_t, a) - min_a Q(s_t, a)
         "game":    w = the game's largest utility less its smallest
@@ -49,15 +49,15 @@ def regret(
     """
     scale_value = game.max_utility - game.min_utility if scale == "game" else 1.0
     return tuple(
-        _paid(turn, scale_value, by_state=scale == "state", base=1.0 if positive else 0.0)
+        _turn_reward(turn, scale_value, by_state=scale == "state", offset=1.0 if positive else 0.0)
         for turn in episode.turns
     )
 
 
-def _paid(turn: Turn, width: float, *, by_state: bool, base: float) -> float | None:
+def _turn_reward(turn: Turn, width: float, *, by_state: bool, offset: float) -> float | None:
     turn_regret = value_lost(turn)
     if turn_regret is None or turn.verdict is None:
         return None
     if by_state:
         width = max(turn.verdict.values) - min(turn.verdict.values)
-    return base - turn_regret / width if turn_regret else base
+    return offset - turn_regret / width if turn_regret else offset

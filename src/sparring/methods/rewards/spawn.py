@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.core.records import Episode
 from sparring.environments.base import Environment
-from sparring.methods.rewards.counts import paid_to_leads
+from sparring.methods.rewards.counts import pay_leads
 
 NEEDS = {"game"}
 
@@ -21,7 +21,7 @@ def spawn(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     Shapes: one number per turn, in [0, 1]; None on all turns but the lead's last one, and in
     environments without a lead.
     Pitfalls:
-        - The reward pays for idle workers; combine it with ``subtasks_finished``, which does not.
+        - The reward also pays for idle workers; add ``subtasks_finished``, which does not.
         - With a constant weight the reward pays for width even if the task does not (spurious
           parallelism).
         - The bound on shaping would scale the reward down, unless ``reorder_outcomes`` is set.
@@ -32,4 +32,4 @@ def spawn(episode: Episode, game: Environment) -> tuple[float | None, ...]:
     Raises:
         RewardError: the environment is a combinator, such as ``trial``, of one with a lead.
     """
-    return paid_to_leads(episode, game, "parallel", "spawn")
+    return pay_leads(episode, game, "parallel", "spawn")

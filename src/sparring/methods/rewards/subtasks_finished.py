@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sparring.core.records import Episode
 from sparring.environments.base import Environment
-from sparring.methods.rewards.counts import paid_to_leads
+from sparring.methods.rewards.counts import pay_leads
 
 NEEDS = {"game"}
 
@@ -21,8 +21,8 @@ def subtasks_finished(episode: Episode, game: Environment) -> tuple[float | None
     ``wide_search`` if it noted a new right cell.
     Shapes: one number per turn, in [0, 1]; None on all turns but the lead's last one, and in
     environments without a lead.
-    Pitfalls: one call that ends well pays as much as many: alone the reward favours few calls. An
-    empty call earns 0, which the published text leaves open.
+    Pitfalls: one call that ends well pays as much as many, so without another reward few calls are
+    best. An empty call earns 0; the published text does not define this.
     Reference: Kimi K2.5 (arXiv 2602.02276). The report names the rewarded quantity; form, weight
     and schedule are not published. This form is ours.
     Verified by: tests/methods/rewards/test_lead_rewards.py.
@@ -30,4 +30,4 @@ def subtasks_finished(episode: Episode, game: Environment) -> tuple[float | None
     Raises:
         RewardError: the environment is a combinator, such as ``trial``, of one with a lead.
     """
-    return paid_to_leads(episode, game, "finished_share", "subtasks_finished")
+    return pay_leads(episode, game, "finished_share", "subtasks_finished")

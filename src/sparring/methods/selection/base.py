@@ -19,7 +19,7 @@ from sparring.ops.groups import deviations, group_counts, trajectory_sums
 
 
 def check_output(rule: BoundPlugin, mask: Any, turns: TurnTable, *stream: Any) -> None:
-    """Check that a selection rule has returned a mask over turns; every call ends here.
+    """Check that a selection rule has returned a mask over turns, after every call.
 
     Raises:
         PluginError: the output is not a boolean per turn.
@@ -71,11 +71,9 @@ class Trajectories:
 
     def rows(self, mask: BoolArray) -> BoolArray:
         """Return a mask of trajectories [J] as a mask of rows [N]."""
-        return (
-            broadcast_to_turns(mask.astype(np.float64), self.turns) > 0.0
-            if len(mask)
-            else np.zeros(0, dtype=bool)
-        )
+        if len(mask):
+            return broadcast_to_turns(mask.astype(np.float64), self.turns) > 0.0
+        return np.zeros(0, dtype=bool)
 
 
 def trajectories(turns: TurnTable, rule: str) -> Trajectories:

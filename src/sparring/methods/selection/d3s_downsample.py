@@ -18,8 +18,8 @@ def d3s_downsample(
 ) -> BoolArray:
     """Keep the subset of trajectories across all groups whose advantages have the largest variance.
 
-    What: the subset of largest variance consists of the largest and the smallest advantages; a
-    search finds how many of each.
+    What: the subset of largest variance consists of the largest and the smallest advantages. A
+    search finds the number of each.
     When to use: to spend an update on the most informative trajectories. D3S also selects tokens,
     by the loss ``d3s_tokens``.
     Mathematics:

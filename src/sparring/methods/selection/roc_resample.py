@@ -25,7 +25,7 @@ def roc_resample(
     negatives: Literal["uniform", "penalty"] = "uniform",
     smaller: Literal["keep", "drop"] = "keep",
 ) -> BoolArray:
-    """Down-sample each group to clean successes and random failures, in the same ratio.
+    """Down-sample each group to clean successes and random failures, and keep their ratio.
 
     What: play twice as many episodes as the update needs. The rule drops groups of equal returns,
     and reduces every other group to ``keep`` trajectories: the successes with the fewest illegal
@@ -78,8 +78,8 @@ def roc_resample(
         if sizes[group] <= keep:
             mask[members] = True
             continue
-        succeeds = data.returns[members] > 0
-        successes, failures = members[succeeds], members[~succeeds]
+        is_success = data.returns[members] > 0
+        successes, failures = members[is_success], members[~is_success]
         num_kept = _num_successes(len(successes), len(failures), keep, least)
         mask[_by_penalty(successes, penalty, draws)[:num_kept]] = True
         weight = penalty * (negatives == "penalty")
@@ -103,8 +103,8 @@ def _penalty(data: Trajectories, component: str | None) -> FloatArray:
 
 def _num_successes(num_good: int, num_bad: int, keep: int, least: int) -> int:
     """Return the number of successes that stay in a group larger than ``keep``."""
-    num = round(keep * num_good / (num_good + num_bad))
-    return min(max(num, min(least, num_good)), keep - min(least, num_bad))
+    num_kept = round(keep * num_good / (num_good + num_bad))
+    return min(max(num_kept, min(least, num_good)), keep - min(least, num_bad))
 
 
 def _by_penalty(members: IntArray, penalty: FloatArray, draws: FloatArray) -> IntArray:

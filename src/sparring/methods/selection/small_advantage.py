@@ -32,9 +32,9 @@ def small_advantage(
     until the number is a multiple of ``multiple``.
     Shapes: mask [N]; groups per (group, role).
     Pitfalls:
-        - The estimator computes its baseline without the dropped trajectories, so that mean and
-          deviation of the group come from the extremes. Credit ``loop`` can drop trajectories after
-          the full baseline, which is the paper's gradient.
+        - The estimator computes its baseline without the dropped trajectories, so the group's mean
+          and deviation come from the extremes. Credit ``loop`` can drop trajectories after it
+          computes the baseline of the complete group, as in the paper.
         - A group of one counts as A = 0 and is dropped.
         - With both seats trained, an episode stays if one of its trajectories stays.
     Reference: Chen et al., 2025 (arXiv 2502.01600); code of apple/ml-loop, train.py (rounds up to
@@ -50,13 +50,13 @@ def small_advantage(
         CreditError: a reward is not finite.
     """
     data = trajectories(turns, "small_advantage")
-    differs = data.deviations()[data.groups] > 0
-    size = np.where(
-        differs,
+    has_different_returns = data.deviations()[data.groups] > 0
+    sizes = np.where(
+        has_different_returns,
         np.abs(data.returns - leave_one_out_mean(data.returns, data.groups, data.num_groups)),
         0.0,
     )
-    number = -(-int((size >= threshold).sum()) // multiple) * multiple
-    mask = np.zeros(len(size), dtype=bool)
-    mask[best_first(size, data.draws(stream))[:number]] = True
+    num_kept = -(-int((sizes >= threshold).sum()) // multiple) * multiple
+    mask = np.zeros(len(sizes), dtype=bool)
+    mask[best_first(sizes, data.draws(stream))[:num_kept]] = True
     return data.rows(mask)

@@ -23,7 +23,7 @@ def snr_filter(
     score: Literal["variance", "deviation"] = "variance",
     tolerance: Annotated[float, Field(ge=0)] = 0.0,
 ) -> BoolArray:
-    """Keep the groups of largest variance until a share of the batch's summed variance is covered.
+    """Keep the groups of largest variance until they cover a share of the batch's summed variance.
 
     What: the signal of a group-relative gradient is the spread of returns within its groups. Groups
     with little signal still add noise. The number of groups adapts to the distribution of the
@@ -63,8 +63,8 @@ def snr_filter(
     scores = data.deviations() ** (2 if score == "variance" else 1)
     order = best_first(scores, data.group_draws(stream))
     total = scores.sum()
-    covered = np.cumsum(scores[order]) - scores[order]  # covered by the preceding groups
-    covers = covered < (top_p * total - tolerance) - 1e-12 * total
+    covered_before = np.cumsum(scores[order]) - scores[order]  # covered by the preceding groups
+    is_needed = covered_before < (top_p * total - tolerance) - 1e-12 * total
     mask = np.zeros(data.num_groups, dtype=bool)
-    mask[order] = covers & (scores[order] >= min_p * scores.max(initial=0.0))
+    mask[order] = is_needed & (scores[order] >= min_p * scores.max(initial=0.0))
     return data.rows(mask[data.groups])

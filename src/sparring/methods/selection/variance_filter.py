@@ -47,6 +47,6 @@ def variance_filter(
     """
     data = trajectories(turns, "variance_filter")
     mask = np.zeros(data.num_groups, dtype=bool)
-    number = max(1, int(keep * data.num_groups + 1e-9))
-    mask[best_first(data.deviations(), data.group_draws(stream))[:number]] = True
+    num_kept = max(1, int(keep * data.num_groups + 1e-9))
+    mask[best_first(data.deviations(), data.group_draws(stream))[:num_kept]] = True
     return data.rows(mask[data.groups])

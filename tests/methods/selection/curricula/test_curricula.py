@@ -17,7 +17,7 @@ from sparring.methods.selection.curricula.by_weight import by_weight
 from sparring.methods.selection.curricula.difficulty import difficulty
 from sparring.methods.selection.curricula.prioritised import prioritised
 from sparring.methods.selection.curricula.signals_triage import _signs, signals_triage
-from sparring.methods.selection.curricula.vade import _belief, vade
+from sparring.methods.selection.curricula.vade import _posterior, vade
 from sparring.methods.selection.curricula.xrpo_allocator import xrpo_allocator
 from sparring.play.turn_table import turn_table
 
@@ -267,11 +267,11 @@ def test_without_signs_it_is_by_weight(rates, seed):
 
 def test_belief_by_hand():
     records = (record(1, 4, step=2), record(3, 4, step=8))
-    a, b = _belief(records, 10, 1.0, 0.5, 0.9)
+    a, b = _posterior(records, 10, 1.0, 0.5, 0.9)
     assert a == pytest.approx(1 + 3 * 0.9**2 + 1 * 0.5 * 0.9**8)
     assert b == pytest.approx(1 + 1 * 0.9**2 + 3 * 0.5 * 0.9**8)
-    assert _belief(records, 10, 2.0, 1.0, 1.0) == (6.0, 6.0)
-    assert _belief((), 10, 0.5, 0.9, 0.9) == (0.5, 0.5)
+    assert _posterior(records, 10, 2.0, 1.0, 1.0) == (6.0, 6.0)
+    assert _posterior((), 10, 0.5, 0.9, 0.9) == (0.5, 0.5)
 
 
 def test_the_open_arms_are_played_and_each_once_while_there_are_enough():
@@ -293,8 +293,8 @@ def test_evidence_fades_with_visits_and_with_steps():
     assert share(visit_decay=1.0, step_decay=1.0) == 0.0
     assert share(step_decay=0.5) > 0.05  # the old record has all but gone: Beta(1.08, 1)
     was_solved = [record(40, 40), *[record(20, 40)] * 3]
-    assert _belief(was_solved, 0, 1.0, 1.0, 1.0)[0] / sum(_belief(was_solved, 0, 1.0, 1.0, 1.0)) > 0.6
-    assert _belief(was_solved, 0, 1.0, 0.1, 1.0)[0] / sum(_belief(was_solved, 0, 1.0, 0.1, 1.0)) < 0.51
+    assert _posterior(was_solved, 0, 1.0, 1.0, 1.0)[0] / sum(_posterior(was_solved, 0, 1.0, 1.0, 1.0)) > 0.6
+    assert _posterior(was_solved, 0, 1.0, 0.1, 1.0)[0] / sum(_posterior(was_solved, 0, 1.0, 0.1, 1.0)) < 0.51
 
 
 def naive(known, groups, size, exploration, confidence):

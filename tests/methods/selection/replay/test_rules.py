@@ -17,7 +17,7 @@ from sparring.methods.selection.replay.base import (
     ReplayBuffer,
     ReplayEntry,
     ReplayRequest,
-    group_sizes,
+    mean_advantage_sizes,
 )
 from sparring.methods.selection.replay.prioritised_replay import prioritised_replay
 from sparring.methods.selection.replay.r3 import r3
@@ -69,7 +69,7 @@ def ask(fresh=(), buffer=(), *, num_episodes=4, step=1, seed=0, arms=None):
 
 def stored(fresh, *, step=0, arm="g"):
     """Return games as they lie in the buffer after a step in which a rule stored them all."""
-    sizes = group_sizes(fresh)
+    sizes = mean_advantage_sizes(fresh)
     return tuple(ReplayEntry(episode, arm, step, sizes[episode.group_id]) for episode in fresh)
 
 
@@ -165,8 +165,8 @@ def test_a_saved_buffer_is_the_same(tmp_path):
 
 def test_sizes_by_hand():
     fresh = games(0, [1.0, -1.0], [1.0, 1.0], [2.0, 0.0, 1.0], [5.0])
-    assert group_sizes(fresh) == pytest.approx({0: 1.0, 1: 0.0, 2: 2 / 3, 3: 0.0})
-    assert group_sizes(()) == {}
+    assert mean_advantage_sizes(fresh) == pytest.approx({0: 1.0, 1: 0.0, 2: 2 / 3, 3: 0.0})
+    assert mean_advantage_sizes(()) == {}
 
 
 # -- ssb
@@ -260,7 +260,7 @@ def test_a_step_learns_from_what_joins_and_the_figures_say_so():
     assert (np.diff(seen[1].episode) >= 0).all()
     ratios = outcomes[1].metrics
     assert ratios["buffer_size"] == len(
-        [e for o in outcomes[:2] for e in o.episodes if group_sizes(o.episodes)[e.group_id] > 0]
+        [e for o in outcomes[:2] for e in o.episodes if mean_advantage_sizes(o.episodes)[e.group_id] > 0]
     )
 
 

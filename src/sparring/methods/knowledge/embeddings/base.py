@@ -1,8 +1,8 @@
 """Interface of embedding plug-ins, which turn statements into vectors.
 
-The input is the statements of a kind of action, in small letters, with "@" for names and "#" for
-numbers; the output is a vector for each. The vector of a statement must not depend on the batch or
-the step, because later steps compare statements with the clusters of earlier ones.
+The input is the statements of a kind of action, in lower case, with "@" for names and "#" for
+numbers. The output is a vector for each statement. The vector must not depend on the batch or the
+step, because later steps compare statements with the clusters of earlier steps.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparring.core.records import FloatArray
 
 
 def check_output(embedding: BoundPlugin, output: Any, texts: Sequence[str]) -> None:
-    """Check the output of an embedding; every call ends here.
+    """Check the output of an embedding, after every call.
 
     Raises:
         PluginError: the output is not one finite vector per text.
@@ -31,7 +31,7 @@ def check_output(embedding: BoundPlugin, output: Any, texts: Sequence[str]) -> N
         )
 
 
-def of_length_one(rows: Sequence[Sequence[float] | FloatArray]) -> FloatArray:
+def scale_to_unit_length(rows: Sequence[Sequence[float] | FloatArray]) -> FloatArray:
     """Return the vectors divided by their lengths, [n, d]; a zero vector stays 0."""
     vectors = np.array(rows, dtype=np.float64).reshape(len(rows), -1 if len(rows) else 0)
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -13,9 +13,11 @@ from pydantic import Field
 from sparring.core.endpoint_connection import Connection, MalformedError
 from sparring.core.errors import RolloutError
 from sparring.core.records import FloatArray
-from sparring.methods.knowledge.embeddings.base import of_length_one
+from sparring.methods.knowledge.embeddings.base import scale_to_unit_length
 
-LONGEST = 8_000  # most characters of a text that are sent, below every embedding model's context
+MAX_CHARACTERS = (
+    8_000  # most characters of a text that are sent, below every embedding model's context
+)
 
 
 def endpoint(
@@ -35,7 +37,7 @@ def endpoint(
     as published uses text-embedding-3-small. Needs the extra ``endpoint``.
     Mathematics: the endpoint's vectors, divided by their lengths.
     Shapes: texts, n; vectors, [n, d] with the endpoint's d.
-    An empty text, which endpoints refuse, is not sent and gets the zero vector. Only the first
+    An empty text is not sent, because endpoints refuse it; its vector is zero. Only the first
     8,000 characters of a text are sent.
     Pitfalls: a run is reproducible only if the endpoint returns the same vectors again. The cost
     of the requests is not counted.
@@ -43,10 +45,10 @@ def endpoint(
     Verified by: tests/methods/knowledge/test_embeddings.py.
 
     Args:
-        texts: to embed.
+        texts: the texts to embed.
         model: the model's name at the endpoint, e.g. text-embedding-3-small.
-        base_url: address of the API, without "/embeddings": on this machine, at the provider of
-            the key, or on a host that the environment variable SPARRING_ENDPOINT_HOSTS names.
+        base_url: address of the API, without "/embeddings". The host is this machine, the provider
+            of the key, or a host in the environment variable SPARRING_ENDPOINT_HOSTS.
         key_variable: name of the environment variable that holds the key. Addresses of this machine
             need no key.
         batch: texts per request, 1 to 2048. Default 128.
@@ -57,24 +59,24 @@ def endpoint(
         ConfigError: the key, the permission for the address, or the package openai is missing.
         RolloutError: the endpoint did not return one vector per text.
     """
-    cache, connection = _asked(base_url, key_variable, timeout, retries, model)
-    texts = [text.strip()[:LONGEST] for text in texts]
-    new = sorted({*texts} - cache.keys() - {""})
-    for part in (new[begin : begin + batch] for begin in range(0, len(new), batch)):
-        request = {"model": model, "input": part, "encoding_format": "float"}
-        read = partial(_vectors, number=len(part))
-        vectors = connection.send("/embeddings", request, read, "embeddings")
-        cache.update(zip(part, vectors, strict=True))
+    cache, connection = _cache_and_connection(base_url, key_variable, timeout, retries, model)
+    texts = [text.strip()[:MAX_CHARACTERS] for text in texts]
+    new_texts = sorted({*texts} - cache.keys() - {""})
+    for chunk in (new_texts[start : start + batch] for start in range(0, len(new_texts), batch)):
+        request = {"model": model, "input": chunk, "encoding_format": "float"}
+        parse = partial(_parse_vectors, num_texts=len(chunk))
+        vectors = connection.send("/embeddings", request, parse, "embeddings")
+        cache.update(zip(chunk, vectors, strict=True))
     sizes = {len(cache[text]) for text in texts if text} or {1}
     if len(sizes) > 1:
         raise RolloutError(
             f"Endpoint {base_url} (model {model!r}) returned vectors of several sizes."
         )
-    return of_length_one([cache[text] if text else [0.0] * min(sizes) for text in texts])
+    return scale_to_unit_length([cache[text] if text else [0.0] * min(sizes) for text in texts])
 
 
 @lru_cache(maxsize=8)
-def _asked(
+def _cache_and_connection(
     base_url: str, key_variable: str, timeout: float, retries: int, model: str
 ) -> tuple[dict[str, list[float]], Connection]:
     return {}, Connection(
@@ -82,13 +84,11 @@ def _asked(
     )
 
 
-def _vectors(body: str, number: int) -> list[list[float]]:
+def _parse_vectors(body: str, num_texts: int) -> list[list[float]]:
     try:
         data: list[dict[str, Any]] = json.loads(body)["data"]
-        by_index = {
-            int(entry["index"]): [float(part) for part in entry["embedding"]] for entry in data
-        }
-        vectors = [by_index[place] for place in range(number)]
+        by_index = {int(entry["index"]): [float(x) for x in entry["embedding"]] for entry in data}
+        vectors = [by_index[index] for index in range(num_texts)]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise MalformedError(body.strip() or "an empty body") from None
     if not all(entry and np.isfinite(entry).all() for entry in vectors):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sparring.core.records import FloatArray
-from sparring.methods.knowledge.embeddings.base import of_length_one
+from sparring.methods.knowledge.embeddings.base import scale_to_unit_length
 
 
 def hidden_states(texts: Sequence[str], *, model: str, layer: int = -1) -> FloatArray:
@@ -20,15 +20,15 @@ def hidden_states(texts: Sequence[str], *, model: str, layer: int = -1) -> Float
 
     Shapes: texts, n; vectors, [n, C].
     Pitfalls:
-        - Token means of a causal model differ in few directions, so that distances are small;
-          k-means still works.
-        - The model does not learn: changing weights would invalidate the clusters.
+        - The mean vectors of a causal model differ in few directions, so their distances are
+          small. k-means still works.
+        - The model is not trained, because new weights would invalidate the clusters.
         - Every distinct text costs one forward pass per process.
-    Reference: Xu et al., 2025, arXiv:2502.04686, who use an embedding model of OpenAI.
+    Reference: Xu et al., 2025, arXiv:2502.04686 (with an embedding model of OpenAI).
     Verified by: tests/methods/knowledge/test_embeddings.py.
 
     Args:
-        texts: to embed.
+        texts: the texts to embed.
         model: a model folder, a packaged model (smollm2-135m, gemma3-270m) or a Hugging Face id.
         layer: layer of the states: 0 token embeddings, 1 after the first layer, -1 (default) after
             the last layer and its norm.
@@ -38,4 +38,4 @@ def hidden_states(texts: Sequence[str], *, model: str, layer: int = -1) -> Float
     """
     from sparring.models.load import text_states  # loads torch only for this plug-in
 
-    return of_length_one([text_states(model, layer, text) for text in texts])
+    return scale_to_unit_length([text_states(model, layer, text) for text in texts])

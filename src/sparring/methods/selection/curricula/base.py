@@ -104,26 +104,26 @@ class ArmBook:
         roles, count = start_groups(turns)
         variance = group_std(returns, roles[starts], count, ddof=0)[roles[starts]] ** 2
         numbers, group_of = np.unique(turns.group[starts], return_inverse=True)
-        size = np.bincount(group_of)
+        sizes = np.bincount(group_of)
         successes = np.bincount(group_of, weights=returns > 0).astype(np.int64)
-        mean = np.bincount(group_of, weights=returns) / size
-        deviation = np.sqrt(np.bincount(group_of, weights=variance) / size)
-        figures = (column.tolist() for column in (numbers, size, successes, mean, deviation))
-        for group, *statistics in zip(*figures, strict=True):
+        means = np.bincount(group_of, weights=returns) / sizes
+        deviations = np.sqrt(np.bincount(group_of, weights=variance) / sizes)
+        columns = (column.tolist() for column in (numbers, sizes, successes, means, deviations))
+        for group, *statistics in zip(*columns, strict=True):
             records = self._records[arm_of[group]]
             records.append(ArmRecord(step, *statistics))
             del records[:-MAX_RECORDS]
 
 
 def check_output(curriculum: BoundPlugin, chosen: Any, request: CurriculumRequest) -> None:
-    """Check that a curriculum has chosen an arm for every group; every call ends here.
+    """Check that a curriculum has chosen an arm for every group, after every call.
 
     Raises:
         PluginError: the output is not a valid number of an arm per group.
     """
     numbers = np.asarray(chosen)
-    fits = numbers.shape == (request.groups,) and numbers.dtype.kind in "iu"
-    if not fits or not ((numbers >= 0) & (numbers < len(request.arms))).all():
+    is_integer_array = numbers.shape == (request.groups,) and numbers.dtype.kind in "iu"
+    if not is_integer_array or not ((numbers >= 0) & (numbers < len(request.arms))).all():
         raise PluginError(
             f"The {curriculum} must return an arm's number, 0 to {len(request.arms) - 1}, for each "
             f"of {request.groups} groups; it returned {numbers.dtype} of shape {numbers.shape}."
@@ -131,14 +131,14 @@ def check_output(curriculum: BoundPlugin, chosen: Any, request: CurriculumReques
 
 
 def pick_by_weight(arms: Sequence[Arm], weights: Sequence[float], target: float) -> int:
-    """Return the number of the arm whose slice of the total weight holds ``target`` in [0, 1)."""
-    remaining, last = target * sum(weights), 0
+    """Return the number of the arm at the share ``target`` of the cumulative weights."""
+    remaining, last_positive = target * sum(weights), 0
     for number, weight in enumerate(weights):
         if weight > 0:
-            remaining, last = remaining - weight, number
+            remaining, last_positive = remaining - weight, number
             if remaining < 0:
                 return number
-    return last
+    return last_positive
 
 
 def arm_shares(arms: Sequence[Arm]) -> FloatArray:

@@ -17,8 +17,8 @@ def by_weight(request: CurriculumRequest) -> IntArray:
     Reference: none.
     Verified by: tests/methods/selection/curricula/test_curricula.py.
     """
-    share = [
+    shares = [
         arm.weight / sum(other.game == arm.game for other in request.arms) for arm in request.arms
     ]
     draws = [request.stream.child(group).uniform(0) for group in range(request.groups)]
-    return np.array([pick_by_weight(request.arms, share, draw) for draw in draws], dtype=np.int64)
+    return np.array([pick_by_weight(request.arms, shares, draw) for draw in draws], dtype=np.int64)

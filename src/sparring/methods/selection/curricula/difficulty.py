@@ -42,8 +42,8 @@ def difficulty(
     Pitfalls:
         - A success is a return above 0. In zero-sum self-play about half of the trajectories
           succeed in every initial state; use ``prioritised`` there.
-        - The rate of an arm outside the band is as old as its last visit: with a small ``floor`` an
-          arm that is within the band again is noticed late.
+        - The rate of an arm outside the band is as old as the arm's last visit. With a small
+          ``floor`` the rule notices late that an arm is in the band again.
     Reference: Bengio et al., 2009 (curriculum learning); Florensa et al., 2018 (goals of
     intermediate difficulty).
     Verified by: tests/methods/selection/curricula/test_curricula.py.
@@ -59,11 +59,11 @@ def difficulty(
     """
     shares = arm_shares(request.arms)
     rates = np.array([success_rate(records[-window:]) for records in request.history])
-    distance = np.where(np.isnan(rates), 0.0, np.abs(rates - target))
-    near = distance <= max(width, float(distance.min())) + 1e-12
-    anyhow = np.array(
+    distances = np.where(np.isnan(rates), 0.0, np.abs(rates - target))
+    is_near = distances <= max(width, float(distances.min())) + 1e-12
+    draws_from_all = np.array(
         [request.stream.child(group).uniform(0) < floor for group in range(request.groups)]
     )
     return np.where(
-        anyhow, draw_arms(request, shares, 1), draw_arms(request, shares * near, 1)
+        draws_from_all, draw_arms(request, shares, 1), draw_arms(request, shares * is_near, 1)
     ).astype(np.int64)

@@ -22,8 +22,8 @@ def prioritised(
 ) -> IntArray:
     """Play the arms with the largest latest deviation of returns, and those with the oldest record.
 
-    What: prioritised level replay with the deviation of returns in place of the mean absolute TD
-    error, which needs a critic. Both are the size of the latest advantages.
+    What: prioritised level replay. The deviation of returns replaces the mean absolute TD error,
+    which needs a critic. Both measure the size of the latest advantages.
     When to use: many fixed initial states, also in zero-sum self-play, because the deviation is
     within a role.
     Mathematics: d is the deviation of an arm's latest record.
@@ -38,8 +38,8 @@ def prioritised(
     Pitfalls:
         - With one episode per group every deviation is 0, and all played arms have equal
           probability.
-        - Under ``plr`` nearly all groups of a step go to one arm, which is right for one level at a
-          time and greedy for a batch.
+        - With ``plr`` nearly all groups of a step go to one arm. This fits a method that plays one
+          level at a time, and is greedy for a batch.
         - The first of several equal arms has the better rank.
         - Noise counts as a signal.
         - Weights of games matter only for unplayed arms.
@@ -60,25 +60,23 @@ def prioritised(
         [request.step - records[-1].step if records else 0 for records in request.history],
         dtype=np.float64,
     )
-    sizes = (
-        scores / max(float(scores.max()), 1e-300)
-        if by == "value"
-        else _reciprocal_ranks(scores, is_played)
-    )
-    of_score, of_age = (
+    priorities = _reciprocal_ranks(scores, is_played)
+    if by == "value":
+        priorities = scores / max(float(scores.max()), 1e-300)
+    score_probabilities, age_probabilities = (
         _distribution(values, is_played)
-        for values in (np.where(sizes > 0, sizes, 0.0) ** alpha, ages)
+        for values in (np.where(priorities > 0, priorities, 0.0) ** alpha, ages)
     )
-    played = (1.0 - staleness) * of_score + staleness * of_age
+    probabilities = (1.0 - staleness) * score_probabilities + staleness * age_probabilities
     return draw_arms(
         request,
-        played * is_played.mean()
+        probabilities * is_played.mean()
         + _distribution(arm_shares(request.arms), ~is_played) * (1.0 - is_played.mean()),
     )
 
 
 def _reciprocal_ranks(scores: FloatArray, is_played: BoolArray) -> FloatArray:
-    """Return 1 / rank of each seen arm's score, from the largest; 0 for the others."""
+    """Return 1 / rank of each played arm's score, from the largest; 0 for unplayed arms."""
     ranks = np.zeros(len(scores))
     ranks[np.lexsort((-scores, ~is_played))] = 1.0 / np.arange(1, len(scores) + 1)
     return np.where(is_played, ranks, 0.0)

@@ -70,9 +70,9 @@ def _signs(records: Sequence[ArmRecord]) -> tuple[float, float, float]:
     if not rates:
         return 1.0, 0.0, 0.0
     *earlier, latest = rates
-    stuck = bool(earlier) and latest < 1.0 and min(rates) == max(rates)
+    is_constant = bool(earlier) and latest < 1.0 and min(rates) == max(rates)
     return (
         1.0 - latest,
-        float(stuck),
+        float(is_constant),
         max(sum(earlier) / len(earlier) - latest, 0.0) if earlier else 0.0,
     )

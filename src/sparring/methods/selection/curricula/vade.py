@@ -38,7 +38,7 @@ def vade(
           succeed in every initial state, which has no information; use ``prioritised`` there.
         - Weights of games have no effect.
         - Only the newest 32 records per arm count.
-        - The source describes the sampler in words; the form of the decays is our reading.
+        - The source describes the sampler in words only; the form of the decays is our choice.
     Reference: VADE (variance-aware dynamic sampling), from its abstract; Thompson, 1933.
     Verified by: tests/methods/selection/curricula/test_curricula.py.
 
@@ -49,23 +49,22 @@ def vade(
             no decay.
         step_decay: factor on a record for each later step, above 0 and at most 1. 1: no decay.
     """
-    beliefs = np.array(
+    posteriors = np.array(
         [
-            _belief(records, request.step, prior, visit_decay, step_decay)
+            _posterior(records, request.step, prior, visit_decay, step_decay)
             for records in request.history
         ]
     )
-    distinct = request.groups <= len(request.arms)
-    if distinct:
-        openness = _openness(beliefs, request, 0)
-        return np.argsort(-openness, kind="stable")[: request.groups].astype(np.int64)
+    if request.groups <= len(request.arms):
+        variances = _variances(posteriors, request, 0)
+        return np.argsort(-variances, kind="stable")[: request.groups].astype(np.int64)
     return np.array(
-        [np.argmax(_openness(beliefs, request, group)) for group in range(request.groups)],
+        [np.argmax(_variances(posteriors, request, group)) for group in range(request.groups)],
         dtype=np.int64,
     )
 
 
-def _belief(
+def _posterior(
     records: Sequence[ArmRecord], step: int, prior: float, visit_decay: float, step_decay: float
 ) -> tuple[float, float]:
     successes = failures = prior
@@ -76,10 +75,9 @@ def _belief(
     return successes, failures
 
 
-def _openness(beliefs: FloatArray, request: CurriculumRequest, group: int) -> FloatArray:
+def _variances(posteriors: FloatArray, request: CurriculumRequest, group: int) -> FloatArray:
     """Return p * (1 - p) for one sample of every arm, [A]."""
-    rates = (
-        request.stream.child(group).child("thompson").generator().beta(beliefs[:, 0], beliefs[:, 1])
-    )
-    openness: FloatArray = rates * (1.0 - rates)
-    return openness
+    generator = request.stream.child(group).child("thompson").generator()
+    rates = generator.beta(posteriors[:, 0], posteriors[:, 1])
+    variances: FloatArray = rates * (1.0 - rates)
+    return variances

@@ -36,9 +36,9 @@ def xrpo_allocator(
     of a group. Arms with n < 2 come first.
     Shapes: [A] arms -> [groups].
     Pitfalls:
-        - The structure is from notes on the paper, the forms of h and of the bonus are from memory:
-          our reading, not a reproduction.
-        - The paper plans three rounds within a step; here the statistics are the records of earlier
+        - This is our reading, not a reproduction: the structure is from notes on the paper, and the
+          forms of h and of the bonus are from memory.
+        - The paper plans three rounds within a step. Here the statistics are the records of earlier
           steps, from older policies.
         - Weights of games have no effect, and returns are compared in the games' units.
         - The stream breaks ties of priorities.
@@ -53,43 +53,42 @@ def xrpo_allocator(
             Default 0.95.
         window: number of an arm's latest records that count, at least 1; at most 32 are kept.
     """
-    statistics = [_pooled(records[-window:]) for records in request.history]
-    counts, spread = (
-        np.array([n for n, _ in statistics], dtype=np.float64),
-        np.array([s for _, s in statistics]),
-    )
+    statistics = [_pool_records(records[-window:]) for records in request.history]
+    num_trajectories = np.array([n for n, _ in statistics], dtype=np.float64)
+    deviations = np.array([s for _, s in statistics])
     sizes = [record.size for records in request.history for record in records[-window:]]
-    step = max(1, round(sum(sizes) / len(sizes))) if sizes else 1
+    group_size = max(1, round(sum(sizes) / len(sizes))) if sizes else 1
     draws = np.array(
         [request.stream.child("arm").child(arm).uniform(0) for arm in range(len(request.arms))]
     )
-    chosen = []
+    chosen_arms = []
     for _ in range(request.groups):
-        priority = _priority(counts, spread, exploration, confidence)
+        priority = _priority(num_trajectories, deviations, exploration, confidence)
         best = int(np.lexsort((draws, -priority))[0])
-        chosen.append(best)
-        counts[best] += step
+        chosen_arms.append(best)
+        num_trajectories[best] += group_size
         draws[best] += 1.0  # puts this arm behind its ties
-    return np.array(chosen, dtype=np.int64)
+    return np.array(chosen_arms, dtype=np.int64)
 
 
-def _pooled(records: Sequence[ArmRecord]) -> tuple[int, float]:
+def _pool_records(records: Sequence[ArmRecord]) -> tuple[int, float]:
     count = sum(record.size for record in records)
     squares = sum(record.size * record.deviation**2 for record in records)
     return count, math.sqrt(squares / max(count - len(records), 1))
 
 
 def _priority(
-    counts: FloatArray, spread: FloatArray, exploration: float, confidence: float
+    counts: FloatArray, deviations: FloatArray, exploration: float, confidence: float
 ) -> FloatArray:
     """Return the priority of every arm, [A]; infinite for arms with n < 2."""
-    few, sizes = counts < 2, np.maximum(counts, 2)
-    gain = _half_width(sizes, spread, confidence) - _half_width(sizes + 1, spread, confidence)
+    has_few, sizes = counts < 2, np.maximum(counts, 2)
+    widths = (_half_width(count, deviations, confidence) for count in (sizes, sizes + 1))
+    gain = next(widths) - next(widths)
     bonus = exploration * np.sqrt(np.log1p(counts.sum()) / sizes)
-    return np.where(few, np.inf, gain + bonus)
+    return np.where(has_few, np.inf, gain + bonus)
 
 
-def _half_width(counts: FloatArray, spread: FloatArray, confidence: float) -> FloatArray:
+def _half_width(counts: FloatArray, deviations: FloatArray, confidence: float) -> FloatArray:
     """Return half the width of the confidence interval of each mean, [A]."""
-    width: FloatArray = stdtrit(counts - 1, (1.0 + confidence) / 2.0) * spread / np.sqrt(counts)
+    width: FloatArray = stdtrit(counts - 1, (1.0 + confidence) / 2.0) * deviations / np.sqrt(counts)
     return width

@@ -1,10 +1,10 @@
 """Interface of replay rules, and a bounded buffer of finished episodes.
 
-In every step a rule chooses the stored episodes that join the batch, before credit, and the next
-content of the buffer. A stored episode keeps its sampled log-probabilities. Without a plug-in that
-NEEDS "old_logprobs" the losses compare the learner with these, so that ratios are relative to the
-policy that sampled, of any staleness. With ``truncated_is`` or ``masked_is`` the ratio has two
-factors: learner over learner before the update, and that over the sampler, the plug-in's weight.
+In every step, before credit, a rule chooses the stored episodes that join the batch, and the next
+content of the buffer. A stored episode keeps the log-probabilities of the policy that sampled it.
+The losses compare the learner with this policy, whatever its staleness. If a plug-in NEEDS
+"old_logprobs" (``truncated_is``, ``masked_is``), the losses compare the learner with the learner
+before the update, and the plug-in's weight is the latter's ratio to the sampling policy.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class ReplayPlan:
 
 
 def check_output(rule: BoundPlugin, plan: Any, *arguments: Any) -> None:
-    """Check that a replay rule has returned a plan; every call ends here.
+    """Check that a replay rule has returned a plan, after every call.
 
     Raises:
         PluginError: the output is not a ReplayPlan.
@@ -117,7 +117,7 @@ class ReplayBuffer:
         plan: ReplayPlan = rule(request, progress=progress)
         self.stored = plan.buffer
         joining = sorted(plan.joining, key=lambda pair: pair[0].episode.episode_id)
-        batch = [replace(stored.episode, group_id=group) for stored, group in joining] + list(fresh)
+        batch = [replace(entry.episode, group_id=group) for entry, group in joining] + list(fresh)
         if not plan.buffer and not joining:
             return batch, {}
         metrics = {
@@ -126,7 +126,7 @@ class ReplayBuffer:
             **plan.metrics,
         }
         if joining:
-            metrics["replay_age"] = sum(step - stored.step for stored, _ in joining) / len(joining)
+            metrics["replay_age"] = sum(step - entry.step for entry, _ in joining) / len(joining)
         return batch, metrics
 
     def save(self, folder: Path) -> None:
@@ -134,10 +134,10 @@ class ReplayBuffer:
         if not self.stored:
             return
         notes = {
-            "arms": [stored.arm for stored in self.stored],
-            "priorities": [stored.priority for stored in self.stored],
+            "arms": [entry.arm for entry in self.stored],
+            "priorities": [entry.priority for entry in self.stored],
         }
-        episodes = [(stored.step, stored.episode) for stored in self.stored]
+        episodes = [(entry.step, entry.episode) for entry in self.stored]
         write_synced(folder / FILE, to_bytes(episodes))
         write_synced(folder / NOTES, json.dumps(notes).encode())
 
@@ -164,13 +164,15 @@ class ReplayBuffer:
             ) from error
 
 
-def recent(buffer: Sequence[ReplayEntry], step: int, max_age: int) -> tuple[ReplayEntry, ...]:
+def recent_entries(
+    buffer: Sequence[ReplayEntry], step: int, max_age: int
+) -> tuple[ReplayEntry, ...]:
     """Return the stored episodes of the last ``max_age`` steps."""
-    return tuple(stored for stored in buffer if step - stored.step <= max_age)
+    return tuple(entry for entry in buffer if step - entry.step <= max_age)
 
 
-def group_sizes(fresh: Sequence[Episode]) -> dict[int, float]:
-    """Return the mean |A| per group id; A is the return less its mean over (group, role)."""
+def mean_advantage_sizes(fresh: Sequence[Episode]) -> dict[int, float]:
+    """Return the mean |A| by group id; A is the return less its mean over (group, role)."""
     data = trajectories(turn_table(fresh), "replay")
     size = (
         np.abs(centre(data.returns, data.groups, data.num_groups))
@@ -188,31 +190,31 @@ def add_fresh_groups(
 
     The oldest groups leave a full buffer; groups enter and leave completely.
     """
-    fresh = [
+    varied_episodes = [
         episode
         for episode in request.fresh
         if episode.turns and sizes.get(episode.group_id, 0.0) > 0.0
     ]
-    new = [
+    new_entries = [
         ReplayEntry(
             episode, request.arm_of[episode.group_id], request.step, sizes[episode.group_id]
         )
-        for episode in fresh
+        for episode in varied_episodes
     ]
-    groups, newest, room = by_group([*buffer, *new]), [], capacity
+    groups, newest, free_space = group_entries([*buffer, *new_entries]), [], capacity
     for members in reversed(groups):
-        if len(members) > room:
+        if len(members) > free_space:
             break
-        room -= len(members)
+        free_space -= len(members)
         newest.append(members)
-    return tuple(stored for members in reversed(newest) for stored in members)
+    return tuple(entry for members in reversed(newest) for entry in members)
 
 
-def by_group(buffer: Sequence[ReplayEntry]) -> list[list[ReplayEntry]]:
+def group_entries(buffer: Sequence[ReplayEntry]) -> list[list[ReplayEntry]]:
     """Return the stored episodes by their original group, oldest first."""
     groups: dict[int, list[ReplayEntry]] = {}
-    for stored in buffer:
-        groups.setdefault(stored.episode.group_id, []).append(stored)
+    for entry in buffer:
+        groups.setdefault(entry.episode.group_id, []).append(entry)
     return list(groups.values())
 
 
@@ -224,17 +226,17 @@ def draw_groups(
     The method is that of Efraimidis and Spirakis, 2006.
     """
     keys = [
-        -np.log(1.0 - stream.uniform(number)) / max(weight, 1e-300)
-        for number, weight in enumerate(weights)
+        -np.log(1.0 - stream.uniform(group)) / max(weight, 1e-300)
+        for group, weight in enumerate(weights)
     ]
     result: list[list[ReplayEntry]] = []
-    for number in np.argsort(keys, kind="stable").tolist():
+    for group in np.argsort(keys, kind="stable").tolist():
         if sum(map(len, result)) >= num_episodes:
             break
-        result.append(groups[number])
+        result.append(groups[group])
     return result
 
 
 def joining_groups(groups: Sequence[list[ReplayEntry]]) -> tuple[tuple[ReplayEntry, int], ...]:
     """Return the drawn groups with their original group ids, for ``ReplayPlan.joining``."""
-    return tuple((stored, stored.episode.group_id) for members in groups for stored in members)
+    return tuple((entry, entry.episode.group_id) for members in groups for entry in members)

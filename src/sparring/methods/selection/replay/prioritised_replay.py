@@ -11,11 +11,11 @@ from sparring.methods.selection.replay.base import (
     ReplayPlan,
     ReplayRequest,
     add_fresh_groups,
-    by_group,
     draw_groups,
-    group_sizes,
+    group_entries,
     joining_groups,
-    recent,
+    mean_advantage_sizes,
+    recent_entries,
 )
 
 
@@ -41,11 +41,11 @@ def prioritised_replay(
     over its largest value in the buffer of N groups.
     Shapes: episodes.
     Pitfalls:
-        - The weights that would correct the preference are reported but not applied, so initial
-          states with a wide range of returns count more.
+        - The metric reports the weights that would correct the preference, but the loss does not
+          apply them. So initial states with a wide range of returns count more.
         - Priorities are those of the step of the rollout.
         - Estimators with running baselines also update them with stored returns.
-    Reference: Schaul et al., 2016 (arXiv 1511.05952); alpha and beta as there (proportional
+    Reference: Schaul et al., 2016 (arXiv 1511.05952), with its alpha and beta (proportional
     variant).
     Verified by: tests/methods/selection/replay/test_rules.py,
     tests/methods/selection/replay/test_rule_properties.py.
@@ -60,8 +60,8 @@ def prioritised_replay(
             completely.
         max_age: steps that an episode stays in the buffer, at least 1.
     """
-    entries = recent(request.buffer, request.step, max_age)
-    groups = by_group(entries)
+    entries = recent_entries(request.buffer, request.step, max_age)
+    groups = group_entries(entries)
     weights = np.array([members[0].priority for members in groups]) ** alpha
     joining = draw_groups(
         groups, weights.tolist(), round(share * request.num_episodes), request.stream
@@ -69,11 +69,11 @@ def prioritised_replay(
     metrics = {}
     if joining:
         importance = (weights / weights.sum() * len(weights)) ** -beta
-        numbers = [
+        joining_numbers = [
             number
             for number, members in enumerate(groups)
             if any(members is group for group in joining)
         ]
-        metrics["replay_weight"] = float(importance[numbers].mean() / importance.max())
-    buffer = add_fresh_groups(request, entries, group_sizes(request.fresh), capacity)
+        metrics["replay_weight"] = float(importance[joining_numbers].mean() / importance.max())
+    buffer = add_fresh_groups(request, entries, mean_advantage_sizes(request.fresh), capacity)
     return ReplayPlan(joining=joining_groups(joining), buffer=buffer, metrics=metrics)

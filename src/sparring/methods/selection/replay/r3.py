@@ -12,8 +12,8 @@ from sparring.methods.selection.replay.base import (
     ReplayEntry,
     ReplayPlan,
     ReplayRequest,
-    group_sizes,
-    recent,
+    mean_advantage_sizes,
+    recent_entries,
 )
 
 
@@ -31,15 +31,15 @@ def r3(
     When to use: hard fixed initial states (``rollout.starts``) with rare successes, one trained
     seat, group-relative credit.
     Mathematics: an episode succeeds if its trained seats' mean return is above 0. A fresh group of
-    equal returns that fails gets ``number`` stored successes, and one that succeeds gets stored
-    failures, drawn uniformly, each stored episode once per step.
+    equal returns gets ``number`` stored episodes: successes if the group fails, and failures if the
+    group succeeds. They are drawn uniformly, each stored episode at most once per step.
     Shapes: episodes.
     Pitfalls:
         - Selection must not drop equal groups: use ``equal_groups`` with ``policy: keep``.
         - Without fixed initial states an arm is a game, and a stored episode had another deal.
         - In zero-sum self-play a group has both outcomes at once, and the rule has no use.
-        - The paper scales the contribution of stored episodes by a factor, which is not included;
-          use a loss weight or a lower clip.
+        - The paper scales the contribution of stored episodes by a factor. This rule does not; use
+          a loss weight or a lower clip.
         - Without stored episodes the group stays unchanged.
         - The paper's reflection prompts and entropy ranking are not included.
     Reference: R^3 (replay, reflection and ranking rewards), replay part.
@@ -52,22 +52,22 @@ def r3(
             (success or failure); at least 1.
         max_age: steps that an episode stays in the buffer, at least 1.
     """
-    entries = recent(request.buffer, request.step, max_age)
+    entries = recent_entries(request.buffer, request.step, max_age)
     pool: dict[tuple[object, ...], list[ReplayEntry]] = {}
-    for stored in entries:
-        pool.setdefault((*_kind(stored.episode, stored.arm), succeeds(stored.episode)), []).append(
-            stored
-        )
+    for entry in entries:
+        key = (*_pool_key(entry.episode, entry.arm), succeeds(entry.episode))
+        pool.setdefault(key, []).append(entry)
     joining: list[tuple[ReplayEntry, int]] = []
-    groups = _groups(request.fresh)
-    for group, size in group_sizes(request.fresh).items():
+    groups = _episodes_by_group(request.fresh)
+    for group, size in mean_advantage_sizes(request.fresh).items():
         first, outcomes = groups[group][0], {succeeds(episode) for episode in groups[group]}
         if size > 0.0 or len(outcomes) > 1:
             continue
-        rest = pool.get((*_kind(first, request.arm_of[group]), not outcomes.pop()), [])
-        for draw in range(min(number, len(rest))):
-            joining.append((rest.pop(request.stream.child(group).integer(draw, len(rest))), group))
-    return ReplayPlan(joining=tuple(joining), buffer=_admitted(request, entries, capacity))
+        candidates = pool.get((*_pool_key(first, request.arm_of[group]), not outcomes.pop()), [])
+        for draw in range(min(number, len(candidates))):
+            index = request.stream.child(group).integer(draw, len(candidates))
+            joining.append((candidates.pop(index), group))
+    return ReplayPlan(joining=tuple(joining), buffer=_next_buffer(request, entries, capacity))
 
 
 def succeeds(episode: Episode) -> bool:
@@ -78,30 +78,32 @@ def succeeds(episode: Episode) -> bool:
     )
 
 
-def _kind(episode: Episode, arm: str) -> tuple[object, ...]:
+def _pool_key(episode: Episode, arm: str) -> tuple[object, ...]:
     return arm, episode.trained, episode.roles
 
 
-def _groups(fresh: Sequence[Episode]) -> dict[int, list[Episode]]:
+def _episodes_by_group(fresh: Sequence[Episode]) -> dict[int, list[Episode]]:
     groups: dict[int, list[Episode]] = {}
     for episode in fresh:
         groups.setdefault(episode.group_id, []).append(episode)
     return groups
 
 
-def _admitted(
+def _next_buffer(
     request: ReplayRequest, entries: Sequence[ReplayEntry], capacity: int
 ) -> tuple[ReplayEntry, ...]:
-    fresh = [
-        ReplayEntry(e, request.arm_of[e.group_id], request.step, float(succeeds(e)))
-        for e in request.fresh
-        if e.turns
+    fresh_entries = [
+        ReplayEntry(
+            episode, request.arm_of[episode.group_id], request.step, float(succeeds(episode))
+        )
+        for episode in request.fresh
+        if episode.turns
     ]
     counts: dict[tuple[object, ...], int] = {}
     newest = []
-    for stored in reversed([*entries, *fresh]):
-        key = (*_kind(stored.episode, stored.arm), stored.priority)
+    for entry in reversed([*entries, *fresh_entries]):
+        key = (*_pool_key(entry.episode, entry.arm), entry.priority)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] <= capacity:
-            newest.append(stored)
+            newest.append(entry)
     return tuple(reversed(newest))

@@ -10,11 +10,11 @@ from sparring.methods.selection.replay.base import (
     ReplayPlan,
     ReplayRequest,
     add_fresh_groups,
-    by_group,
     draw_groups,
-    group_sizes,
+    group_entries,
     joining_groups,
-    recent,
+    mean_advantage_sizes,
+    recent_entries,
 )
 
 
@@ -27,8 +27,8 @@ def ssb(
 ) -> ReplayPlan:
     """Replace fresh episodes without advantage by stored episodes with advantage.
 
-    What: the buffer stores groups whose returns differ. The number of joining episodes is that of
-    fresh episodes that have no advantage or were dropped by selection.
+    What: the buffer stores groups whose returns differ. One stored episode joins for each fresh
+    episode that has no advantage or that selection has dropped.
     When to use: when more and more groups have equal returns, so that the batch with an advantage
     shrinks.
     Mathematics:
@@ -52,12 +52,12 @@ def ssb(
             completely.
         max_age: steps that an episode stays in the buffer, at least 1.
     """
-    sizes = group_sizes(request.fresh)
-    entries = recent(request.buffer, request.step, max_age)
+    sizes = mean_advantage_sizes(request.fresh)
+    entries = recent_entries(request.buffer, request.step, max_age)
     missing = request.num_episodes - sum(
         sizes.get(episode.group_id, 0.0) > 0.0 for episode in request.fresh
     )
-    groups = by_group(entries)
+    groups = group_entries(entries)
     weights = [members[0].priority * len(members) for members in groups]
     joining = draw_groups(groups, weights, round(fill * max(missing, 0)), request.stream)
     return ReplayPlan(

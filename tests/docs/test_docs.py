@@ -10,6 +10,7 @@ from typing import Literal
 
 import pytest
 
+import sparring
 from sparring import config
 from sparring.config.plugins import registry
 from sparring.config.plugins.registry import load_part, offering
@@ -240,12 +241,23 @@ def test_a_longer_readme_is_refused(text, size):
 def test_the_python_of_the_readme_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     code = README.partition("```python\n")[2].partition("```")[0]
-    assert len([line for line in code.splitlines() if line]) <= 8
+    assert len([line for line in code.splitlines() if line]) <= 8 and README.count("\n") <= 130
     assert '"steps=60"' in code
     exec(code.replace('"steps=60"', '"steps=1", "rollout.games_per_step=64"'), {})
     figure, *advantages = capsys.readouterr().out.splitlines()
     assert 0 < float(figure) < 2
     assert advantages
+
+
+def test_the_environment_of_the_readme_trains(tmp_path, monkeypatch):
+    code = next(block for block in re.findall(r"```python\n(.*?)```", README, re.DOTALL) if "# matching.py" in block)
+    assert len(code.splitlines()) <= 18
+    (tmp_path / "matching.py").write_text(code)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    changes = ("environments=[matching.matching]", "steps=2", "rollout.games_per_step=32", "threads=1")
+    run = sparring.train("kuhn-tiny", *changes, run="runs/matching")
+    assert run.metrics()[-1]["step"] == 2
 
 
 def test_every_recipe_is_named_by_a_page():

@@ -79,22 +79,22 @@ def test_every_plugin_of_the_three_slots_is_on_the_page_or_no_method_of_its_own(
     assert "(finding-methods.md)" in (DOCS / "README.md").read_text(encoding="utf-8")
 
 
-README = (DOCS.parent / "README.md").read_text(encoding="utf-8")
+ESTIMATORS = (DOCS / "estimators.md").read_text(encoding="utf-8")
 CHOICE = "| you have | take | lines in the recipe |\n|---|---|---|\n"
 
 
 def choices():
-    lines = README.partition(CHOICE)[2].partition("\n\n")[0].splitlines()
+    lines = ESTIMATORS.partition(CHOICE)[2].partition("\n\n")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def test_the_readme_has_one_short_table_of_estimators():
+def test_the_page_of_estimators_has_one_short_table():
     names = [re.match(r"\[`(\w+)`\]", row[1])[1] for row in choices()]
     assert 5 <= len(names) == len(set(names)) <= 8
 
 
 @every_case("row", choices(), ids=lambda row: row[1].split("`")[1])
-def test_the_readmes_lines_can_be_pasted_and_stand_on_a_page_of_docs(row):
+def test_the_lines_of_the_table_can_be_pasted_and_stand_on_another_page(row):
     together = {key: part for section in pasted(row) for key, part in section.items()}
     assert together["credit"]["name"] == row[1].split("`")[1]
     together["rollout"] = {**BASE["rollout"], **together.get("rollout", {})}

@@ -104,6 +104,11 @@ def adapters():
     return markdown(head, cells)
 
 
+def language_model_ratio():
+    """Return how a step of SmolLM2 with adapters compares with TRL's."""
+    return f"{number(row('language_model_step', step='one turn')['ratio'])} times as fast"
+
+
 def peers():
     """Return ours beside every peer that was measured on the same work."""
     steps = rows("training_step")
@@ -132,7 +137,7 @@ def peers():
     cells.append(("tree search in connect four", "-", "OpenSpiel's MCTSBot", ratio, "oracles"))
     head = ("what", "Sparring", "beside it", "times as fast", "how it was measured")
     linked = (
-        (*cell, f"[command and aim](benchmarks/README.md#{PEERS[part]})") for *cell, part in cells
+        (*cell, f"[command and aim](#{PEERS[part]})") for *cell, part in cells
     )
     return markdown(head, linked)
 
@@ -278,6 +283,7 @@ MADE = {
     "payoffs": payoffs,
     "checkpoints": checkpoints,
     "peers": peers,
+    "smol step": language_model_ratio,
     "training step": training_step,
     "language model step": language_model_step,
     "adapters": adapters,

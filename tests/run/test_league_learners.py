@@ -497,7 +497,7 @@ def test_a_mixture_of_two_sides_is_met_as_a_bot_by_its_sides(answered, tmp_path)
 
 def spied(team, seated):
     def at(game, seat):
-        seated.append((seat, team.at(game, seat)))
+        seated.append((seat, team.agent_of_seat(game, seat)))
         return seated[-1][1]
 
     return Team(team.name, at)

@@ -37,7 +37,7 @@ from sparring.methods.oracles.judge import configured_oracles, judge_episodes
 from sparring.play.episode import EpisodeInPlay
 from sparring.play.players.base import Agent, FailedPlay, PendingTurn, Reply, TextAgent, replies
 from sparring.play.players.cfr import fits
-from sparring.play.players.human import understood
+from sparring.play.players.human import parse_human_reply
 from sparring.play.players.mixture import Mixture
 from sparring.play.spec import EpisodeSpec
 from sparring.play.store import EpisodeStore
@@ -420,7 +420,7 @@ class InteractiveSession:
         if len(text) > LONGEST:
             return f"A reply has at most {LONGEST:,} characters; this one has {len(text):,}."
         with environment_call(self.game):
-            reply, trouble = understood(self._people, self.pending.state, self.seat, text)
+            reply, trouble = parse_human_reply(self._people, self.pending.state, self.seat, text)
         if reply is None:
             return f"{trouble.rstrip('.')}."
         self.past.append(PersonTurn(self.prompt, reply))

@@ -40,7 +40,7 @@ from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.context_check import check_context
 from sparring.play.players.base import Agent, HasSampler, TextAgent
 from sparring.play.players.demonstrator import demonstrator, imitated_player
-from sparring.play.players.policy import PolicyAgent, check_room, policy
+from sparring.play.players.policy import PolicyAgent, check_reply_length, policy
 from sparring.play.rollout import Rollout, rollout
 from sparring.play.spec import EpisodeSpec
 from sparring.play.team import Team
@@ -250,7 +250,7 @@ class PlayingPolicy:
         self.renderer = config.renderer.bind("render")(model.tokenizer)
         self.context = config.context.bind("context")
         rollout = config.rollout
-        check_room(f"Policy {name!r}: rollout.", rollout.max_new_tokens, model.context)
+        check_reply_length(f"Policy {name!r}: rollout.", rollout.max_new_tokens, model.context)
         self.params = SamplingParams(
             max_new_tokens=rollout.max_new_tokens,
             temperature=rollout.temperature,

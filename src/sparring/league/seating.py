@@ -194,17 +194,17 @@ def _mixtures(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mappi
 
 def _draw_players(
     seating: Seating,
-    mixture_of_seat: Mapping[int, Mixture],
+    mixtures_by_seat: Mapping[int, Mixture],
     game: Environment,
     stream: Stream,
     members: Sequence[PlayerRef],
 ) -> Sequence[Any]:
-    if not mixture_of_seat:
+    if not mixtures_by_seat:
         return seating.seats
     first = first_seats(teams_of(game))
     return tuple(
-        mixture_of_seat[seat].at(game, seat).draw(stream, first[seat], members)
-        if seat in mixture_of_seat
+        mixtures_by_seat[seat].mixture_of_seat(game, seat).draw(stream, first[seat], members)
+        if seat in mixtures_by_seat
         else player
         for seat, player in enumerate(seating.players)
     )

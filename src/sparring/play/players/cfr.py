@@ -20,7 +20,7 @@ Variant = CfrVariant
 
 @dataclass(kw_only=True, eq=False)
 class CfrAgent(TextAgent):
-    """The average policy after a number of CFR or CFR+ iterations, sampled: near an equilibrium.
+    """Samples the average policy of CFR or CFR+, which is near an equilibrium.
 
     Args:
         iterations: passes over the game tree, at least 1. After 400 (default) of CFR+, NashConv is
@@ -30,7 +30,7 @@ class CfrAgent(TextAgent):
             error.
 
     Raises:
-        ConfigError: a number out of range.
+        ConfigError: a number is out of range.
 
     Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;
     Tammelin, "CFR+", 2014.

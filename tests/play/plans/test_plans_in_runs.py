@@ -111,7 +111,7 @@ def test_seats_of_bots_and_playouts_and_oracles_go_with_a_plan():
     ("rollout", "message"),
     [
         ({"plan": TREE, "group_size": 8}, "write rollout.group_size=4"),
-        ({"plan": {"name": "branch"}, "group_size": 1}, "group_size=1 leaves no games to branch"),
+        ({"plan": {"name": "branch"}, "group_size": 1}, "group_size=1 leaves no episodes to branch"),
         ({"plan": {"name": "branch", "initial": 9}, "group_size": 8}, "initial=9"),
         ({"plan": {"name": "branch", "initial": 2, "balance": 0.5}, "group_size": 4}, "leave one out"),
         (

@@ -28,7 +28,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import LEARNER, PlayerRef, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks.messages import Sums
-from sparring.league.seating import starts
+from sparring.league.seating import step_specs
 from sparring.learn.pack import fitted_at
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
@@ -97,7 +97,7 @@ def tensors(run):
 
 def plays(run, step, others=()):
     matchmaker = registry.bind("league.matchmakers", "mirror")
-    specs = starts(
+    specs = step_specs(
         step,
         games=run.environments,
         rollout=run.config.rollout,

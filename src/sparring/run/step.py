@@ -114,7 +114,7 @@ from sparring.engine.logprob_check import LOGPROB_METRICS, logprob_metrics
 from sparring.engine.protocol import Batch, Engine, Pinned, ReplyJudges, rewards_of
 from sparring.environments.base import Environment, teams_of
 from sparring.league.payoffs import Payoffs
-from sparring.league.seating import LeagueLearner, arms, starts, turn_limit
+from sparring.league.seating import LeagueLearner, arms, step_specs, turn_limit
 from sparring.methods.credit.base import start_groups, trajectory_returns
 from sparring.methods.knowledge.base import Knowledge, KnowledgeRequest, replies, with_scores
 from sparring.methods.oracles.base import Oracle
@@ -446,7 +446,7 @@ def specs_of(
     refill: int = 0,
 ) -> list[EpisodeSpec]:
     """Return the episodes of a step, or those of a refill; see ``starts``."""
-    return starts(
+    return step_specs(
         inputs.step,
         games=engine.environments,
         rollout=config.rollout,

@@ -22,7 +22,7 @@ PAST = "past"  # in a mixture: all snapshots of the league, with equal shares
 class Mixture:
     """Players with weights, of which one is drawn for each episode and team.
 
-    A mixture does not act: ``play.team.play_teams`` and ``league.seating.starts`` put the drawn
+    A mixture does not act: ``play.team.play_teams`` and ``league.seating.step_specs`` put the drawn
     player into the seats of the team.
 
     Args:

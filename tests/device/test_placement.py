@@ -221,7 +221,7 @@ def test_learners_add_gradients_in_the_memory_of_the_cpu_and_take_them_back_to_t
     sums = Sums.__new__(Sums)
     sums.rank, sums.ranks, sums._group = 0, 2, Group()
     gradient = torch.ones(3, device="cuda")
-    assert sums.added(gradient).device == GPU and sums.added(gradient).tolist() == [2.0, 2.0, 2.0]
+    assert sums.sum_over_ranks(gradient).device == GPU and sums.sum_over_ranks(gradient).tolist() == [2.0, 2.0, 2.0]
 
 
 class Group:

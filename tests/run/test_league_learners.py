@@ -316,7 +316,7 @@ def test_a_role_meets_the_meta_strategy_of_the_other_side(trained_roles, monkeyp
         return MetaStrategy(sides=tuple(np.eye(size)[place] for size, place in zip(game.shape, (0, -1), strict=True)))
 
     monkeypatch.setattr(meta_strategy, "solve_meta_game", odd)
-    meta_strategy._solved_apart.cache_clear()
+    meta_strategy._solve_apart.cache_clear()
     path = trained_roles.parent / "odd"
     train_in(path, resolve({**CONFIG, "steps": 2}))
     opponents = {}

@@ -376,10 +376,9 @@ def pair_shares(
         share_ij = (1 - focus) / pairs + focus w_ij / sum over pairs of w
         w_ij = s_ij sqrt(sigma_i^2 + sigma_j^2)
 
-    The return of member j against sigma is sum over i of sigma_i R[j, i]. With n_ij
-    episodes of each pair its variance is sum over i of sigma_i^2 s_ij^2 / n_ij. Numbers of episodes
-    proportional to w minimise the sum of these variances over all j. A pair of unknown deviation
-    has the largest deviation of the others.
+    The return of member j against sigma is sum over i of sigma_i R[j, i]. With n_ij episodes of
+    each pair its variance is sum over i of sigma_i^2 s_ij^2 / n_ij. Numbers proportional to w
+    minimise the sum of these over all j. Pairs of unknown deviation have the largest one of others.
 
     Args:
         book: the payoff book.

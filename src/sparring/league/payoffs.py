@@ -3,8 +3,7 @@
 A row is for one environment and one ordered pair of players: the results of ``player``, whose side
 begins at ``seat``, against a side of ``opponent``. Rules of counting:
 
-- A finished episode counts once for every ordered pair of its teams. The team with the larger
-return
+- A finished episode counts once for each ordered pair of its teams. The team with the larger return
   wins (the mean over its seats); equal returns are a draw. Each player of a team has the team's
   result.
 - In a forfeited episode the offending team has lost against every other team, whatever the payoffs
@@ -20,8 +19,7 @@ ones count less: the book's numbers are then sums of weights,
     weight of an episode k steps ago = (1 - payoff_decay)^k
 
 Episodes of a group share a deal, and are not independent. A row whose groups have several episodes
-also has sums over groups, for the intervals. Old books without these sums count episodes as
-independent.
+also has sums over groups, for the intervals. Old books without these sums take them as independent.
 
 If a run has a policy per role, all policies together are the learner, and their snapshots of one
 step are one member; the seat tells which policy played. If several policies learn in one league
@@ -83,8 +81,7 @@ class Results:
     """The results of one player against another, which may be added.
 
     In exact results wins, draws and losses are probabilities, ``returns`` is the expected return,
-    ``games`` is 1, and ``squares`` has no meaning. Exact results plus episodes are the exact
-    results.
+    ``games`` is 1, and ``squares`` has no meaning. Exact results absorb episodes.
 
     Args:
         games: number of episodes that count.

@@ -143,8 +143,7 @@ def _row(
         episode: the episode of the turn.
         turn: a played turn or a candidate.
         environment: the environment as JSON.
-        group_and_played: the state group if there are several candidates, and whether this one was
-            played.
+        group_and_played: the state group of several candidates, and whether this one was played.
     """
     seat, segments = turn.seat, turn.segments
     return (

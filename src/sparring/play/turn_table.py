@@ -20,8 +20,7 @@ def ordered_turns(
 
     Args:
         episodes: the episodes.
-        candidates: whether the candidates that were not played are yielded too, after the turns of
-            their seat.
+        candidates: whether unplayed candidates are yielded too, after the turns of their seat.
     """
     for episode, turns, _ in _trajectories(episodes, candidates):
         for turn in turns:

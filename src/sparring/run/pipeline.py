@@ -219,7 +219,7 @@ class FreshSteps:
             number = admission.arrived_groups[0]
             group = FreshGroup(number, self._arms.pop(number), self._arrived.pop(number))
             is_old = max(self._staleness(group.episodes), default=0) > lag
-            admission.take(number, old=is_old)
+            admission.take(number, too_stale=is_old)
             (stale if is_old else fresh).append(group)
         return self._step(state, admission, fresh, stale)
 

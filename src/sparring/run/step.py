@@ -829,7 +829,7 @@ def play_round(
     for batch, credit, values in zip(batches, credits, figures, strict=True):
         if recorded:
             learned_batches.append(_learned_record(engine, batch, credit))
-        if batch.episodes and batch.teaches(credit):
+        if batch.episodes and batch.has_loss(credit):
             values |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
             values = {name: value for name, value in values.items() if name not in LOGPROB_METRICS}

@@ -1,7 +1,7 @@
-"""The weights of the workers: files per player and version, and the files that each worker holds.
+"""The workers' weights: a file per player and version, and the files that each worker holds.
 
-Episodes that are begun pin their weights: a file stays until they end, also after an update, or
-after a snapshot has left the league.
+Episodes pin their weights when they begin. A file stays until its episodes end, also after an
+update, or after a snapshot has left the league.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from sparring.models.language_model import LanguageModel
 
 
 class PublishedWeights:
-    """Files of weights in a folder; a file that nothing pins is removed.
+    """Files of weights in a folder; unpinned files are removed.
 
     Args:
-        players: whose weights are written.
+        players: the players whose weights are written.
         folder: for the files; it is emptied first, and removed by ``close``.
     """
 
@@ -45,7 +45,7 @@ class PublishedWeights:
 
         Raises:
             RunError: the disk is full or not writable.
-            DivergedError: one of them is not finite.
+            DivergedError: a weight is not finite.
         """
         models: dict[str, LanguageModel] = {}
         for policy in sorted({player for player in seated if player.kind in OWN}, key=str):
@@ -98,13 +98,12 @@ class PublishedWeights:
         return tuple(self._written[key] for key in keys)
 
     def rewrite_damaged(self, keys: Pinned) -> int:
-        """Rewrite the damaged ones of these files from the current weights, and return their
-        number.
+        """Rewrite damaged files from the current weights, and return their number.
 
         Raises:
-            CheckpointError: the weights have been updated since, so that only the file held them.
+            CheckpointError: the policy was updated since, so the file was the only copy.
         """
-        damaged = [key for key in keys if not _is_whole(self._written[key])]
+        damaged = [key for key in keys if not _is_intact(self._written[key])]
         for name, version in damaged:
             named_model = self._find_model(ref(name))
             if named_model is None or named_model[1].version != version:
@@ -117,8 +116,7 @@ class PublishedWeights:
         return len(damaged)
 
     def save(self, folder: Path) -> dict[str, list[Any]]:
-        """Link pinned files into a checkpoint's folder, and return [player, version, digest] by
-        name.
+        """Link pinned files into a checkpoint's folder; return [player, version, digest] by name.
 
         Raises:
             OSError: the disk is full or not writable.
@@ -146,10 +144,10 @@ class PublishedWeights:
             self._written[player, version] = WeightsFile(player, str(path), digest, version)
 
     def _find_model(self, player: PlayerRef) -> tuple[str, LanguageModel] | None:
-        """Return a player's name and model at a worker; None if its weights are not trained."""
+        """Return a player's name at workers, and its model; None if its weights are not trained."""
         policy = self._players.policies.get(player.name or MAIN)
-        frozen = policy is None or policy.frozen or player.kind == "demonstrator"
-        model = None if policy is None or frozen else policy.model_of(player)
+        is_fixed = policy is None or policy.frozen or player.kind == "demonstrator"
+        model = None if policy is None or is_fixed else policy.model_of(player)
         if policy is None or model is None:
             return None
         return str(LEARNER.of(policy.name)) if model is policy.model else str(player), model
@@ -171,21 +169,21 @@ class PublishedWeights:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _is_whole(weights: WeightsFile) -> bool:
+def _is_intact(weights: WeightsFile) -> bool:
     try:
         return file_digest(Path(weights.file)) == weights.digest
     except OSError:
         return False
 
 
-REFUSALS = 3  # largest number of refusals of a worker in a row
+MAX_REFUSALS = 3  # of a worker in a row
 
 
 class WorkerWeights:
     """The weights that each worker holds.
 
     Args:
-        published: the files.
+        published: the files of weights.
     """
 
     def __init__(self, published: PublishedWeights) -> None:
@@ -204,16 +202,16 @@ class WorkerWeights:
         self._weights_of[worker] = {}
 
     def end(self, worker: int) -> None:
-        """Record that a worker is gone."""
+        """Record that a worker has ended."""
         del self._weights_of[worker]
         self.refusing = [other for other in self.refusing if other != worker]
 
-    def answered(self, worker: int) -> None:
+    def record_answer(self, worker: int) -> None:
         """Record that a worker could read its weights."""
         self._refusals.pop(worker, None)
 
     def record_sent(self, worker: int, units: Iterable[WorkUnit]) -> dict[str, Path]:
-        """Record sent units, and return the weights files that the worker lacks, by digest."""
+        """Record sent units, and return by digest the weights files that the worker lacks."""
         current, files = self._weights_of[worker], dict[str, Path]()
         for unit in units:
             new = [weights for weights in unit.weights if current.get(weights.player) != weights]
@@ -229,7 +227,7 @@ class WorkerWeights:
             RunError: the worker has refused them several times in a row.
         """
         self._refusals[worker] += 1
-        if self._refusals[worker] > REFUSALS:
+        if self._refusals[worker] > MAX_REFUSALS:
             raise RunError(
                 f"A worker has refused the weights in {self._published.folder} "
                 f"{self._refusals[worker]} times: it reads other bytes than were written. Choose a "

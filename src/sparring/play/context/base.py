@@ -281,9 +281,8 @@ class Ledger:
         has_other_end = bool(reply.ids) and reply.ids[-1] in self.renderer.stop_ids[1:]
         end_ids: tuple[int, ...] = self.renderer.close(reply.truncated or has_other_end)
         segments = self._reply_segments(reply, end_ids)
-        is_memory = self.memory_example is not None
-        observation, text = self._observation, reply.text
-        exchange = Exchange(self.prompt, reply.ids, end_ids, observation, text, is_memory)
+        memory = self.memory_example is not None
+        exchange = Exchange(self.prompt, reply.ids, end_ids, self._observation, reply.text, memory)
         self._past += (exchange,)
         self._visible += (exchange,)
         self._pending = ()

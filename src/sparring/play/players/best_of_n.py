@@ -112,7 +112,7 @@ def best_of_n(
     Args:
         player: the player that gives the replies, as on a command line: random (default), 'mcts
             simulations=10'.
-        oracle: the oracle that judges them, as on a command line: minimax (default), 'mcts
+        oracle: judges the replies, as on a command line: minimax (default), 'mcts
             simulations=1000'.
         count: replies per turn, 1 to 1024. Default 4. With 1 the player plays alone.
     """

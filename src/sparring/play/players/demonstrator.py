@@ -20,8 +20,7 @@ class DemonstratorAgent:
         renderer: the learner's renderer, which encodes the replies.
         name: the agent's name.
         context: the learner's context strategy, bound. null (default): full.
-        player: the player that is imitated (see ``imitated_player``). null (default): random legal
-            play.
+        player: the imitated player (see ``imitated_player``). null (default): random legal play.
     """
 
     renderer: Any

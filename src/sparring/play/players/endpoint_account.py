@@ -47,8 +47,7 @@ class AnswerCache:
     """A file with one answered request per line: its digest, the reply and the token counts.
 
     Each line is appended in one write and flushed; an incomplete line is skipped. Several agents
-    and processes may share a file. Each sees the lines that existed when it started, and the
-    answers that it adds.
+    and processes may share a file. Each sees only older lines and its own answers.
 
     Args:
         path: the file; it and its folder are made when missing. Allowed places are in

@@ -213,15 +213,13 @@ def exported(*, folder: str) -> Agent:
     one member is drawn for each episode and team, as for the player ``mixture``. If the file has
     weights for each of two sides, the draw uses those of the team's side.
     When to use: to measure the policy of another run, or to play against it, on any machine and
-    without the run's folder. For a fixed policy beside a trained one use ``policies`` with
-    ``frozen: true``.
+    without the run's folder. Within a run use ``policies`` with ``frozen: true``.
     Pitfalls: a tiny model knows only the words of its own environments, in their brief wording. A
     mixture loads all its members; LoRA adapters share their pretrained model. A mixture with
     weights for each side plays only environments with two sides.
 
     Args:
-        folder: a folder that ``sparring export RUN FOLDER`` wrote; with ``--answer nash`` it is a
-            mixture.
+        folder: from ``sparring export RUN FOLDER``; with ``--answer nash`` it is a mixture.
 
     Raises:
         ModelError: the folder is not an exported player, or is damaged, of another version, or

@@ -163,8 +163,7 @@ def mixture(*, players: dict[str, float]) -> Agent:
             them, ``past-000100``.
 
     Raises:
-        ConfigError: there are no players, or weights are negative, all 0, or not finite (or their
-            sum is not).
+        ConfigError: no players, weights below 0, all weights 0, or a sum that is not finite.
 
     Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
     learning", 2017 (the mixed strategies of policy-space response oracles).

@@ -93,7 +93,7 @@ class WerewolfBot(DescribedAgent):
 
     def _rank_actions(self, play: WerewolfPlay, seat: int) -> list[list[str]]:
         """Return lists of equally good actions, the best first; some may be illegal."""
-        position, scores = play.position, self._scores(play, seat)
+        position, scores = play.position, self._suspicion_scores(play, seat)
         if position.phase == "speak":
             return self._speeches(play, seat, scores)
         kind, names = position.setup.kinds[seat], position.targets(seat)
@@ -117,8 +117,7 @@ class WerewolfBot(DescribedAgent):
         first = [[name_of(position.proposed)]] if position.phase == "decide" else []
         return [*first, *_rank(names, _rate_victims(play, seat))]
 
-    def _scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
-        """Return the score of suspicion of each player, by its number."""
+    def _suspicion_scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
         position, me = play.position, play.position.places[seat]
         wolves = position.setup.wolves
         scores = dict.fromkeys(range(position.setup.players), 0.0)

@@ -598,12 +598,15 @@ def test_a_plan_says_what_each_learner_takes():
         memory = process_memory(config)
         training, learners[ranks] = memory["training process"].parts, memory["learner"]
         assert training["training"] == training["activations_and_logits"] == 0
-        assert learners[ranks].processes == ranks and learners[ranks].each > GIB / 2 + 4 * training["weights"] / ranks
+        assert (
+            learners[ranks].processes == ranks
+            and learners[ranks].bytes_each > GIB / 2 + 4 * training["weights"] / ranks
+        )
         assert describe(config)["learners"] == {"ranks": ranks, "leaves": 8, "sharding": "fsdp2"}
     whole = resolve({**KUHN, "model": tiny, "learner": {"leaves": 8, "ranks": 2, "micro_tokens": 512}})
     memory = process_memory(whole)
     training = memory["training process"]
     assert training.parts["training"] == pytest.approx(3 * training.parts["weights"], rel=0.05)
-    assert learners[8].each < learners[2].each < memory["learner"].each
+    assert learners[8].bytes_each < learners[2].bytes_each < memory["learner"].bytes_each
     single = resolve({**whole.model_dump(mode="json"), "learner": {"sharding": "fsdp2", "micro_tokens": 512}})
     assert process_memory(single) == {"training process": training}, "one learner splits nothing"

@@ -242,7 +242,7 @@ class ProcessMemory(NamedTuple):
     parts: dict[str, int]
 
     @property
-    def each(self) -> int:
+    def bytes_each(self) -> int:
         """Bytes of one process."""
         return sum(self.parts.values())
 
@@ -270,7 +270,7 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
         gpus, share = config.scale.gpus, config.scale.gpus_per_worker
         for replica in replicas.values():  # each worker has a replica for each of its GPUs
             count = max(int(share or 1), 1) if gpus or share else replica.processes
-            parts[REPLICA] = parts.get(REPLICA, 0) + count * replica.each
+            parts[REPLICA] = parts.get(REPLICA, 0) + count * replica.bytes_each
         memory[WORKER] = ProcessMemory(config.scale.count, parts)
     return {**memory, **replicas}
 
@@ -366,12 +366,12 @@ def _memory(config: RunConfig) -> dict[str, Any]:
     memory = process_memory(config)
     if not memory:
         return {"needs": "unknown: a model is not on this machine"}
-    total = sum(kind.processes * kind.each for kind in memory.values())
+    total = sum(kind.processes * kind.bytes_each for kind in memory.values())
     return {
         "memory_gib": round(total / GIB, 1),
         "memory_gib_by_process": {
             name if kind.processes == 1 else f"{name}, each of {kind.processes}": round(
-                kind.each / GIB, 2
+                kind.bytes_each / GIB, 2
             )
             for name, kind in memory.items()
         },
@@ -381,7 +381,8 @@ def _memory(config: RunConfig) -> dict[str, Any]:
 
 def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
     training = memory[TRAINING]
-    on_first_gpu = training.each + (memory[LEARNER].each if config.learner.shards else 0)
+    shard_bytes = memory[LEARNER].bytes_each if config.learner.shards else 0
+    on_first_gpu = training.bytes_each + shard_bytes
     gpu = _gpu(on_first_gpu, training.parts["weights"])
     missing = ACTIVATIONS not in training.parts
     unknown = ", activations left out as the model's shape is not known here" if missing else ""
@@ -394,7 +395,7 @@ def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
     if device.type != CUDA:
         elsewhere = {WORKER} if config.scale.address is not None else set[str]()
         on_machine = [kind for name, kind in memory.items() if name not in elsewhere]
-        where, needed = "machine", sum(kind.processes * kind.each for kind in on_machine)
+        where, needed = "machine", sum(kind.processes * kind.bytes_each for kind in on_machine)
     fits = (
         f"fits into this {where}'s"
         if needed < have

@@ -147,7 +147,7 @@ def build_model(
         "critic" in required_services(config.credit.bind("credit")) or "values" in needs
     )
     if config.model.name != TINY:
-        return _pretrained(config, root, with_values, bases, frozen)
+        return _build_pretrained(config, root, with_values, bases, frozen)
     tokenizer = tiny_tokenizer(vocabulary(config, games))
     parameters = tiny_parameters(config, len(tokenizer))
     refuse_beyond(
@@ -169,7 +169,7 @@ def build_model(
     return model
 
 
-def _pretrained(
+def _build_pretrained(
     config: RunConfig,
     root: Stream,
     with_values: bool,
@@ -459,7 +459,7 @@ class Players:
             specs: the episodes.
             judging: the judges of replies; None: no judging, and one reply to each prompt.
         """
-        specs = self.seated(specs)
+        specs = self.with_named_policies(specs)
         players = {str(player): player for spec in specs for player in spec.players}
         agents = {name: self._single_agent(players[name]) for name in sorted(players)}
         for agent in agents.values():
@@ -477,7 +477,7 @@ class Players:
         )
         return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
 
-    def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
+    def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
         """Return specs in which every policy is named, by default the policy of the seat's role."""
         return [self._with_policies(spec) for spec in specs] if self.config.policies else specs
 

@@ -87,10 +87,10 @@ class ReplyJudges:
 
     def judges(self, clock: Clock) -> dict[str, Judge]:
         """Return the judge of each environment; the clock adds up the judges' seconds."""
-        return {name: _timed(oracle, clock) for name, oracle in self.oracles.items()}
+        return {name: _with_clock(oracle, clock) for name, oracle in self.oracles.items()}
 
 
-def _timed(oracle: Oracle, clock: Clock) -> Judge:
+def _with_clock(oracle: Oracle, clock: Clock) -> Judge:
     def judge(states: Sequence[SearchablePlay], streams: Sequence[Stream]) -> list[Verdict | None]:
         began = time.perf_counter()
         results = verdicts(oracle, states, streams)
@@ -175,7 +175,7 @@ class FreshRollouts(Protocol):
     def poll_units(self, *, wait: bool) -> tuple[list[int], list[tuple[int, Rollout]]]:
         """Return the lost units, and the finished units with their rollouts."""
 
-    def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
+    def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
         """Return specs in which every policy is named."""
 
 

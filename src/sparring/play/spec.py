@@ -30,11 +30,11 @@ def turn_record(turn: Turn) -> dict[str, Any]:
     verdict = turn.verdict
     judged = None if verdict is None else asdict(verdict) | {"best": sorted(verdict.best)}
     parts = {
-        "segments": [_renamed(part._asdict(), STORED) for part in turn.segments],
+        "segments": [_rename_keys(part._asdict(), STORED) for part in turn.segments],
         "verdict": judged,
         "candidates": [turn_record(other) for other in turn.candidates],
     }
-    record: dict[str, Any] = plain(_renamed(turn._asdict() | parts, STORED))
+    record: dict[str, Any] = plain(_rename_keys(turn._asdict() | parts, STORED))
     return record
 
 
@@ -48,13 +48,13 @@ def turn_of(record: Any) -> Turn:
         verdict = record["verdict"]
         turn = Turn(
             **{
-                **_renamed(record, FIELDS),
+                **_rename_keys(record, FIELDS),
                 "legal_actions": tuple(record["legal_actions"]),
                 "segments": tuple(
                     (
                         Segment(
                             **{
-                                **_renamed(part, FIELDS),
+                                **_rename_keys(part, FIELDS),
                                 "ids": tuple(part["ids"]),
                                 "logprobs": tuple(part["logprobs"]),
                                 "support": tuple(map(tuple, part["kept"])),
@@ -88,7 +88,7 @@ def turn_of(record: Any) -> Turn:
     return turn
 
 
-def _renamed(record: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _rename_keys(record: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in record.items()}
 
 

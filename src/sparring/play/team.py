@@ -114,7 +114,7 @@ def rollout_teams(
     single = seat_single_agents(specs, agents)
     limit = in_flight or min(limits, default=IN_FLIGHT)
     episodes, counts = rollout(single.specs, single.agents, in_flight=limit, **options)
-    return Rollout([renamed(episode, single.team_names) for episode in episodes], counts)
+    return Rollout([rename_agents(episode, single.team_names) for episode in episodes], counts)
 
 
 class SeatedEpisodes(NamedTuple):
@@ -131,7 +131,7 @@ class SeatedEpisodes(NamedTuple):
 
 
 def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> SeatedEpisodes:
-    """Return the episodes with single agents in place of teams and mixtures (see ``renamed``).
+    """Return the episodes with single agents for teams and mixtures (see ``rename_agents``).
 
     Args:
         specs: the episodes.
@@ -179,7 +179,7 @@ def _seat_agent(
     return name, agent, drawn_player
 
 
-def renamed(episode: Episode, team_names: Mapping[str, str]) -> Episode:
+def rename_agents(episode: Episode, team_names: Mapping[str, str]) -> Episode:
     """Return the episode with the names of teams and mixtures.
 
     Args:

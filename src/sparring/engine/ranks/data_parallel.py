@@ -111,7 +111,7 @@ class Ranks:
             policy.trained.share(self)
             metrics = policy.learn(batch, credit, step=step, progress=progress)
         except LostError as error:
-            raise self._lost(error) from error
+            raise self._close_after(error) from error
         except BaseException:  # an interrupt leaves the others in the middle of an update
             self.close()
             raise
@@ -242,9 +242,9 @@ class Ranks:
             child.send(message, {})
 
     def _answer(
-        self, child: PythonProcess, seconds: float, *, alone: bool = False
+        self, child: PythonProcess, seconds: float, *, ignore_others: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Return a learner's next line of JSON and the rest; ``alone``: others may have ended."""
+        """Return a learner's next line of JSON and the rest, unless another learner has ended."""
         until = time.monotonic() + seconds
         while not self._received.get(child.number):
             remaining = max(until - time.monotonic(), 0.001)
@@ -258,7 +258,7 @@ class Ranks:
                     f"learner {child.number} has not answered in {seconds:.0f} s"
                 ) from None
             self._received.setdefault(sender.number, []).append(message)
-            if message is None and sender is not child and not alone:
+            if message is None and sender is not child and not ignore_others:
                 raise LostError(f"learner {sender.number} has ended")
         reply = self._received[child.number].pop(0)
         if reply is None:
@@ -275,7 +275,7 @@ class Ranks:
             raise error_of(result["error"])
         return result, content
 
-    def _lost(self, error: LostError) -> SparringError:
+    def _close_after(self, error: LostError) -> SparringError:
         cause = self._find_cause(error)
         self.close()
         return cause
@@ -285,7 +285,7 @@ class Ranks:
         until = time.monotonic() + GRACE
         for child in self._children:
             try:
-                self._answer(child, until - time.monotonic(), alone=True)
+                self._answer(child, until - time.monotonic(), ignore_others=True)
             except LostError:
                 continue  # this learner has lost another one too
             except SparringError as error:

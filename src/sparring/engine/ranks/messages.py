@@ -125,9 +125,9 @@ class Sums:
         while distance < self.ranks:
             partner_sum, partner = torch.empty_like(total), self.rank ^ distance
             try:
-                sent = self._group.send([total], partner, 0)
+                sending = self._group.send([total], partner, 0)
                 self._group.recv([partner_sum], partner, 0).wait()
-                sent.wait()
+                sending.wait()
             except RuntimeError as error:
                 raise LostError(error) from error
             total, distance = total + partner_sum, 2 * distance

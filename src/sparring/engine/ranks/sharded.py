@@ -211,7 +211,7 @@ class Shards(Ranks):
         try:
             yield
         except LostError as error:
-            raise self._lost(error) from error
+            raise self._close_after(error) from error
         except BaseException:
             self.close()
             raise

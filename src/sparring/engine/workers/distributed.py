@@ -147,7 +147,7 @@ class DistributedRollouts:
             RolloutError: a unit has ended several workers, or no worker is left.
             SparringError: playing failed.
         """
-        seated = self._players.seated(specs)
+        seated = self._players.with_named_policies(specs)
         players = {player for spec in seated for player in spec.players}
         new_pin = None if pinned is not None else self.published.pin(players)
         weights = self.published.files(pinned if pinned is not None else new_pin or ())

@@ -98,7 +98,7 @@ class FreshWorkers(DistributedRollouts):
             self._record_issued(sum(map(len, parts)))
             numbers = [next(self._numbers) for _ in parts]
             for number, specs in zip(numbers, parts, strict=True):
-                seated = tuple(self.seated(specs))
+                seated = tuple(self.with_named_policies(specs))
                 self._open[number] = WorkUnit(seated, snapshots, progress, fresh=True)
                 self._snapshots_of[number] = self.published.keep(past)
             self._execute(self._scheduler.issued(numbers, self._fleet.now()))
@@ -123,9 +123,9 @@ class FreshWorkers(DistributedRollouts):
             self.published.release(self._snapshots_of.pop(number))
         return UnitOutcomes(lost_units, answered)
 
-    def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return specs in which every policy is named; see ``Players.seated``."""
-        return self._players.seated(specs)
+    def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
+        """Return specs in which every policy is named; see ``Players.with_named_policies``."""
+        return self._players.with_named_policies(specs)
 
     def _answered_units(self) -> list[int]:
         """Return the answered units in order of arrival."""

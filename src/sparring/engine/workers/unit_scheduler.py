@@ -448,7 +448,7 @@ class UnitScheduler:
             state.check_at = check_at
             heapq.heappush(self._checks, (check_at, worker))
         if len(self._checks) > (1 + STALE_CHECKS) * self.workers:
-            current = ((each.check_at, number) for number, each in enumerate(self._workers))
+            current = ((state.check_at, number) for number, state in enumerate(self._workers))
             self._checks = [check for check in current if check[0] < math.inf]
             heapq.heapify(self._checks)
 

@@ -203,7 +203,7 @@ def answer_bytes(answer: WorkerAnswer) -> bytes:
                 "dropped": sorted(rollout.counts.dropped_groups),
                 "judging": rollout.counts.judging,
                 "scored": rollout.counts.scored,
-                "silent": [record_of(each) for each in rollout.episodes if not each.turns],
+                "silent": [record_of(e) for e in rollout.episodes if not e.turns],
             }
             for number, rollout in answer.rollouts.items()
         ]
@@ -270,7 +270,7 @@ def _rollout(
         int(unit["retried"]),
         frozenset(map(int, unit["dropped"])),
         float(unit["judging"]),
-        tuple(LogprobCheck(*each) for each in unit["scored"]),
+        tuple(LogprobCheck(*fields) for fields in unit["scored"]),
     )
     complete = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
     return Rollout([_find_episode(episodes, spec) for spec in complete], counts)

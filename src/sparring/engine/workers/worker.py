@@ -103,7 +103,7 @@ class Worker:
         self.config = resolve({**config, "threads": threads})
         self.players = Players(self.config)
         games = [game for game, _ in self.players.environments]
-        self._games, self._known = games, known_games(games)
+        self._games, self._games_by_json = games, known_games(games)
         self._oracles = configured_oracles(self.config.environments, games)
         self._rewards = rewards_of(self.config) if self.config.rollout.candidates.count > 1 else ()
         self._weights_of: dict[str, WeightsFile] = {}  # by player
@@ -122,7 +122,7 @@ class Worker:
         Raises:
             SparringError: playing failed.
         """
-        task, rollouts = task_of(data, self._known), dict[int, Rollout]()
+        task, rollouts = task_of(data, self._games_by_json), dict[int, Rollout]()
         self.players.between = between
         try:
             for _, same_weights in itertools.groupby(task.items(), lambda item: item[1][1:]):

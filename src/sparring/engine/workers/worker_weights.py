@@ -34,7 +34,7 @@ class PublishedWeights:
     def __init__(self, players: Players, folder: Path) -> None:
         self.folder = folder.absolute()
         self._players = players
-        self._written: dict[WeightKey, WeightsFile] = {}
+        self._files: dict[WeightKey, WeightsFile] = {}
         self._pinned: list[Pinned] = []
         with disk_errors(self.folder):
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -53,7 +53,7 @@ class PublishedWeights:
             if named_model is not None:
                 models[named_model[0]] = named_model[1]
         for name, model in models.items():
-            if (name, model.version) not in self._written:
+            if (name, model.version) not in self._files:
                 self._write(name, model)
         return self.keep(tuple((name, model.version) for name, model in models.items()))
 
@@ -76,7 +76,7 @@ class PublishedWeights:
         Raises:
             CheckpointError: a file does not exist.
         """
-        missing = [key for key in keys if key not in self._written]
+        missing = [key for key in keys if key not in self._files]
         if missing:
             raise CheckpointError(
                 f"The weights of {missing[0][0]} after {missing[0][1]} updates, of a step that is "
@@ -90,12 +90,12 @@ class PublishedWeights:
         """Unpin files, and remove those that nothing else has pinned."""
         self._pinned.remove(keys)
         still_pinned = {key for pinned in self._pinned for key in pinned}
-        for key in self._written.keys() - still_pinned:
-            Path(self._written.pop(key).file).unlink(missing_ok=True)
+        for key in self._files.keys() - still_pinned:
+            Path(self._files.pop(key).file).unlink(missing_ok=True)
 
     def files(self, keys: Pinned) -> tuple[WeightsFile, ...]:
         """Return pinned files."""
-        return tuple(self._written[key] for key in keys)
+        return tuple(self._files[key] for key in keys)
 
     def rewrite_damaged(self, keys: Pinned) -> int:
         """Rewrite damaged files from the current weights, and return their number.
@@ -103,12 +103,12 @@ class PublishedWeights:
         Raises:
             CheckpointError: the policy was updated since, so the file was the only copy.
         """
-        damaged = [key for key in keys if not _is_intact(self._written[key])]
+        damaged = [key for key in keys if not _is_intact(self._files[key])]
         for name, version in damaged:
             named_model = self._find_model(ref(name))
             if named_model is None or named_model[1].version != version:
                 raise CheckpointError(
-                    f"{self._written[name, version].file} was damaged after it was written, and "
+                    f"{self._files[name, version].file} was damaged after it was written, and "
                     "the policy has been updated since. Resume from the last checkpoint "
                     "(--resume) on another disk."
                 )
@@ -124,7 +124,7 @@ class PublishedWeights:
         saved = {}
         for pinned in self._pinned:
             for key in pinned:
-                weights = self._written[key]
+                weights = self._files[key]
                 name = f"open-{Path(weights.file).name}"
                 if name not in saved and not link_or_copy(Path(weights.file), folder / name):
                     raise OSError(f"{weights.file} cannot be copied to {folder}")
@@ -141,7 +141,7 @@ class PublishedWeights:
             path = self._path(player, version)
             with disk_errors(path):
                 link_or_copy(folder / name, path)
-            self._written[player, version] = WeightsFile(player, str(path), digest, version)
+            self._files[player, version] = WeightsFile(player, str(path), digest, version)
 
     def _find_model(self, player: PlayerRef) -> tuple[str, LanguageModel] | None:
         """Return a player's name at workers, and its model; None if its weights are not trained."""
@@ -162,7 +162,7 @@ class PublishedWeights:
             save_weights(model, temporary)
             digest = file_digest(temporary)
             os.replace(temporary, path)
-        self._written[name, model.version] = WeightsFile(name, str(path), digest, model.version)
+        self._files[name, model.version] = WeightsFile(name, str(path), digest, model.version)
 
     def close(self) -> None:
         """Remove the folder."""
@@ -204,7 +204,7 @@ class WorkerWeights:
     def end(self, worker: int) -> None:
         """Record that a worker has ended."""
         del self._weights_of[worker]
-        self.refusing = [other for other in self.refusing if other != worker]
+        self.refusing = [number for number in self.refusing if number != worker]
 
     def record_answer(self, worker: int) -> None:
         """Record that a worker could read its weights."""

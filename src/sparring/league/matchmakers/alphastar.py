@@ -57,7 +57,7 @@ def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2
             effect. Default 2.
     """
     mains = [player for player in (request.learner, *request.others) if request.tag(player) == MAIN]
-    chosen = opponent(
+    player = opponent(
         request.tag(request.learner),
         mains=mains or [request.learner],
         frozen=list(request.members),
@@ -66,9 +66,9 @@ def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2
         rate=lambda player: _rate(request, player, prior),
         stream=request.stream,
     )
-    if chosen is None or chosen == request.learner:
+    if player is None or player == request.learner:
         return self_play(request)
-    return against(request, lambda seat: chosen)
+    return against(request, lambda seat: player)
 
 
 def _rate(request: MatchRequest, player: PlayerRef, prior: float) -> float:

@@ -263,8 +263,8 @@ class Ledger:
         return ids + self._text_ids(ids, text)
 
     def _text_ids(self, ids: tuple[int, ...], text: str) -> tuple[int, ...]:
-        added: tuple[int, ...] = (self.renderer.append if ids else self.renderer.initial)(text)
-        return added
+        text_ids: tuple[int, ...] = (self.renderer.append if ids else self.renderer.initial)(text)
+        return text_ids
 
     def read(self, text: str) -> str | None:
         """Return the action text in a reply; None where the reply has another form."""

@@ -319,16 +319,16 @@ class JointAgent:
 
 
 def joint_agents(
-    due: Mapping[str, int], agents: Mapping[str, Agent]
+    num_due: Mapping[str, int], agents: Mapping[str, Agent]
 ) -> Iterator[tuple[tuple[str, ...], Agent]]:
     """Yield the names of the agents of each call, and the agent to call.
 
     Args:
-        due: the number of due turns of each agent.
+        num_due: the number of due turns of each agent.
         agents: the agents by the same names.
     """
     names_by_call: dict[object, list[str]] = {}
-    for name in due:
+    for name in num_due:
         call = _joint_call(agents[name])
         names_by_call.setdefault(name if call is None else (JointCall, call), []).append(name)
     for names in names_by_call.values():
@@ -336,7 +336,7 @@ def joint_agents(
         if call is None:
             yield (names[0],), agents[names[0]]
         else:
-            yield tuple(names), JointAgent(call, [(agents[name], due[name]) for name in names])
+            yield tuple(names), JointAgent(call, [(agents[name], num_due[name]) for name in names])
 
 
 def _joint_call(agent: Agent) -> JointCall | None:

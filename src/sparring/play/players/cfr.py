@@ -82,14 +82,14 @@ class CfrAgent(TextAgent):
                 f"Agent 'cfr' needs information states, which OpenSpiel lacks for {game.name!r}; "
                 "write agent random there."
             )
-        if not fits(game, self.max_histories):
+        if not has_at_most(game, self.max_histories):
             raise TooLargeError(
                 f"Agent 'cfr': the tree of {game.name!r} has over "
                 f"max_histories={self.max_histories} histories; write agent mcts there."
             )
 
 
-def fits(game: GameRules, limit: int) -> bool:
+def has_at_most(game: GameRules, limit: int) -> bool:
     """Return whether the game tree has at most ``limit`` histories."""
     open_nodes, count = [game.first_node()], 0
     while open_nodes:

@@ -154,10 +154,10 @@ class PolicyAgent:
             [(*self.renderer.reply(action)[:-1], end) for action in legal for end in end_ids]
             for legal in actions
         ]
-        fits = [len(prompt) <= self._longest_prompt for prompt in prompts]
+        sendable = [len(prompt) <= self._longest_prompt for prompt in prompts]
         scorable = [
             (prompt, reply)
-            for prompt, reply, fit in zip(prompts, replies, fits, strict=True)
+            for prompt, reply, fit in zip(prompts, replies, sendable, strict=True)
             if fit
         ]
         scored = iter(
@@ -167,7 +167,7 @@ class PolicyAgent:
             np.logaddexp.reduce(np.reshape(next(scored), (len(legal), len(end_ids))), axis=1)
             if fit
             else np.full(len(legal), -np.inf)
-            for legal, fit in zip(actions, fits, strict=True)
+            for legal, fit in zip(actions, sendable, strict=True)
         ]
 
     def _conversation(self, query: Any) -> tuple[int, ...]:

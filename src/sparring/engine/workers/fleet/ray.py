@@ -103,7 +103,7 @@ class RayFleet:
     def __init__(self, config: Mapping[str, Any]) -> None:
         scale = config["scale"]
         address, count = scale["address"], scale["workers"]
-        gpus, each = scale.get("gpus", []), scale.get("gpus_per_worker") or 0
+        gpus, gpus_each = scale.get("gpus", []), scale.get("gpus_per_worker") or 0
         check_installed()
         if address is not None:
             check_address(address)
@@ -117,12 +117,12 @@ class RayFleet:
         self._lock: int | None
         self._folder, self._lock = _make_folder()
         settings = {
-            "config": worker_settings(config, each),
+            "config": worker_settings(config, gpus_each),
             "weights": scale["weights"] or "ray",
             "address": address,
             "cores": count if count > 0 else os.cpu_count(),
             "gpus": len(gpus),
-            "gpus_per_worker": each,
+            "gpus_per_worker": gpus_each,
             "folder": str(self._folder),
             "loud": os.environ.get(DEBUG, "") not in ("", "0"),
         }

@@ -11,11 +11,11 @@ from sparring.environments.base import Play, is_searchable_play
 from sparring.environments.combining import innermost_play
 from sparring.environments.options import unknown_words
 from sparring.environments.reply import actions_meant
-from sparring.play.players.described import DescribedAgent, legal_actions_of
+from sparring.play.players.chances import AgentWithChances, legal_actions_of
 
 
 @dataclass(kw_only=True, eq=False)
-class BiasedAgent(DescribedAgent):
+class BiasedAgent(AgentWithChances):
     """Draws any legal action, with probabilities proportional to weights.
 
     What: the same weights at every turn, independent of the past. A name that is not an action or

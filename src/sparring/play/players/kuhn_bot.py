@@ -9,7 +9,7 @@ from sparring.core.errors import GameError
 from sparring.environments.base import Play, is_searchable_play
 from sparring.environments.combining import innermost_seat
 from sparring.environments.reply import actions_meant
-from sparring.play.players.described import DescribedAgent, legal_actions_of
+from sparring.play.players.chances import AgentWithChances, legal_actions_of
 
 Style = Literal["conservative", "aggressive", "intermediate", "passive", "station", "loose"]
 
@@ -25,7 +25,7 @@ STYLES: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]]
 
 
 @dataclass(kw_only=True, eq=False)
-class KuhnBot(DescribedAgent):
+class KuhnBot(AgentWithChances):
     """Kuhn poker by a fixed style that is not an equilibrium, so that an agent can adapt to it.
 
     What: it bets and calls only by its card, and has no memory. The first three styles are MAGE's;

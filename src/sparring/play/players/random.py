@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply
 from sparring.play.players.base import TextAgent
-from sparring.play.players.described import legal_actions_of
+from sparring.play.players.chances import legal_actions_of
 
 
 class RandomAgent(TextAgent):

@@ -12,7 +12,7 @@ from sparring.environments.combining import innermost_play
 from sparring.environments.openspiel.position import Event
 from sparring.environments.reply import actions_meant
 from sparring.play.players.base import PendingTurn, Reply, TextAgent
-from sparring.play.players.described import legal_actions_of
+from sparring.play.players.chances import legal_actions_of
 
 
 @dataclass(kw_only=True, eq=False)

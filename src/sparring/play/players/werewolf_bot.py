@@ -14,13 +14,13 @@ from sparring.environments.reply import actions_meant
 from sparring.environments.werewolf.play import WerewolfPlay
 from sparring.environments.werewolf.rules import ABSTAIN, SEER, SILENCE, WOLF, name_of, number_of
 from sparring.environments.werewolf.sentences import phrase_of, to_sentence, victims
-from sparring.play.players.described import DescribedAgent, legal_actions_of
+from sparring.play.players.chances import AgentWithChances, legal_actions_of
 
 Style = Literal["talkative", "silent", "accuser"]
 
 
 @dataclass(kw_only=True, eq=False)
-class WerewolfBot(DescribedAgent):
+class WerewolfBot(AgentWithChances):
     """Werewolf by simple rules, in a style: scripted village and scripted wolves.
 
     What: it sums a score of suspicion for each living player, and votes for a player of the highest

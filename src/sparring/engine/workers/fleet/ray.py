@@ -110,9 +110,9 @@ class RayFleet:
             _check_reachable(address)
         self._where = "on this machine" if address is None else f"at {address}"
         self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
-        self._turns: dict[int, int] = {}  # number of the start of each running worker
+        self._start_numbers: dict[int, int] = {}  # number of the start of each running worker
         self._starts = 0
-        self._mutex = threading.Lock()  # guards ``_turns`` and ``_starts``
+        self._mutex = threading.Lock()  # guards ``_start_numbers`` and ``_starts``
         self._failed = self._closed = False
         self._lock: int | None
         self._folder, self._lock = _make_folder()
@@ -168,14 +168,14 @@ class RayFleet:
         """Start a worker; see ``Fleet``."""
         with self._mutex:
             self._starts += 1
-            self._turns[worker] = self._starts
+            self._start_numbers[worker] = self._starts
             self._request("start", worker, self._starts)
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Send a worker a message; see ``Fleet``."""
         with self._mutex:
-            if worker in self._turns:
-                self._request("send", worker, self._turns[worker], files, message)
+            if worker in self._start_numbers:
+                self._request("send", worker, self._start_numbers[worker], files, message)
 
     def tell(self, message: bytes) -> None:
         """Do nothing, as an actor at play receives no messages; see ``Fleet``."""
@@ -183,7 +183,7 @@ class RayFleet:
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""
         with self._mutex:
-            self._request("end", worker, self._turns.pop(worker, 0))
+            self._request("end", worker, self._start_numbers.pop(worker, 0))
 
     def _request(
         self,
@@ -226,10 +226,10 @@ class RayFleet:
             )
         kind, worker, turn = head
         with self._mutex:
-            if self._turns.get(worker) != turn:
+            if self._start_numbers.get(worker) != turn:
                 return []
             if kind == "gone":
-                self._turns.pop(worker)
+                self._start_numbers.pop(worker)
                 self._request("end", worker, turn)  # in case Ray is wrong
                 return [WorkerMessage(worker, None)]
         if kind == "wrong":

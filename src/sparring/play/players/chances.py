@@ -37,7 +37,7 @@ class HasChances(Protocol):
         ...
 
 
-class DescribedAgent(TextAgent):
+class AgentWithChances(TextAgent):
     """Base class of agents that draw an action from ``chances``.
 
     Where any text is legal, such as a note, the environment draws a text.

@@ -179,9 +179,9 @@ def member_payoffs(
 
         payoffs[i, j] = (R[i, j] - R[j, i]) / 2
 
-    so that the sides' payoffs sum to 0. In a zero-sum environment this is R. It is 0 for members
-    without episodes against each other, and for a member with itself. With three teams or more, j
-    plays all other teams.
+    so that the sides' payoffs sum to 0. In a zero-sum environment this is R. Payoffs are 0 for
+    members without episodes against each other, and for a member with itself. With three teams or
+    more, j plays all other teams.
 
     Args:
         book: the payoff book.

@@ -1,8 +1,8 @@
 """Replay of recorded episodes: the states of their turns, and how conversations ended.
 
-A conversation here is that of one agent instance, such as one call of a worker. It begins where the
-environment gives a seat a fresh conversation; a context strategy may divide it further. Its end is
-not stored, so replay finds it, in records of all versions.
+A conversation here is that of one agent instance, such as one call of a worker, and begins where
+the environment gives a seat a fresh conversation; a context strategy may divide it further. Records
+of all versions lack its end, so replay finds it.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The scheduler of units over workers: a state machine without a clock, input or output.
 
-Its methods take events and return commands. The caller (worker processes, a cluster, a simulation)
+Methods take events and return commands. The caller (worker processes, a cluster, a simulation)
 passes the time with every event and carries out the commands. A unit is a number here.
 
 Timing, in timing.jsonl:

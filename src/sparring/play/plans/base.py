@@ -1,11 +1,11 @@
 """Rollout plans: where the episodes of a group begin, at the initial state or in another episode.
 
 A plan is called in waves, once per wave and group of several episodes, with the number of remaining
-episodes and the finished ones. It returns where the next episodes begin. An episode that begins in
-the middle of another replays the turns before that place, with tokens and log-probabilities; chance
-goes on as dealt. When a plan returns nothing, the remaining episodes begin at the initial state. So
-the number of episodes does not depend on the plan, and the stream of each episode depends only on
-the answers of the plan.
+episodes and the finished ones. The plan returns where the next episodes begin. An episode that
+begins in the middle of another replays the turns before that place, with tokens and
+log-probabilities; chance goes on as dealt. When a plan returns nothing, the remaining episodes
+begin at the initial state. So the number of episodes does not depend on the plan, and the stream of
+each episode depends only on the answers of the plan.
 
 Metrics, where a plan holds episodes back for later waves:
     branches                mean number of episodes per group that began in the middle of another

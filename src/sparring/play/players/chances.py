@@ -28,8 +28,8 @@ class HasChances(Protocol):
     def chances(self, state: Play, seat: int) -> Mapping[str, float]:
         """Return the probabilities of the legal actions of a due seat; missing actions have 0.
 
-        They may depend only on what the seat knows of the current play: inside ``trial`` and
-        ``repeated`` not on earlier episodes.
+        The probabilities may depend only on what the seat knows of the current play: inside
+        ``trial`` and ``repeated`` not on earlier episodes.
 
         Raises:
             GameError: the probabilities are unknown here.

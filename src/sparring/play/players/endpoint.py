@@ -180,7 +180,7 @@ def endpoint(
 ) -> Agent:
     """A language model behind any OpenAI-compatible chat endpoint, within a budget and resumable.
 
-    Each turn is one request without memory. It has a system line and the seat's complete
+    Each turn is one request without memory. The request has a system line and the seat's complete
     observation: rules, secrets, all public information and legal actions. If an environment
     observes only new information, the request has the whole conversation so far. The environment
     finds the action in the reply. An empty reply is a reply without an action.

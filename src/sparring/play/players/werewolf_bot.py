@@ -28,8 +28,8 @@ class WerewolfBot(AgentWithChances):
     p2. "seer p2 good" subtracts 10. An accusation adds 1 and support subtracts 1. What the bot has
     seen as the seer itself adds or subtracts 100. The seer looks at players it has not seen, and
     reports a wolf. The doctor saves itself. A wolf follows its mate's proposal, or kills a player
-    that claims to be the seer, or the one that wolves named most often this night. It names such a
-    player if wolves talk, and never votes for its mate.
+    that claims to be the seer, or the one that wolves named most often this night. If wolves talk,
+    it names such a player. A wolf never votes for its mate.
     When to use: as a fixed opponent with exact probabilities that can be believed or deceived.
     Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
     candidates of ``choose`` the replies are the numbers, and the best available one counts.

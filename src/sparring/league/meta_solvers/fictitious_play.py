@@ -27,7 +27,7 @@ def fictitious_play(game: MetaGame, *, rounds: Annotated[int, Field(ge=1)] = 100
 
     Pitfalls: it converges slowly to an equilibrium of two opposed sides: after 1000 rounds a side
     may still lose about 0.02 of a range of 2. With more sides, or payoffs whose sum is not
-    constant, it may cycle. Of equal members the first has more weight, so copies of a member
+    constant, it may cycle. The first of equal members has more weight, so copies of a member
     differ.
     Reference: Brown, 1951; Robinson, 1951 (convergence for two opposed sides); FXP, arXiv
     2310.03354, whose code has 1000 rounds (preset ``fxp``).

@@ -33,11 +33,11 @@ class WerewolfBot(AgentWithChances):
     When to use: as a fixed opponent with exact probabilities that can be believed or deceived.
     Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
     candidates of ``choose`` the replies are the numbers, and the best available one counts.
-    Pitfalls: it believes any player that speaks as the seer, and so can be deceived. Its
-    deductions (``deduce``) use only what its seat knows for certain, not the speeches. A free text
-    is read as the closest phrase of the grammar: the first player named, and whether the first word
-    about guilt or trust is against that player. Irony is not understood. Where the rules have none
-    of these phrases (option ``say``) the bot is silent.
+    Pitfalls: it believes any player that speaks as the seer, and so can be deceived. The
+    bot's deductions (``deduce``) use only what its seat knows for certain, not the speeches. A free
+    text is read as the closest phrase of the grammar: the first player named, and whether the first
+    word about guilt or trust is against that player. Irony is not understood. Where the rules have
+    none of these phrases (option ``say``) the bot is silent.
     Reference: styles as in "Language Agents with Reinforcement Learning for Strategic Play in the
     Werewolf Game" (Xu et al., 2023, arXiv 2310.18940), where models are prompted to them; the rules
     are ours.

@@ -345,7 +345,7 @@ class _FreshModel(Model):
             for unit in self.admission.arrived_groups[: setting.units - self._taken]:
                 lag = learning.next - self._versions.pop(unit)
                 old = lag > setting.lag
-                self.admission.take(unit, old=old)
+                self.admission.take(unit, too_stale=old)
                 self._taken += not old
                 self.lags += [] if old else [lag]
             issued = [next(self._numbers) for _ in range(self.admission.num_issuable)]

@@ -8,7 +8,7 @@ from sparring.config import resolve
 from sparring.config.recipe import to_yaml
 from sparring.core.records import snapshot
 from sparring.engine.local import LocalEngine
-from sparring.engine.run_processes import playing
+from sparring.engine.run_processes import run_workers
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
@@ -81,7 +81,7 @@ def run(path, config, *, resume=False, until=None):
     def watch(report):
         stop.requested = report.step == until
 
-    with folder, playing(engine, path):
+    with folder, run_workers(engine, path):
         train(config, engine, folder, resume=resume, stop=stop, watch=watch)
     return engine
 

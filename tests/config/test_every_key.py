@@ -23,7 +23,7 @@ from sparring.config.plugins.plugin import package_of
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
-from sparring.engine.run_processes import playing
+from sparring.engine.run_processes import run_workers
 from sparring.run import checkpoint
 from sparring.run.config_checks import check_effect
 from sparring.run.folder import RunFolder
@@ -277,7 +277,7 @@ def left_behind(data, path):
     config = resolve(data)
     check_effect(config)
     folder, engine = RunFolder.create(path, to_yaml(config)), LocalEngine(config)
-    with folder, playing(engine, path):
+    with folder, run_workers(engine, path):
         train(config, engine, folder)
     digest = hashlib.sha256(",".join(map(str, checkpoint.steps(path))).encode())
     for file in sorted(path.rglob("*")):

@@ -8,7 +8,7 @@ from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
 from sparring.core.records import Episode, Segment, Turn
 from sparring.core.rng import Stream
-from sparring.play.plans.base import FRESH, PlannedGame
+from sparring.play.plans.base import FRESH, PlannedEpisode
 from tests.cases import every_case
 
 NAMES = registry.names("rollout.plans")
@@ -41,7 +41,7 @@ def finished(origin, games, stream, trained):
         episode_id=len(games), group_id=0, game="g", seed=0, roles=("f", "s"), agents=("a", "a"), trained=trained, turns=tuple(turns),
         returns=(0.0, 0.0),
     )  # fmt: skip
-    return PlannedGame(origin, episode)
+    return PlannedEpisode(origin, episode)
 
 
 @pytest.mark.parametrize(("name", "preset"), CASES)

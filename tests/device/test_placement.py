@@ -28,7 +28,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import LEARNER, PlayerRef, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks.messages import Sums
-from sparring.league.seating import starts
+from sparring.league.seating import step_specs
 from sparring.learn.pack import fitted_at
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
@@ -97,7 +97,7 @@ def tensors(run):
 
 def plays(run, step, others=()):
     matchmaker = registry.bind("league.matchmakers", "mirror")
-    specs = starts(
+    specs = step_specs(
         step,
         games=run.environments,
         rollout=run.config.rollout,
@@ -221,7 +221,7 @@ def test_learners_add_gradients_in_the_memory_of_the_cpu_and_take_them_back_to_t
     sums = Sums.__new__(Sums)
     sums.rank, sums.ranks, sums._group = 0, 2, Group()
     gradient = torch.ones(3, device="cuda")
-    assert sums.added(gradient).device == GPU and sums.added(gradient).tolist() == [2.0, 2.0, 2.0]
+    assert sums.sum_over_ranks(gradient).device == GPU and sums.sum_over_ranks(gradient).tolist() == [2.0, 2.0, 2.0]
 
 
 class Group:

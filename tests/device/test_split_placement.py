@@ -56,7 +56,7 @@ def shard_of(run, monkeypatch, folder):
     monkeypatch.setattr(room, "init_device_mesh", lambda kind, shape: f"mesh of {kind}")
     shard = Shard.__new__(Shard)
     shard.rank, shard.ranks, shard.engine, shard._store = 0, 1, run, folder / "store"
-    shard.meet()
+    shard.connect()
     return shard, options
 
 
@@ -89,7 +89,7 @@ def test_a_learner_of_split_weights_learns_saves_and_takes_back_on_its_gpu(
     }
     assert not misplaced, "steps are counted in the machine's memory"
     assert fingerprint(policy.model) == fingerprint(plain.policies["main"].model)
-    shard._weights(policy.trained, tmp_path / policy.file("model"), tmp_path / policy.file("average"))
+    shard._save_all_weights(policy.trained, tmp_path / policy.file("model"), tmp_path / policy.file("average"))
     shard._save_moments(policy.trained, tmp_path / policy.file("optimizer"))
     load_optimizer(plain.policies["main"].trained.optimizer, tmp_path / policy.file("optimizer"))
     other = engine(chat_folder, **changes)

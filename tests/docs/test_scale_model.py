@@ -147,6 +147,6 @@ def test_heavy_tails_hold_up_pinned_order_more():
 def test_every_unit_is_accounted_for_under_deaths(lag):
     fresh = simulate_fresh(with_tails(lag=lag, deaths=60.0))
     account = fresh.account
-    assert account.balances and account.learned == 12 * 16 and account.open == 0
+    assert account.is_balanced and account.learned == 12 * 16 and account.open == 0
     assert account.lost == fresh.outcome.resent > 0
     assert 0 < fresh.lag <= fresh.lag_max <= lag

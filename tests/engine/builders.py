@@ -2,13 +2,13 @@
 
 import torch
 
-from sparring.league.seating import starts
+from sparring.league.seating import step_specs
 
 
 def specs_of(engine, step=0):
     config = engine.config
     matchmaker = config.matchmaker.bind("league.matchmakers")
-    return starts(
+    return step_specs(
         step,
         games=engine.environments,
         rollout=config.rollout,

@@ -61,7 +61,7 @@ class World:
             is_old = bool(old) and group % old == 0
             for fate in self.came.pop(group):
                 fate[0] = "withheld" if is_old else "learned"
-            self.admission.take(group, old=is_old)
+            self.admission.take(group, too_stale=is_old)
             self.taken += 0 if is_old else SIZE
         self.learnt, self.taken = self.learnt + 1, 0
         self.admission.begin(self.learnt)
@@ -94,7 +94,7 @@ class World:
         assert account == EpisodeBudget(
             issued=len(self.fates), **{name: counted[name] for name in ("learned", "withheld", "lost", "open")}
         )
-        assert account.balances
+        assert account.is_balanced
         assert account.open + self.taken <= (self.lag + 1) * GAMES
         if (
             self.learnt < self.steps and self.admission.num_arrived + self.taken < GAMES
@@ -140,9 +140,9 @@ def test_no_more_is_issued_than_the_lag_allows_and_the_run_has_left():
     assert admission.num_issuable == 12
     admission.answer(0, {0: 4, 2: 4})  # group 1 has failed, and gives its place back
     assert (admission.num_issuable, admission.account.lost) == (16, 4)
-    admission.take(0, old=True)  # as one that is too old does
+    admission.take(0, too_stale=True)  # as one that is too old does
     assert admission.num_issuable == 20
-    admission.take(2, old=False)  # and not one that is learnt from, before that is done
+    admission.take(2, too_stale=False)  # and not one that is learnt from, before that is done
     assert admission.num_issuable == 20
     assert num_issuable(admission, 1) == 24
 
@@ -158,7 +158,7 @@ def test_a_group_that_comes_in_part_is_lost_as_a_whole():
 def test_an_account_is_read_again_as_it_was_written():
     account = EpisodeBudget(issued=9, learned=3, withheld=1, lost=1, open=4)
     assert EpisodeBudget.of({"issued": 9, "learned": 3, "withheld": 1, "lost": 1, "open": 4}) == account
-    assert account.balances and not EpisodeBudget(issued=1).balances
+    assert account.is_balanced and not EpisodeBudget(issued=1).is_balanced
     assert account.after_kill() == EpisodeBudget(issued=9, learned=3, withheld=1, lost=5)
     assert account.after_kill(12) == EpisodeBudget(issued=12, learned=3, withheld=1, lost=8)
     with pytest.raises(TypeError):

@@ -197,7 +197,7 @@ def test_a_play_goes_on_with_newer_weights_between_turns_and_between_the_tokens_
 @pytest.mark.parametrize(("call", "some"), [(1, True), (2, False)])
 def test_plays_that_went_on_over_an_update_are_not_scored_by_the_newer_weights(setting, monkeypatch, call, some):
     config, _, _, newer, unit = setting
-    monkeypatch.setattr(logprob_check, "EVERY", 1)
+    monkeypatch.setattr(logprob_check, "INTERVAL", 1)
     worker = Worker(config)
     episodes = (
         answer_of(worker.answer(task_bytes({0: unit}), {}, renewing(worker, newer, call)), {0: unit})

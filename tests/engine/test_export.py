@@ -575,14 +575,14 @@ def test_it_is_for_two_sides(engine_sides):
     agent = mixture([UniformScorer(), UniformScorer()], [1, 0], [0, 1])
     message = "kuhn_poker: this mixture has weights for two sides, and the environment has 3; take one policy"
     with pytest.raises(GameError, match=message):
-        agent.at(THREE, 0)
+        agent.mixture_of_seat(THREE, 0)
     with pytest.raises(GameError, match=message):
         nash_conv(THREE, enumerate_info_states(THREE), agent)
     with pytest.raises(GameError, match=message):
         drawn_members(THREE, agent, 1)
     with pytest.raises(GameError, match=r"sudoku: .* and the environment has 1"):
-        agent.at(make_game("sudoku"), 0)
-    assert MemberMixture({MEMBERS[0]: 1.0}, engine_sides.agent).at(THREE, 2).shares() == {MEMBERS[0]: 1.0}
+        agent.mixture_of_seat(make_game("sudoku"), 0)
+    assert MemberMixture({MEMBERS[0]: 1.0}, engine_sides.agent).mixture_of_seat(THREE, 2).shares() == {MEMBERS[0]: 1.0}
 
 
 def test_a_question_without_teams_has_a_side_for_each_seat_and_with_teams_its_own():

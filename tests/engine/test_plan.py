@@ -67,10 +67,10 @@ def test_every_paper_recipe_fits_gpus_of_80_gb_with_both_layers(recipe, layer):
     config = configured(recipe, f"with={layer}")
     memory = plan.process_memory(config)
     assert memory["learner"].processes == 4
-    assert memory["training process"].each + memory["learner"].each < 0.9 * 80 * GIB
+    assert memory["training process"].bytes_each + memory["learner"].bytes_each < 0.9 * 80 * GIB
     assert "one of 80 GB" in plan.describe(config)["needs"]
     drawing = memory["replica of vLLM" if layer == "scale/8-gpus" else "worker"]
-    assert drawing.processes == (4 if layer == "scale/8-gpus" else 8) and 40 * GIB < drawing.each < 60 * GIB
+    assert drawing.processes == (4 if layer == "scale/8-gpus" else 8) and 40 * GIB < drawing.bytes_each < 60 * GIB
     published = configured(recipe)
     same = {"environments", "rollout", "credit", "losses", "rewards", "steps", "renderer", "name", "summary", "seed"}
     assert all(getattr(config, key) == getattr(published, key) for key in same), "a layer changes machines alone"
@@ -100,7 +100,7 @@ def test_replicas_of_vllm_hold_the_keys_and_values_and_on_a_cpu_the_weights_twic
     assert on_gpu.processes == 1 and on_gpu.parts["weights"] == training["weights"]
     workers = ("scale.fleet=processes", "scale.workers=3")
     worker = memory_of("sampler={name: vllm, replicas: 2}", *workers, recipe="mars/kuhn-smol")["worker"]
-    assert worker.parts["replica of vLLM"] == 2 * replica.each, "each worker has its own"
+    assert worker.parts["replica of vLLM"] == 2 * replica.bytes_each, "each worker has its own"
     placed = memory_of(
         "model.device=cuda",
         "sampler={name: vllm, device: cuda, replicas: 2, gpus: [4]}",
@@ -108,7 +108,7 @@ def test_replicas_of_vllm_hold_the_keys_and_values_and_on_a_cpu_the_weights_twic
         "scale.gpus=[1,2,3]",
         recipe="mars/kuhn-smol",
     )["worker"]
-    assert placed.parts["replica of vLLM"] == on_gpu.each, "one for its GPU"
+    assert placed.parts["replica of vLLM"] == on_gpu.bytes_each, "one for its GPU"
 
 
 def test_workers_of_a_cluster_take_nothing_of_this_machine():

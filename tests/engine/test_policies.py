@@ -284,7 +284,11 @@ def test_a_player_without_a_policy_s_name_is_a_team_and_says_what_each_seat_says
     run = engine(TWO)
     game = run.environments[0][0]
     team, single = run.agent(PUBLISHED), {name: run.agent(PUBLISHED.of(name)) for name in run.policies}
-    assert isinstance(team, Team) and team.at(game, 0) is single["leader"] and team.at(game, 1) is single["helper"]
+    assert (
+        isinstance(team, Team)
+        and team.agent_of_seat(game, 0) is single["leader"]
+        and team.agent_of_seat(game, 1) is single["helper"]
+    )
     states = enumerate_info_states(game)
     rows = {name: query_policy(agent, states)[0] for name, agent in single.items()}
     for number, (query, row) in enumerate(zip(states.queries, query_policy(team, states)[0], strict=True)):

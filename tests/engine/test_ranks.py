@@ -26,8 +26,8 @@ from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe, process_memory
 from sparring.engine.ranks import messages as rank_messages
 from sparring.engine.ranks.data_parallel import Ranks
-from sparring.engine.ranks.messages import LearnMessage, in_a_thread
-from sparring.engine.run_processes import learning
+from sparring.engine.ranks.messages import LearnMessage, run_in_thread
+from sparring.engine.run_processes import run_ranks
 from sparring.learn.gradient_step import Means, leaves
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
@@ -79,7 +79,7 @@ def test_two_learners_have_the_weights_and_metrics_of_one_and_listen_on_the_loop
 
 
 def test_a_learner_that_is_stopped_is_named_once_while_it_is_waited_for(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr("sparring.engine.ranks.data_parallel.LOOK", 0.02)
+    monkeypatch.setattr("sparring.engine.ranks.data_parallel.CHECK_SECONDS", 0.02)
     ranks = Ranks(SimpleNamespace(learner=SimpleNamespace(ranks=2)), tmp_path / "learners")
     child = ChildProcess(1, b"", ranks._mailbox, command=lambda hear, say: ["sleep", "60"], environment={})
     ranks._children = [child]
@@ -95,7 +95,7 @@ def test_a_learner_that_is_stopped_is_named_once_while_it_is_waited_for(tmp_path
                 caplog.text.count("Learner 1 is stopped, and the run waits for it for at most 30 minutes") == warnings
             )
         assert f"`kill -CONT {child.process.pid}` continues it; a second interrupt ends the run" in caplog.text
-        assert in_a_thread(lambda: time.sleep(0.1), ranks._check_children) is None
+        assert run_in_thread(lambda: time.sleep(0.1), ranks._check_children) is None
     finally:
         ranks.close()
     assert not child.is_stopped()
@@ -195,15 +195,15 @@ def test_an_interrupt_ends_an_update_though_a_learner_is_stopped(learners):
 
 
 def test_what_waits_for_learners_ends_when_one_has_ended(monkeypatch):
-    monkeypatch.setattr(rank_messages, "LOOK", 0.01)
+    monkeypatch.setattr(rank_messages, "CHECK_SECONDS", 0.01)
     looks = iter(range(3))
     for_ever = threading.Event()
     with pytest.raises(StopIteration):
-        in_a_thread(for_ever.wait, lambda: next(looks))
+        run_in_thread(for_ever.wait, lambda: next(looks))
     for_ever.set()
-    assert in_a_thread(for_ever.wait, lambda: next(looks))
+    assert run_in_thread(for_ever.wait, lambda: next(looks))
     with pytest.raises(ZeroDivisionError):
-        in_a_thread(lambda: 1 / 0, lambda: None)
+        run_in_thread(lambda: 1 / 0, lambda: None)
 
 
 def test_what_torch_says_of_a_lost_learner_is_told_without_its_file_and_advice():
@@ -292,7 +292,7 @@ def test_a_run_of_several_policies_goes_on_with_another_number_of_learners():
 
 def test_what_killed_learners_left_goes_when_one_learns_on(tmp_path):
     (tmp_path / "learners" / "state-x").mkdir(parents=True)
-    with learning(LocalEngine(resolve({**KUHN, **SMALL})), tmp_path):
+    with run_ranks(LocalEngine(resolve({**KUHN, **SMALL})), tmp_path):
         assert not (tmp_path / "learners").exists()
 
 
@@ -338,7 +338,7 @@ def batch_of(engine):
 def test_two_learners_with_split_weights_have_the_bits_of_one(tmp_path, saved):
     alone, two = engine(1), engine(2)
     batch, credit = batch_of(alone)
-    with learning(two, tmp_path):
+    with run_ranks(two, tmp_path):
         assert saved(two) == saved(alone), "before they have learnt, too"
         assert two.imitate(batch.episodes) == pytest.approx(alone.imitate(batch.episodes))
         for step in (1, 2, 3):
@@ -379,7 +379,7 @@ def test_turns_that_carry_no_loss_are_left_out_by_several_learners_as_by_one(for
     batch, whole = batch_of(alone)
     rows = len(batch.turns.reward)
     masks = [np.arange(rows) % 3 > 0, np.arange(rows) < rows // 4, np.arange(rows) == 5]
-    with learning(two, tmp_path):
+    with run_ranks(two, tmp_path):
         for step, mask in enumerate(masks, 1):
             credit = Credit(advantages=whole.advantages, trained=mask)
             assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(
@@ -423,7 +423,7 @@ def test_leaves_of_several_passes_have_the_bits_of_one_learner_unless_each_pass_
     changes["model"] = {"name": str(folder), **changes.get("model", {})}
     alone, two = (engine(ranks, **{**changes, "learner": dict(changes["learner"])}) for ranks in (1, 2))
     batch, credit = batch_of(alone)
-    with learning(two, tmp_path):
+    with run_ranks(two, tmp_path):
         if sync == "leaf":
             assert two.imitate(batch.episodes) == pytest.approx(alone.imitate(batch.episodes))
         for step in (1, 2):
@@ -448,7 +448,7 @@ def test_weights_of_16_bits_with_masters_have_the_bits_of_one_learner(forked, cr
     batch, credit = batch_of(alone)
     credit = Credit(advantages=credit.advantages, value_targets=credit.advantages if critic else None)
     before = {name: tensor.clone() for name, tensor in alone.model.tensors().items()}
-    with learning(two, tmp_path):
+    with run_ranks(two, tmp_path):
         for step in (1, 2, 3):
             assert two.learn(batch, credit, step=step, progress=0.1) == alone.learn(
                 batch, credit, step=step, progress=0.1
@@ -529,7 +529,7 @@ def test_a_run_goes_on_with_any_number_of_learners_split_or_not(forked, tmp_path
 def test_a_learner_that_dies_in_a_sum_ends_the_run_and_a_checkpoint_goes_on(tmp_path):
     alone, two = engine(1), engine(2)
     batch, credit = batch_of(alone)
-    with learning(two, tmp_path):
+    with run_ranks(two, tmp_path):
         for run_shards in (alone, two):
             run_shards.learn(batch, credit, step=1, progress=0.1)
         (tmp_path / "kept").mkdir()
@@ -554,7 +554,7 @@ def test_a_learner_that_dies_in_a_sum_ends_the_run_and_a_checkpoint_goes_on(tmp_
 
 def test_one_learner_splits_nothing(tmp_path):
     alone = engine(1, learner={"sharding": "fsdp2"})
-    with learning(alone, tmp_path):
+    with run_ranks(alone, tmp_path):
         assert alone.ranks is None and alone.policies["main"].moments is None
 
 
@@ -578,7 +578,7 @@ def test_what_is_not_split_is_refused_with_what_to_write(changes, message):
 def test_a_learner_that_ends_is_noticed_though_another_is_awaited(tmp_path):
     two = engine(2)
     batch, credit = batch_of(two)
-    with learning(two, tmp_path):
+    with run_ranks(two, tmp_path):
         two.learn(batch, credit, step=1, progress=0.1)
         first, second = (child.process.pid for child in two.ranks._children)
         os.kill(first, signal.SIGSTOP)
@@ -598,12 +598,15 @@ def test_a_plan_says_what_each_learner_takes():
         memory = process_memory(config)
         training, learners[ranks] = memory["training process"].parts, memory["learner"]
         assert training["training"] == training["activations_and_logits"] == 0
-        assert learners[ranks].processes == ranks and learners[ranks].each > GIB / 2 + 4 * training["weights"] / ranks
+        assert (
+            learners[ranks].processes == ranks
+            and learners[ranks].bytes_each > GIB / 2 + 4 * training["weights"] / ranks
+        )
         assert describe(config)["learners"] == {"ranks": ranks, "leaves": 8, "sharding": "fsdp2"}
     whole = resolve({**KUHN, "model": tiny, "learner": {"leaves": 8, "ranks": 2, "micro_tokens": 512}})
     memory = process_memory(whole)
     training = memory["training process"]
     assert training.parts["training"] == pytest.approx(3 * training.parts["weights"], rel=0.05)
-    assert learners[8].each < learners[2].each < memory["learner"].each
+    assert learners[8].bytes_each < learners[2].bytes_each < memory["learner"].bytes_each
     single = resolve({**whole.model_dump(mode="json"), "learner": {"sharding": "fsdp2", "micro_tokens": 512}})
     assert process_memory(single) == {"training process": training}, "one learner splits nothing"

@@ -14,7 +14,7 @@ from sparring.league.matchmakers.base import self_play
 from sparring.league.matchmakers.mirror import mirror
 from sparring.league.matchmakers.mixed import mixed
 from sparring.league.payoffs import Payoffs, Results, Row
-from sparring.league.seating import starts
+from sparring.league.seating import step_specs
 from sparring.testing import match_request
 
 ROOT = Stream.from_seed(0)
@@ -104,7 +104,7 @@ def test_a_matchmaker_is_told_what_is_played_by_whom_and_with_what_results():
     )
     config = resolve({"environments": [{"name": "kuhn_poker"}], "rollout": {"games_per_step": 2}})
     games = [(from_spec(EnvironmentSpec(name="tiny_hanabi", label="urns")), 1.0)]
-    starts(
+    step_specs(
         7, games=games, rollout=config.rollout, matchmaker=matchmaker, members=(snapshot(4),), root=ROOT, progress=0.5, payoffs=book, bots=("weak",)
     )  # fmt: skip
     first, second = requests
@@ -129,7 +129,7 @@ def test_starts_are_a_function_of_the_step_and_groups_share_their_start():
     games = [(make_game("kuhn_poker"), 1.0), (make_game("tic_tac_toe"), 3.0)]
 
     def at(step):
-        return starts(
+        return step_specs(
             step,
             games=games,
             rollout=config.rollout,

@@ -285,8 +285,8 @@ def test_rows_of_snapshots_that_left_leave_with_them():
     book = Payoffs().after(
         [played((LEARNER, OLD), (1.0, -1.0)), played((OLD, NEW), (1.0, -1.0)), played((LEARNER, BOT), (1.0, -1.0))]
     )
-    assert {player for row in book.among([NEW]).rows for player in row[2:]} == {LEARNER, BOT}
-    assert book.among([OLD, NEW]) == book
+    assert {player for row in book.restricted_to([NEW]).rows for player in row[2:]} == {LEARNER, BOT}
+    assert book.restricted_to([OLD, NEW]) == book
     assert len(book.rows) == 6  # as it was
 
 

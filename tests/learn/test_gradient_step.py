@@ -46,7 +46,7 @@ class RankExchange:
     def __init__(self, rank, ranks, sums):
         self.rank, self.ranks, self._sums = rank, ranks, sums
 
-    def added(self, total):
+    def sum_over_ranks(self, total):
         self._sums.append(total)
         return total
 

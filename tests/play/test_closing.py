@@ -15,7 +15,7 @@ from sparring.measure.matches import play_matches, self_plays
 from sparring.methods.rewards.contribution import contribution
 from sparring.play.players.base import Reply
 from sparring.play.playouts import with_playouts
-from sparring.play.replay import figures_of, final_play, replay, replayed
+from sparring.play.replay import figures_of, final_play, replay, replay_states
 from sparring.play.rollout import play, rollout
 from sparring.testing.environments import check_environment
 from tests.play import plays
@@ -165,7 +165,7 @@ def test_copies_and_plays_that_are_played_again_are_closed():
     assert figures_of(game, episode) == {"moves": (1.0, 1.0)}
     with final_play(game, episode) as end:
         assert end.done
-    states = replayed(game, episode)
+    states = replay_states(game, episode)
     next(states)
     states.close()  # given up in the middle
     assert contribution(episode, game) == (None, None)

@@ -213,7 +213,7 @@ def test_a_prefix_that_is_longer_than_the_play_is_refused(caplog):
     due = specs_of(complete_environment("faulty", Rules()), prefix=(*episodes[0].turns, *episodes[0].turns))
     with CallWatch(3), pytest.raises(RolloutError):
         play(due, {"a": Says()}, retries=0)
-    assert "take whole moments" in caplog.text and "Hung" not in caplog.text
+    assert "take complete moments" in caplog.text and "Hung" not in caplog.text
 
 
 @pytest.mark.parametrize("text", [1, b"left", ["left"]])

@@ -11,7 +11,7 @@ from sparring.environments.base import HasConversationEnd
 from sparring.environments.catalogue import make_game
 from sparring.play.episode_pictures import picture, sentences
 from sparring.play.players.base import TextAgent
-from sparring.play.replay import conversations, cut_short, replay, unsent
+from sparring.play.replay import conversations, is_cut_short, is_unsent_turn, replay
 from sparring.play.rollout import play
 from sparring.report.episode_text import endings_lines, episode_lines
 from sparring.testing import check_svg
@@ -177,8 +177,8 @@ def test_a_conversation_that_outgrew_the_model_and_a_reply_that_was_cut_short():
         for part in conversations(game, episode):
             last = episode.turns[part.turns[-1]]
             counts[part.end] += 1
-            assert (part.end == "context") == unsent(last)
-            assert (part.end == "length") == cut_short(last)
+            assert (part.end == "context") == is_unsent_turn(last)
+            assert (part.end == "length") == is_cut_short(last)
     assert counts["context"] and counts["length"], counts
 
 
@@ -213,7 +213,8 @@ def test_show_says_it_at_the_last_turn_and_by_seat():
     parts = conversations(game, episode)
     lines = episode_lines(1, episode, {}, None, (), parts)
     endings = [line for line in lines if line.startswith("    ended")]
-    assert endings == ["    ended   it ran out of turns", "    ended   it had its say"]  # of the lead nothing is known
+    # the end of the lead's conversation is unknown
+    assert endings == ["    ended   it ran out of turns", "    ended   it gave its answer"]
     last = next(number for number, line in enumerate(lines) if line.startswith("[2] worker 2"))
     assert lines.index(endings[0]) < last < lines.index(endings[1])
     assert endings_lines(episode, parts) == ["worker 1 ended: turns", "worker 2 ended: answered"]

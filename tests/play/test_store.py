@@ -39,7 +39,7 @@ from sparring.core.records import (
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import from_spec, make_game
-from sparring.league.seating import starts
+from sparring.league.seating import step_specs
 from sparring.methods.credit.base import check_output
 from sparring.methods.selection.replay.base import ReplayBuffer
 from sparring.play.players.base import Reply
@@ -68,7 +68,7 @@ def episodes(step=0, **rollout):
     config = resolve({"environments": games, "rollout": {"games_per_step": 20, **rollout}, "threads": 1})
     engine = LocalEngine(config)
     matchmaker = bind("league.matchmakers", "mixed", {"bots": {"random": 0.5}})
-    specs = starts(
+    specs = step_specs(
         step,
         games=engine.environments,
         rollout=config.rollout,

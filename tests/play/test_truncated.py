@@ -14,7 +14,7 @@ from sparring.methods.rewards.draw_bonus import draw_bonus
 from sparring.play import store
 from sparring.play.episode import Candidates
 from sparring.play.players.base import Reply
-from sparring.play.replay import conversations, replayed
+from sparring.play.replay import conversations, replay_states
 from sparring.play.rollout import play
 from sparring.play.turn_table import turn_table
 from sparring.report.episode_text import episode_lines
@@ -162,7 +162,7 @@ def test_it_is_stored_played_again_and_shown():
     game = complete_environment("paid", PayingRules())
     episode = replace(truncated(game), environment=None)
     assert store.from_bytes(store.to_bytes([(0, episode)])) == [(0, episode)]
-    assert [state.returns for state in replayed(game, episode)][-1] == (1.0, 2.0)
+    assert [state.returns for state in replay_states(game, episode)][-1] == (1.0, 2.0)
     assert [(part.seat, part.end) for part in conversations(game, episode)] == [(0, "context"), (1, "cut")]
     lines = episode_lines(0, episode, {}, None)
     assert "  truncated, without a result: the conversation of one outgrew the model's context" in lines

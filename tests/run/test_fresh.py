@@ -88,7 +88,7 @@ def check(path, config, budgets):
     games, lag = config.rollout.games_per_step, config.scale.lag
     assert len(budgets) == config.steps
     for step, account in enumerate(budgets, start=1):
-        assert account.balances and account.open <= lag * games
+        assert account.is_balanced and account.open <= lag * games
         assert account.learned == step * games
     assert budgets[-1].open == 0
     ids = [episode.episode_id for episode in stored(path)]
@@ -247,7 +247,7 @@ def test_a_run_that_was_killed_before_its_first_checkpoint_counts_what_it_had_is
         run(tmp_path / "run", config, resume=True)
     (tmp_path / "run" / ISSUED).write_text('{"issued": 11}')
     budgets = run(tmp_path / "run", config, resume=True)
-    assert budgets[-1].balances and budgets[-1].lost == 11
+    assert budgets[-1].is_balanced and budgets[-1].lost == 11
 
 
 def test_a_record_is_read_again_as_it_was_written_with_plays_in_which_nobody_spoke(whole, tmp_path):
@@ -332,7 +332,7 @@ BESIDE = {
 def test_what_else_a_run_may_have(tmp_path, beside):
     config = config_of(**{"steps": 3, **BESIDE[beside]})
     budgets = run(tmp_path / "run", config, GALE, 3)
-    assert all(account.balances for account in budgets) and budgets[-1].open == 0
+    assert all(account.is_balanced for account in budgets) and budgets[-1].open == 0
     assert (
         budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in BESIDE[beside]
     )  # which weighs groups
@@ -399,7 +399,7 @@ PATIENCE = 600.0  # seconds for a step of a busy machine
 def test_workers_are_killed_and_answers_come_late_twice_and_spoilt(tmp_path):
     harm = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
     outcome = accounted(resolve(CONFIG), tmp_path, harm, count=2)
-    assert outcome.balances and len(outcome.accounts) == CONFIG["steps"]
+    assert outcome.is_balanced and len(outcome.accounts) == CONFIG["steps"]
     last = outcome.accounts[-1]
     assert last.open == 0 < last.lost and outcome.done["killed"] > 0 < outcome.counted["lost_workers"]
     ids = [episode.episode_id for episode in stored(tmp_path / "harmed")]
@@ -430,7 +430,7 @@ def test_the_training_process_is_killed_and_goes_on(tmp_path):
         lost.append(account_of(read_lines(path / "metrics.jsonl")[-1]).lost)
     assert trains(path, "--resume").wait() == 0
     accounts = [account_of(line) for line in read_lines(path / "metrics.jsonl")]
-    assert len(accounts) == CONFIG["steps"] and all(account.balances for account in accounts)
+    assert len(accounts) == CONFIG["steps"] and all(account.is_balanced for account in accounts)
     assert 0 == lost[1] < lost[2] < accounts[-1].lost and accounts[-1].open == 0
     ids = [episode.episode_id for episode in stored(path)]
     assert len(ids) == len(set(ids)) == accounts[-1].learned + accounts[-1].withheld

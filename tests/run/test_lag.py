@@ -15,7 +15,7 @@ from sparring.config.recipe import to_yaml
 from sparring.core.errors import CheckpointError, ConfigError, MissingError, RunError
 from sparring.engine.local import LocalEngine
 from sparring.engine.logprob_check import LogprobCheck, logprob_metrics
-from sparring.engine.run_processes import playing
+from sparring.engine.run_processes import run_workers
 from sparring.play.store import EpisodeStore
 from sparring.run import checkpoint, pipeline
 from sparring.run.config_checks import check_same
@@ -72,7 +72,7 @@ def run(path, config, resume=False):
     folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
     engine = LocalEngine(config)
     simulated = config.scale.workers == SIMULATED["workers"]
-    with folder, simulated_workers() if simulated else nullcontext(), playing(engine, path):
+    with folder, simulated_workers() if simulated else nullcontext(), run_workers(engine, path):
         train(config, engine, folder, resume=resume)
     return bytes_of(path)
 
@@ -211,10 +211,10 @@ def test_weights_that_are_missing_from_a_checkpoint_are_named(tmp_path, whole):
     )
     config = config_of(2)
     engine = LocalEngine(config)
-    with playing(engine, tmp_path), pytest.raises(CheckpointError, match="learner after 77 updates"):
+    with run_workers(engine, tmp_path), pytest.raises(CheckpointError, match="learner after 77 updates"):
         Prefetch(config, engine, Methods.of(config)).episodes_of(state)
     damaged = RunState(step=3, owners={"open": {"3": {"learnt": "x"}}})
-    with playing(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was at play"):
+    with run_workers(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was at play"):
         Prefetch(config, engine, Methods.of(config)).episodes_of(damaged)
 
 

@@ -316,7 +316,7 @@ def test_a_role_meets_the_meta_strategy_of_the_other_side(trained_roles, monkeyp
         return MetaStrategy(sides=tuple(np.eye(size)[place] for size, place in zip(game.shape, (0, -1), strict=True)))
 
     monkeypatch.setattr(meta_strategy, "solve_meta_game", odd)
-    meta_strategy._solved_apart.cache_clear()
+    meta_strategy._solve_apart.cache_clear()
     path = trained_roles.parent / "odd"
     train_in(path, resolve({**CONFIG, "steps": 2}))
     opponents = {}
@@ -497,7 +497,7 @@ def test_a_mixture_of_two_sides_is_met_as_a_bot_by_its_sides(answered, tmp_path)
 
 def spied(team, seated):
     def at(game, seat):
-        seated.append((seat, team.at(game, seat)))
+        seated.append((seat, team.agent_of_seat(game, seat)))
         return seated[-1][1]
 
     return Team(team.name, at)

@@ -471,4 +471,4 @@ def test_plays_add_nothing_to_exact_results():
     plays = Results(games=8, wins=8, returns=8.0)
     assert exact + plays == plays + exact == exact + Results() == exact.decayed(0.5) == exact
     assert (exact + exact).mean_return == -0.5 and exact.win_rate(prior=9.0) == 0.25
-    assert Payoffs({Row("x", 0, ONE, OTHER): exact}).among([ONE]) == Payoffs()
+    assert Payoffs({Row("x", 0, ONE, OTHER): exact}).restricted_to([ONE]) == Payoffs()

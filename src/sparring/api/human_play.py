@@ -36,12 +36,12 @@ from sparring.methods.oracles.base import Oracle, verdicts
 from sparring.methods.oracles.judge import configured_oracles, judge_episodes
 from sparring.play.episode import EpisodeInPlay
 from sparring.play.players.base import Agent, FailedPlay, PendingTurn, Reply, TextAgent, replies
-from sparring.play.players.cfr import fits
-from sparring.play.players.human import understood
+from sparring.play.players.cfr import has_at_most
+from sparring.play.players.human import parse_human_reply
 from sparring.play.players.mixture import Mixture
 from sparring.play.spec import EpisodeSpec
 from sparring.play.store import EpisodeStore
-from sparring.play.team import renamed, seat_single_agents
+from sparring.play.team import rename_agents, seat_single_agents
 from sparring.run import checkpoint
 from sparring.run.folder import PLAYED, RunFolder
 
@@ -255,7 +255,7 @@ def bots_for(game: Environment) -> list[str]:
             names.append("mcts")
         if not unfit(game):
             names.append("minimax")
-        if not game.perfect_information and game.has_info_states and fits(game, HISTORIES):
+        if not game.perfect_information and game.has_info_states and has_at_most(game, HISTORIES):
             names.append("cfr")
     if isinstance(play, PartnerPlay):
         names.append("house")
@@ -420,7 +420,7 @@ class InteractiveSession:
         if len(text) > LONGEST:
             return f"A reply has at most {LONGEST:,} characters; this one has {len(text):,}."
         with environment_call(self.game):
-            reply, trouble = understood(self._people, self.pending.state, self.seat, text)
+            reply, trouble = parse_human_reply(self._people, self.pending.state, self.seat, text)
         if reply is None:
             return f"{trouble.rstrip('.')}."
         self.past.append(PersonTurn(self.prompt, reply))
@@ -444,7 +444,7 @@ class InteractiveSession:
             with environment_call(self.game):
                 self._play.answer([reply for reply in self._answers if reply is not None])
         with environment_call(self.game):
-            self.episode = renamed(self._play.finish(), self._whose)
+            self.episode = rename_agents(self._play.finish(), self._whose)
 
     def _replies(self, turns: Sequence[PendingTurn]) -> list[Reply | None]:
         """Return the replies of the other players, with None for the person."""

@@ -12,7 +12,7 @@ from sparring.core.errors import CheckpointError, ConfigError, UnknownNameError
 from sparring.core.records import LEARNER, PUBLISHED, PlayerRef
 from sparring.engine.exported_policy import export, export_mixture
 from sparring.engine.local import LocalEngine
-from sparring.league.meta_game import apart_by, check_sides
+from sparring.league.meta_game import apart_keys, check_sides
 from sparring.league.payoffs import Payoffs
 from sparring.play.players.base import Agent
 from sparring.play.players.mixture import MemberMixture
@@ -68,7 +68,7 @@ def load_answer(
     trained = [game for game, weight in engine.environments if weight]
     check_sides(solver, trained, f"The answer {chosen!r}")
     book = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
-    return answer_of(engine, book, chosen, apart=bool(apart_by(config)))
+    return answer_of(engine, book, chosen, apart=bool(apart_keys(config)))
 
 
 def load_run(

@@ -19,7 +19,7 @@ from sparring.core.process import GracefulStop
 from sparring.core.records import PUBLISHED, Episode
 from sparring.engine.local import LocalEngine
 from sparring.engine.plan import describe
-from sparring.engine.run_processes import learning, playing
+from sparring.engine.run_processes import run_ranks, run_workers
 from sparring.environments.catalogue import configured_game
 from sparring.play.parquet_parts import Parts
 from sparring.play.players.base import Agent
@@ -316,8 +316,8 @@ def train_run(
         folder,
         GracefulStop() as stop,
         CallWatch(config.call_seconds),
-        playing(engine, path),
-        learning(engine, path),
+        run_workers(engine, path),
+        run_ranks(engine, path),
     ):
         num_steps = max(checkpoint.steps(path), default=0)
         invariant = all(policy.invariant for policy in engine.policies.values())

@@ -127,7 +127,7 @@ class Bench:
         for note in mixture.notes:
             log.warning("%s", note)
         agents = {member: self._agent_of(engine, member, temperature) for member in mixture.members}
-        return mixture.played_by(agents.__getitem__)
+        return mixture.with_agents(agents.__getitem__)
 
     def _agent_of(
         self,
@@ -161,7 +161,7 @@ class Bench:
         agent = spec.make()
         if isinstance(agent, MemberMixture):
             agents = {member: self._model_of(agent.agent(member)) for member in agent.members}
-            return agent.played_by(agents.__getitem__)
+            return agent.with_agents(agents.__getitem__)
         return self._model_of(agent)
 
     def _model_of(self, agent: Agent) -> Agent:

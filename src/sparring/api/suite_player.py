@@ -18,7 +18,7 @@ from sparring.engine.plan import TINY
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import configured_game
 from sparring.environments.foreign import words_of
-from sparring.league.meta_game import APART, apart_by
+from sparring.league.meta_game import APART, apart_keys
 from sparring.measure.agent_spec import AgentSpec
 from sparring.measure.initial_states import SeenInitialStates, rules_of
 from sparring.measure.suite import PIECE, Suite, SuiteRow
@@ -228,7 +228,7 @@ def run_player(
     chosen = config.league.answer if answer is None else check_answer(answer, config)
     if policy is None and chosen != POLICY:
         choice = {"answer": chosen}
-        if chosen not in PLAIN and apart_by(config):
+        if chosen not in PLAIN and apart_keys(config):
             choice["sides"] = APART  # apart from results of one mixture for both sides
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE

@@ -72,7 +72,8 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
     units, request = 0, next(requests, None)
     while request is not None:
         if request.judging is not None:
-            parts = split_into_units(engine.seated(request.specs), config.scale.unit_games)
+            specs = engine.with_named_policies(request.specs)
+            parts = split_into_units(specs, config.scale.unit_games)
             if unit - units < len(parts):
                 return engine, list(parts[unit - units]), request.judging
             units += len(parts)

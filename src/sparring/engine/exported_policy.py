@@ -37,7 +37,7 @@ from sparring.play.players.exported import (
 )
 from sparring.play.players.mixture import MemberMixture
 
-MODE = 0o644  # of every file, readable by a server under another user
+MODE = 0o644  # of every file, so that a server under another user can read it
 CARD = "README.md"
 
 TRANSFORMERS = """from transformers import AutoModelForCausalLM, AutoTokenizer
@@ -70,14 +70,14 @@ def export(
     """Write the weights of a policy.
 
     Args:
-        engine: of the run.
+        engine: the run's engine.
         folder: target, made if missing.
-        step: of the checkpoint, for the model card.
-        dtype: of the weights: "float32", "bfloat16" or "float16"; None: as they were trained.
+        step: step of the checkpoint, for the model card.
+        dtype: number type of the weights: "float32", "bfloat16" or "float16"; None: as in training.
         adapter: whether to write only the adapters, not merged into the base model.
-        policy: its name; None: the only policy.
-        member: whose weights: the published policy, the learner, or a snapshot.
-        figures: of these weights, by metric, for the model card.
+        policy: the policy's name; None: the only policy.
+        member: the player whose weights are written: published policy, learner, or snapshot.
+        figures: measurements of these weights by metric, for the model card.
 
     Raises:
         ConfigError: there are several policies and none is named.
@@ -108,7 +108,7 @@ def export(
 
 
 def make_readable(folder: Path) -> None:
-    """Let a server under another user read every file."""
+    """Give every file the mode ``MODE``."""
     for path in folder.rglob("*"):
         if path.is_file():
             path.chmod(MODE)
@@ -151,7 +151,7 @@ def _seats_of(engine: LocalEngine, policy: Policy, game: Environment) -> list[in
     return [
         seat
         for seat, (name, _) in enumerate(engine.seats(game))
-        if engine.apart or name == policy.name
+        if engine.has_league_learners or name == policy.name
     ]
 
 
@@ -170,7 +170,6 @@ def choose_policy(engine: LocalEngine, policy: str | None) -> Policy:
 
 
 def _write_sampling(policy: Policy, path: Path) -> None:
-    """Write the policy's sampling settings for ``generate`` of transformers."""
     params = policy.params
     settings: dict[str, Any] = {
         "do_sample": True,
@@ -276,7 +275,6 @@ def _front_matter(config: RunConfig, *, adapter: bool) -> str:
 
 
 def _figure_lines(figures: Mapping[str, float]) -> list[str]:
-    """Return the section of the figures; empty without figures."""
     if not figures:
         return []
     rows = "".join(f"| `{name}` | {value:.4g} |\n" for name, value in sorted(figures.items()))
@@ -322,7 +320,7 @@ With Sparring it is one player:
 """
 
 
-class _Part(NamedTuple):
+class _MemberWeight(NamedTuple):
     policy: Policy
     member: PlayerRef
     weight: float
@@ -341,19 +339,19 @@ def export_mixture(
 ) -> None:
     """Write a mixture of members: each member with weight as ``export`` writes it, and the weights.
 
-    Where two sides have different weights and policies, a member is in each side the snapshot of
-    the side's policy.
+    If two sides have different weights and policies, a member in a side is a snapshot of the side's
+    policy.
 
     Args:
-        engine: of the run.
+        engine: the run's engine.
         folder: target; each member is a folder in it.
-        mixture: of the run's members.
-        step: of the checkpoint.
-        answer: the run's answer that the mixture is, such as "nash".
+        mixture: mixture of the run's members.
+        step: step of the checkpoint.
+        answer: the kind of answer, such as "nash", that the mixture is.
         dtype: as for ``export``.
         adapter: as for ``export``.
-        policy: whose snapshots the members are, where several policies share a side; None: each
-            side has one policy.
+        policy: the policy whose snapshots the members are, if several policies share a side; None:
+            each side has one policy.
 
     Raises:
         ConfigError: several policies are possible.
@@ -395,11 +393,11 @@ def export_mixture(
 
 def _parts(
     engine: LocalEngine, weights: Mapping[PlayerRef, float], policy: str | None, side: int | None
-) -> dict[str, _Part]:
+) -> dict[str, _MemberWeight]:
     """Return the members by the names of their folders; ``side`` None means all sides."""
-    parts: dict[str, _Part] = {}
+    parts: dict[str, _MemberWeight] = {}
     for player, weight in weights.items():
-        if engine.apart:
+        if engine.has_league_learners:
             owner, name = choose_policy(engine, player.name or MAIN), str(player)
             if policy not in (None, owner.name):
                 raise ConfigError(
@@ -411,7 +409,7 @@ def _parts(
         else:
             owner = choose_policy(engine, _policy_in(engine, side))
             name = str(player.of(owner.name))
-        parts[name] = _Part(owner, player, weight)
+        parts[name] = _MemberWeight(owner, player, weight)
     return parts
 
 

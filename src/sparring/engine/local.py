@@ -75,7 +75,7 @@ class LearningRanks(Protocol):
         """Update a policy's weights once, as ``Policy.learn`` does with one learner."""
 
     def forget(self) -> None:
-        """Send all that the learners hold again before the next update."""
+        """Make the next update send all weights and optimisers again."""
 
 
 class EngineSource:
@@ -90,7 +90,7 @@ class EngineSource:
         exact: Exact,
     ) -> None:
         self.turns, self.episodes = turns, episodes
-        self._policy, self._data, self._ask = policy, data, exact
+        self._policy, self._data, self._compute_exact = policy, data, exact
         self._exact: Mapping[str, FloatArray] | None = None
 
     def add(self, name: str) -> None:
@@ -98,7 +98,7 @@ class EngineSource:
 
         Raises:
             DivergedError: a value is not finite.
-            PluginError: the column's function returned something else.
+            PluginError: the column's function did not return a column.
         """
         column: FloatArray = bind("columns", name)(self)
         self.turns = with_column(self.turns, name, finite_columns({name: column})[name])
@@ -121,7 +121,7 @@ class EngineSource:
     def exact(self) -> Mapping[str, FloatArray]:
         """Return the exact values of the turns; see ``columns.base.ColumnSource``."""
         if self._exact is None:
-            self._exact = self._ask(self)
+            self._exact = self._compute_exact(self)
         return self._exact
 
 
@@ -148,11 +148,11 @@ class Policy(PlayingPolicy):
     """A policy that plays, and its learner if it is trained.
 
     Args:
-        name: of the policy.
-        config: of a run with only this policy.
-        model: with its weights; from ``engine.players``.
-        root: the stream that all its random draws derive from.
-        frozen: whether it is not trained. If so, it has no learner, and no snapshots but itself.
+        name: the policy's name.
+        config: configuration of a run with only this policy.
+        model: the model with its weights, from ``engine.players``.
+        root: the stream from which all draws of the policy derive.
+        frozen: whether it is not trained. If so, it has no learner and no other snapshots.
     """
 
     def __init__(
@@ -160,7 +160,7 @@ class Policy(PlayingPolicy):
     ) -> None:
         super().__init__(name, config, model, root, frozen=frozen)
         self.learner: Learner | None = None
-        self.moments: Moments | None = None  # set where other processes hold the optimiser's state
+        self.moments: Moments | None = None  # set if other processes hold the optimiser's state
         self.process: ProcessLearner | None = None
         if frozen:
             return
@@ -205,7 +205,7 @@ class Policy(PlayingPolicy):
 
     @property
     def snapshots(self) -> tuple[Snapshot, ...]:
-        """All copies of its weights in memory."""
+        """All copies of the policy's weights in memory."""
         learner_snapshots = () if self.learner is None else self.learner.snapshots
         process = () if self.process is None else (self.process.snapshot,)
         return (*self.past.values(), *learner_snapshots, *process)
@@ -220,16 +220,16 @@ class Policy(PlayingPolicy):
     ) -> Batch:
         """Return the batch that the policy learns from, with the columns that its estimator NEEDS.
 
-        The reward model is trained first. Unplayed replies are included if the estimator reads
-        them.
+        The reward model is trained first. If the estimator reads unplayed replies, they are rows
+        too.
 
         Args:
-            episodes: with only this policy's seats trained.
+            episodes: episodes in which only this policy's seats are trained.
             progress: share of the run that is done.
             exact: computes the exact columns of a batch.
             turns: the turn table of the episodes, if it exists already.
         """
-        data, turns = self.packed(episodes, turns)
+        data, turns = self.pack_episodes(episodes, turns)
         source = EngineSource(self, turns, episodes, data, exact)
         for name in self.columns:
             if name not in self._after_process:
@@ -243,7 +243,7 @@ class Policy(PlayingPolicy):
             episodes=episodes, turns=source.turns, pack=data, metrics=metrics, policy=self.name
         )
 
-    def packed(
+    def pack_episodes(
         self, episodes: Sequence[Episode], turns: TurnTable | None = None
     ) -> tuple[Pack, TurnTable]:
         """Return the training arrays and the turn table of episodes."""
@@ -264,7 +264,7 @@ class Policy(PlayingPolicy):
         if not len(batch.turns.reward):
             if any(episode.has_outgrown_context for episode in batch.episodes):
                 raise nothing_fits(self.model.context, "step")
-            return {}  # its seats were never due before the episodes ended
+            return {}  # the policy's seats had no turn
         batch.pack.fitting(self.model.context, "step")
         return self.update(
             batch.pack,
@@ -290,7 +290,7 @@ class Policy(PlayingPolicy):
         return self.trained.update(data, advantages, value_targets, stream=stream, **options)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step towards the policy's moves, and return the loss."""
+        """Take one supervised step towards the policy's recorded replies, and return the loss."""
         if self.moments is not None:
             return self.moments.imitate(self, episodes)
         loss = self.trained.imitate(pack(episodes), self.config.warmup.learning_rate)
@@ -314,7 +314,7 @@ class Policy(PlayingPolicy):
         """Write the policy into a checkpoint's folder, and return metadata for ``restore``.
 
         Args:
-            folder: of the new checkpoint.
+            folder: folder of the new checkpoint.
             earlier: the checkpoint saved or restored last; snapshots in it are linked.
 
         Raises:
@@ -359,11 +359,11 @@ class Policy(PlayingPolicy):
         """Restore what ``save_learner`` wrote.
 
         Args:
-            folder: with the files.
+            folder: folder with the files.
             version: number of updates so far.
 
         Raises:
-            CheckpointError: the optimiser's state is of other parameters.
+            CheckpointError: the optimiser's state has other parameters.
             ModelError: a file is of another model.
         """
         load_weights(self.model, folder / self.file("model"), version)
@@ -379,7 +379,7 @@ class Policy(PlayingPolicy):
         """Restore what ``save`` wrote.
 
         Args:
-            folder: of the checkpoint.
+            folder: folder of the checkpoint.
             meta: the metadata that ``save`` returned.
 
         Raises:
@@ -421,8 +421,7 @@ class _StateIndex:
 class ExactColumns:
     """Computes ``action_value``, ``state_value``, ``default_value`` by enumeration of small games.
 
-    ``scales`` multiplies a game's values, as credit sees scaled payoffs; a missing game has scale
-    1.
+    ``scales`` multiplies a game's values, as credit sees scaled payoffs; the default is 1.
 
     Raises:
         TooLargeError: a game has more information states than ``limit``.
@@ -432,23 +431,23 @@ class ExactColumns:
         self, games: Sequence[Environment], limit: int, scales: Mapping[str, float] | None = None
     ) -> None:
         self._scales = dict(scales or {})
-        self._books: dict[str, _StateIndex] = {}
+        self._indices: dict[str, _StateIndex] = {}
         for game in games:
             states = enumerate_info_states(game, limit=limit)
             number = {(query.seat, query.key): index for index, query in enumerate(states.queries)}
-            self._books[game.name] = _StateIndex(states=states, number=number)
+            self._indices[game.name] = _StateIndex(states=states, number=number)
 
     def of(
         self, turns: TurnTable, episodes: Sequence[Episode], policy: ActionScorer
     ) -> dict[str, FloatArray]:
-        """Return the columns, [N] each, of the policy renormalised over legal actions.
+        """Return the columns, [N] each, for the policy renormalised over legal actions.
 
-        An illegal reply has the value of its turn's reward, and a memory has the value of its
+        The value of an illegal reply is its turn's reward, and that of a memory is the value of its
         state. A seat that replies again after an illegal reply is in the same information state.
         """
         values = {}
         for name in {episode.game for episode in episodes}:
-            states = self._books[name].states
+            states = self._indices[name].states
             values[name] = exact_values(states, query_policy(policy, states)[0])
         action, state, default = (
             turns.reward.copy(),
@@ -457,23 +456,20 @@ class ExactColumns:
         )
         rows = ordered_turns(episodes, candidates=turns.state_group is not None)
         for row, (episode, turn) in enumerate(rows):
-            book, values_of = self._books[episode.game], values[episode.game]
-            memory = turn.event == "memory"
-            index = book.number[turn.seat, turn.state_key.removesuffix("|memory" if memory else "")]
+            state_index, values_of = self._indices[episode.game], values[episode.game]
+            is_memory = turn.event == "memory"
+            key = turn.state_key.removesuffix("|memory" if is_memory else "")
+            index = state_index.number[turn.seat, key]
             scale = self._scales.get(episode.game, 1.0)
             state[row], default[row] = (
                 scale * values_of.state[index],
                 scale * values_of.action[index].mean(),
             )
-            if memory:  # any memory leads to the same state
+            if is_memory:  # any memory leads to the same state
                 action[row] = default[row] = state[row]
             if turn.action is not None:
-                action[row] = (
-                    scale
-                    * values_of.action[index][
-                        book.states.queries[index].legal_actions.index(turn.action)
-                    ]
-                )
+                legal = state_index.states.queries[index].legal_actions
+                action[row] = scale * values_of.action[index][legal.index(turn.action)]
         return {"action_value": action, "state_value": state, "default_value": default}
 
 
@@ -485,8 +481,8 @@ class LocalEngine(Players):
     def __init__(self, config: RunConfig) -> None:
         super().__init__(config, Policy)
         self.exact = self._exact_columns([game for game, _ in self.environments])
-        self.workers: DistributedRollouts | None = None  # set where workers play
-        self.ranks: LearningRanks | None = None  # set where several learners learn
+        self.workers: DistributedRollouts | None = None  # set if workers play
+        self.ranks: LearningRanks | None = None  # set if there are several learners
 
     def play(self, specs: Sequence[EpisodeSpec], judging: ReplyJudges | None = None) -> Rollout:
         """Play episodes in this process or on workers; see ``Players.play``."""
@@ -560,9 +556,9 @@ class LocalEngine(Players):
         """Return the batch that a policy learns from, with the columns that its estimator NEEDS.
 
         Args:
-            episodes: of a step; those without a trained seat of the policy are left out.
+            episodes: episodes of a step; those without a trained seat of the policy are left out.
             progress: share of the run that is done.
-            policy: its name; None: the first trained policy.
+            policy: the policy's name; None: the first trained policy.
             turns: the turn table of the episodes, if it exists already.
         """
         owner = self.policies[self.learners[0] if policy is None else policy]
@@ -594,9 +590,9 @@ class LocalEngine(Players):
         return policy.learn(batch, credit, step=step, progress=progress)
 
     def imitate(self, episodes: Sequence[Episode]) -> float:
-        """Take one supervised step of each policy towards the moves, and return the mean loss."""
+        """Take one supervised step of each policy towards its replies, and return the mean loss."""
         pairs = [(self.policies[name], self.trained_in(name, episodes)) for name in self.learners]
-        losses = [policy.imitate(plays) for policy, plays in pairs if plays]
+        losses = [policy.imitate(own_episodes) for policy, own_episodes in pairs if own_episodes]
         return sum(losses) / max(len(losses), 1)
 
     def refer(self) -> None:
@@ -624,7 +620,7 @@ class LocalEngine(Players):
         """Write everything into a checkpoint's folder, as safetensors and JSON.
 
         Args:
-            folder: of the new checkpoint, empty.
+            folder: folder of the new checkpoint, empty.
             earlier: the checkpoint that this engine saved or restored last; snapshots in it are
                 linked.
 

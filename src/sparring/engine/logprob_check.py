@@ -1,7 +1,7 @@
 """The check that sampler and learner log-probabilities agree for off-policy episodes.
 
-With ``scale.lag`` the learner's log-probabilities of a reply differ from the sampler's because the
-weights differ. So the worker scores some of its episodes with the learner's forward pass and the
+With ``scale.lag`` the learner has newer weights than the sampler, so their log-probabilities of a
+reply differ. So the worker scores some of its episodes with the learner's forward pass and the
 weights that sampled them.
 """
 
@@ -25,37 +25,35 @@ class LogprobCheck(NamedTuple):
 
     policy: str
     tokens: int
-    total: float  # their sum
+    total: float  # sum of the differences
     largest: float
 
 
-def logprob_metrics(plays: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
-    """Return a policy's ``logprob_difference_max`` and ``_mean``; empty without scored episodes."""
-    scored = [play for play in plays if play.policy == policy]
-    if not scored:
+def logprob_metrics(checks: Sequence[LogprobCheck], policy: str) -> Mapping[str, float]:
+    """Return a policy's ``logprob_difference_max`` and ``_mean``; {} without checks."""
+    own_checks = [check for check in checks if check.policy == policy]
+    if not own_checks:
         return {}
-    mean = sum(play.total for play in scored) / sum(play.tokens for play in scored)
-    return dict(zip(LOGPROB_METRICS, (max(play.largest for play in scored), mean), strict=True))
+    mean = sum(check.total for check in own_checks) / sum(check.tokens for check in own_checks)
+    largest = max(check.largest for check in own_checks)
+    return dict(zip(LOGPROB_METRICS, (largest, mean), strict=True))
 
 
-EVERY = 100  # one episode of this many is scored, and the first of a step
+INTERVAL = 100  # one episode in this many is scored, and at least one per step
 
 
 def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[LogprobCheck, ...]:
     """Return the differences in the episodes that are due for the check.
 
-    An episode during which the weights changed is skipped, as its first weights are gone.
+    An episode is skipped if the weights changed in it, as its first weights are gone.
 
     Args:
-        players: with the weights that sampled the episodes.
-        episodes: of a step.
+        players: players with the weights that sampled the episodes.
+        episodes: episodes of a step.
     """
-    from sparring.learn.pack import (
-        Reader,
-        pack,  # with torch, which the record of a run does without
-    )
+    from sparring.learn.pack import Reader, pack  # imports torch, which readers of runs lack
 
-    interval = min(EVERY, players.config.rollout.games_per_step)
+    interval = min(INTERVAL, players.config.rollout.games_per_step)
     checked = [episode for episode in episodes if episode.episode_id % interval == 0]
     checks = []
     for name in players.learners:
@@ -66,7 +64,7 @@ def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[Logpr
             micro_tokens=policy.config.learner.micro_tokens,
         )
         for episode in players.trained_in(name, checked):
-            if not _is_of(episode, policy.model.version):
+            if not _is_sampled_by(episode, policy.model.version):
                 continue
             data = pack([episode])
             if len(data.turn_of):
@@ -76,7 +74,7 @@ def check_logprobs(players: Players, episodes: Sequence[Episode]) -> tuple[Logpr
     return tuple(checks)
 
 
-def _is_of(episode: Episode, version: int) -> bool:
+def _is_sampled_by(episode: Episode, version: int) -> bool:
     return all(
         segment.weights_version == version
         for turn in episode.turns

@@ -29,13 +29,13 @@ TINY = "tiny"  # name of the model that is built here
 TINY_CONTEXT = 128  # default context of the tiny model, in tokens
 PROMPT_TOKENS = 64  # assumed tokens of prompt per reply, for the estimate of memory
 GPU_WEIGHTS = 2 * GIB  # models of this size and more need a GPU
-GPU_SIZES = (24, 48, 80, 141)  # of common GPUs, in GB
+GPU_SIZES = (24, 48, 80, 141)  # memory of common GPUs, in GB
 TRAINING, LEARNER, WORKER = "training process", "learner", "worker"
 REPLICA = "replica of vLLM"
 CACHE, ACTIVATIONS = "keys_and_values_kept", "activations_and_logits"
-VLLM_ON_CPU = round(0.9 * GIB)  # of a replica besides weights and cache (measured)
+VLLM_ON_CPU = round(0.9 * GIB)  # bytes of a replica besides weights and cache (measured)
 VLLM_ON_GPU = 2 * GIB  # the same on a GPU: context, graphs, logits (not measured)
-LORA_SHARE = 0.01  # of a model's parameters, for adapters of rank 16 on every linear layer
+LORA_SHARE = 0.01  # parameters of adapters of rank 16 on all linear layers, by the model's
 
 
 def describe(config: RunConfig) -> dict[str, Any]:
@@ -81,9 +81,9 @@ def _methods(config: RunConfig) -> dict[str, Any]:
 
 
 def _process(config: RunConfig) -> dict[str, int]:
-    """Return the number of updates of the reward model; empty without one."""
-    has_one = "process" in required_services(config.credit.bind("credit"))
-    return {"updates_of_process_model": config.steps * config.process.updates} if has_one else {}
+    if "process" not in required_services(config.credit.bind("credit")):
+        return {}
+    return {"updates_of_process_model": config.steps * config.process.updates}
 
 
 def _settings(bound: BoundPlugin) -> dict[str, Any]:
@@ -101,10 +101,8 @@ def _settings(bound: BoundPlugin) -> dict[str, Any]:
 def sampled_tokens(config: RunConfig) -> int:
     """Return an upper bound on the sampled tokens per step."""
     games = [configured_game(section) for section in config.environments]
-    weights = [
-        game.weight / sum(other.weight for other in config.environments)
-        for game in config.environments
-    ]
+    total = sum(section.weight for section in config.environments)
+    weights = [section.weight / total for section in config.environments]
     turns = sum(weight * game.max_turns for weight, game in zip(weights, games, strict=True))
     replies = config.rollout.games_per_step * config.rollout.candidates.count
     return round(replies * turns * config.rollout.max_new_tokens)
@@ -114,7 +112,7 @@ def _players(config: RunConfig) -> dict[str, Any]:
     scale, rollout = config.scale, config.rollout
     if not scale.workers:
         return {"fleet": "the training process", "lag": scale.lag}
-    groups = -(-scale.unit_games // rollout.group_size)  # of a unit: groups stay whole
+    groups = -(-scale.unit_games // rollout.group_size)  # per unit, which splits no group
     episodes = min(groups * rollout.group_size, rollout.games_per_step)
     return {
         "fleet": scale.fleet,
@@ -204,7 +202,7 @@ def _tiny_cache(config: RunConfig, shape: ModelShape) -> int:
 def activations(config: RunConfig, shape: ModelShape | None, size: int) -> int | None:
     """Return the approximate bytes of a forward and backward pass; None for an unknown shape.
 
-    Every reply is taken to be of the maximum length, after ``PROMPT_TOKENS`` tokens of prompt.
+    Every reply is assumed to have the maximum length, after ``PROMPT_TOKENS`` tokens of prompt.
     """
     if shape is None:
         return None
@@ -224,7 +222,7 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
     model, copies = config.model, planned_copies(config)
     if model.lora is not None:
         return training_bytes(trained=round(parameters * LORA_SHARE), copies=copies)
-    size, shards = model.weight_bytes, config.learner.shards  # if so, learners are other processes
+    size, shards = model.weight_bytes, config.learner.shards  # shards are in other processes
     each = 0 if shards else learning_bytes(size, master=config.learner.master_weights)
     return training_bytes(trained=parameters, copies=copies, size=size, each=each)
 
@@ -233,10 +231,10 @@ def memory_to_train(config: RunConfig, parameters: int) -> int:
 
 
 class ProcessMemory(NamedTuple):
-    """The memory of each process of a kind.
+    """The memory of equal processes of a run.
 
     Args:
-        processes: number of such processes in a run.
+        processes: number of these processes.
         parts: bytes by purpose.
     """
 
@@ -244,7 +242,7 @@ class ProcessMemory(NamedTuple):
     parts: dict[str, int]
 
     @property
-    def each(self) -> int:
+    def bytes_each(self) -> int:
         """Bytes of one process."""
         return sum(self.parts.values())
 
@@ -270,9 +268,9 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
     if config.scale.workers:
         parts = {name: training[name] for name in ("weights", CACHE, "program")}
         gpus, share = config.scale.gpus, config.scale.gpus_per_worker
-        for replica in replicas.values():  # each worker has its own, one for each of its GPUs
+        for replica in replicas.values():  # each worker has a replica for each of its GPUs
             count = max(int(share or 1), 1) if gpus or share else replica.processes
-            parts[REPLICA] = parts.get(REPLICA, 0) + count * replica.each
+            parts[REPLICA] = parts.get(REPLICA, 0) + count * replica.bytes_each
         memory[WORKER] = ProcessMemory(config.scale.count, parts)
     return {**memory, **replicas}
 
@@ -280,8 +278,8 @@ def process_memory(config: RunConfig) -> dict[str, ProcessMemory]:
 def _training_parts(config: RunConfig) -> dict[str, int]:
     """Return the bytes of the training process, by purpose.
 
-    A base that policies share counts once. Policies are updated one after the other, so activations
-    are those of the largest policy.
+    A pretrained model that policies share counts once. Policies are updated one after the other, so
+    only the largest activations count.
     """
     total, bases = dict[str, int](), set[tuple[str, str, str]]()
     for name, section in config.by_policy.items():
@@ -306,34 +304,34 @@ def _parts(config: RunConfig, frozen: bool) -> dict[str, int]:
     if config.sampler.name != VLLM:
         cache = _settings(config.sampler.bind("samplers")).get("cache_bytes", 0)
     if config.model.name == TINY and shape is not None:
-        # a step has few and short conversations
+        # few and short conversations need less
         cache = min(cache, _tiny_cache(config, shape))
-    # learners of split weights are other processes
+    # learners with split weights are other processes
     learns = not frozen and not config.learner.shards
-    kept_for_learning = activations(config, shape, size) if learns else 0
+    activation_memory = activations(config, shape, size) if learns else 0
     parts = {
         "weights": parameters * size,
         "training": 0 if frozen else memory_to_train(config, parameters),
         CACHE: cache,
         "program": PROGRAM,
     }
-    return parts if kept_for_learning is None else {**parts, ACTIVATIONS: kept_for_learning}
+    return parts if activation_memory is None else {**parts, ACTIVATIONS: activation_memory}
 
 
 def _shard_parts(config: RunConfig) -> dict[str, int]:
-    split = num_whole = 0
+    split = gathered = 0
     for name, section in config.by_policy.items():
         if not config.is_frozen(name):
-            policy_split, policy_whole = _shard(section)
-            split, num_whole = split + policy_split, max(num_whole, policy_whole)
-    return {"split": split, "whole_for_a_time": num_whole, "program": PROGRAM}
+            policy_split, policy_gathered = _shard(section)
+            split, gathered = split + policy_split, max(gathered, policy_gathered)
+    return {"split": split, "whole_for_a_time": gathered, "program": PROGRAM}
 
 
 def _shard(config: RunConfig) -> tuple[int, int]:
     """Return a policy's bytes at a learner with split weights: (its part, temporary tensors).
 
-    The part has weights, gradients, moments and copies. Weights, their gradients and activations
-    are whole for a time.
+    The part has weights, gradients, moments and copies. Temporary tensors are gathered weights,
+    their gradients, and activations.
     """
     parameters, shape, _ = size_in(config)
     assert parameters is not None, "checked by the caller"
@@ -345,7 +343,7 @@ def _shard(config: RunConfig) -> tuple[int, int]:
     if shape is not None:  # this block, the next one, and the weights outside of blocks
         outside = shape.vocabulary * shape.hidden
         num_gathered = min(parameters, outside + 2 * (parameters - outside) // shape.layers)
-    each_pass = config.learner.gradient_sync == "pass"  # else a leaf may take several passes
+    each_pass = config.learner.gradient_sync == "pass"  # otherwise a leaf may take several passes
     gradients = num_gathered if each_pass else parameters
     passes = (num_gathered + gradients) * size + (activations(config, shape, size) or 0)
     return part, max(passes, parameters * size - part)
@@ -357,7 +355,7 @@ def _replicas(config: RunConfig) -> ProcessMemory:
     settings = _settings(config.sampler.bind("samplers"))
     on_gpu, weights = settings["device"] == CUDA, parameters * config.model.weight_bytes
     parts = {
-        "weights": weights if on_gpu else 2 * weights,  # on a CPU they are packed besides
+        "weights": weights if on_gpu else 2 * weights,  # on a CPU there is also a packed copy
         CACHE: int(settings["cache_bytes"]),
         "program": VLLM_ON_GPU if on_gpu else VLLM_ON_CPU,
     }
@@ -368,12 +366,12 @@ def _memory(config: RunConfig) -> dict[str, Any]:
     memory = process_memory(config)
     if not memory:
         return {"needs": "unknown: a model is not on this machine"}
-    total = sum(kind.processes * kind.each for kind in memory.values())
+    total = sum(kind.processes * kind.bytes_each for kind in memory.values())
     return {
         "memory_gib": round(total / GIB, 1),
         "memory_gib_by_process": {
             name if kind.processes == 1 else f"{name}, each of {kind.processes}": round(
-                kind.each / GIB, 2
+                kind.bytes_each / GIB, 2
             )
             for name, kind in memory.items()
         },
@@ -383,20 +381,21 @@ def _memory(config: RunConfig) -> dict[str, Any]:
 
 def _needs(config: RunConfig, memory: Mapping[str, ProcessMemory]) -> str:
     training = memory[TRAINING]
-    on_first_gpu = training.each + (memory[LEARNER].each if config.learner.shards else 0)
+    shard_bytes = memory[LEARNER].bytes_each if config.learner.shards else 0
+    on_first_gpu = training.bytes_each + shard_bytes
     gpu = _gpu(on_first_gpu, training.parts["weights"])
     missing = ACTIVATIONS not in training.parts
     unknown = ", activations left out as the model's shape is not known here" if missing else ""
     estimate = f"(an estimate{unknown})"
     try:
         device = find_device(config.model.device if config.model.name != TINY else "cpu")
-    except ConfigError:  # planned here, run elsewhere
+    except ConfigError:  # the run is for another machine
         return f"about {on_first_gpu / GIB:.1f} GiB on the first GPU {estimate}. {gpu}"
     where, needed, have = "GPU", on_first_gpu, available_bytes(device)
     if device.type != CUDA:
         elsewhere = {WORKER} if config.scale.address is not None else set[str]()
         on_machine = [kind for name, kind in memory.items() if name not in elsewhere]
-        where, needed = "machine", sum(kind.processes * kind.each for kind in on_machine)
+        where, needed = "machine", sum(kind.processes * kind.bytes_each for kind in on_machine)
     fits = (
         f"fits into this {where}'s"
         if needed < have

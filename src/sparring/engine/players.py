@@ -40,7 +40,7 @@ from sparring.models.tiny import tiny_model, tiny_tokenizer
 from sparring.play.context_check import check_context
 from sparring.play.players.base import Agent, HasSampler, TextAgent
 from sparring.play.players.demonstrator import demonstrator, imitated_player
-from sparring.play.players.policy import PolicyAgent, check_room, policy
+from sparring.play.players.policy import PolicyAgent, check_reply_length, policy
 from sparring.play.rollout import Rollout, rollout
 from sparring.play.spec import EpisodeSpec
 from sparring.play.team import Team
@@ -49,11 +49,12 @@ from sparring.play.team import Team
 class Roles:
     """The policy of every seat of a run's environments.
 
-    Where several policies learn in one league, each plays all roles; seats are those of ``main``.
+    If several policies learn in one league, each plays all roles, and every seat is that of
+    ``main``.
 
     Args:
-        config: of the run.
-        games: its environments, in the order of the configuration.
+        config: the run's configuration.
+        games: the run's environments, in the order of the configuration.
 
     Raises:
         ConfigError: a role has no policy, or a policy has no role.
@@ -63,7 +64,7 @@ class Roles:
     def __init__(self, config: RunConfig, games: Sequence[Environment]) -> None:
         sections = list(zip(games, config.environments, strict=True))
         self._policies, self._shared = tuple(config.by_policy), config.roles
-        self._several = bool(config.policies) and not config.league.learners
+        self._has_policies_by_role = bool(config.policies) and not config.league.learners
         self._policies_of = {
             game.name: {**config.roles, **section.roles} for game, section in sections
         }
@@ -71,11 +72,10 @@ class Roles:
         _check_roles(config.roles, all_roles)
         for game, section in sections:
             _check_roles(section.roles, game.roles)
-        seated = {name for game, _ in sections for name in self.of(game)} | set(
-            config.league.learners
-        )
+        with_roles = {name for game, _ in sections for name in self.of(game)}
+        with_roles |= set(config.league.learners)
         for name in self._policies:
-            if name not in seated:
+            if name not in with_roles:
                 raise ConfigError(
                     f"policies.{name}: it plays no role; write one of {', '.join(all_roles)}, such "
                     f"as roles: {{{next(iter(all_roles))}: {name}}}, or leave it out."
@@ -87,7 +87,7 @@ class Roles:
         Raises:
             ConfigError: a role has no policy.
         """
-        if not self._several:
+        if not self._has_policies_by_role:
             return (MAIN,) * game.num_seats
         policies = self._policies_of.get(game.name, self._shared)
         missing = [role for role in game.roles if role not in policies]
@@ -115,7 +115,7 @@ def build_models(
 ) -> dict[str, tuple[RunConfig, LanguageModel, Stream]]:
     """Return each policy's configuration, model, and root stream.
 
-    A pretrained model under the adapters of several policies is in memory once.
+    A pretrained model that several policies adapt is in memory once.
     """
     models, bases = {}, dict[Base, LanguageModel]()
     for name, section in config.by_policy.items():
@@ -136,11 +136,10 @@ def build_model(
     """Return the model of a policy: pretrained, or tiny with a vocabulary derived from the games.
 
     Args:
-        config: of a run with only this policy.
-        games: whose words a tiny model knows.
-        root: the stream that all random draws derive from.
-        bases: the pretrained models in memory whose weights stay unchanged; a model that is loaded
-            for such a use is added.
+        config: configuration of a run with only this policy.
+        games: the environments whose words a tiny model knows.
+        root: the stream from which all draws derive.
+        bases: the pretrained models in memory whose weights do not change; a new one is added.
         frozen: whether the policy is not trained.
     """
     needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
@@ -148,7 +147,7 @@ def build_model(
         "critic" in required_services(config.credit.bind("credit")) or "values" in needs
     )
     if config.model.name != TINY:
-        return _pretrained(config, root, with_values, bases, frozen)
+        return _build_pretrained(config, root, with_values, bases, frozen)
     tokenizer = tiny_tokenizer(vocabulary(config, games))
     parameters = tiny_parameters(config, len(tokenizer))
     refuse_beyond(
@@ -170,7 +169,7 @@ def build_model(
     return model
 
 
-def _pretrained(
+def _build_pretrained(
     config: RunConfig,
     root: Stream,
     with_values: bool,
@@ -179,8 +178,7 @@ def _pretrained(
 ) -> LanguageModel:
     """Return a pretrained model, with adapters if the configuration names them.
 
-    Sizes are checked before loading. Unchanged weights are shared with the other models of
-    ``bases``.
+    Sizes are checked before loading. Weights that do not change are shared through ``bases``.
     """
     from sparring.models.load import load_language_model
 
@@ -223,7 +221,7 @@ def _pretrained(
             "split into layers. Leave it off."
         )
     model.forward.recompute = settings.gradient_checkpointing
-    _ = model.context  # raises here, not in the first game, if there is no limit
+    _ = model.context  # raises here, not in the first episode, if the model has no limit
     return model
 
 
@@ -231,14 +229,14 @@ class PlayingPolicy:
     """A model, its renderer and sampling parameters, and the copies of its weights that play.
 
     Args:
-        name: of the policy.
-        config: of a run with only this policy.
-        model: with its weights; from ``engine.players``.
-        root: the stream that all its random draws derive from.
-        frozen: whether it is not trained. If so, it has no snapshots but itself.
+        name: the policy's name.
+        config: configuration of a run with only this policy.
+        model: the model with its weights, from ``engine.players``.
+        root: the stream from which all draws of the policy derive.
+        frozen: whether it is not trained. If so, it has no other snapshots.
 
     Raises:
-        ConfigError: replies are as long as the model's context.
+        ConfigError: the length limit of replies leaves no room for a prompt.
         ModelError: the model does not say how long its context is.
     """
 
@@ -250,14 +248,14 @@ class PlayingPolicy:
         self.renderer = config.renderer.bind("render")(model.tokenizer)
         self.context = config.context.bind("context")
         rollout = config.rollout
-        check_room(f"Policy {name!r}: rollout.", rollout.max_new_tokens, model.context)
+        check_reply_length(f"Policy {name!r}: rollout.", rollout.max_new_tokens, model.context)
         self.params = SamplingParams(
             max_new_tokens=rollout.max_new_tokens,
             temperature=rollout.temperature,
             top_p=rollout.top_p,
             top_k=rollout.top_k,
         )
-        self.past: dict[int, Snapshot] = {}  # by the step of the snapshot
+        self.past: dict[int, Snapshot] = {}  # snapshots by their step
         self.average: Snapshot | None = None  # the EMA weights, if there are any
         if frozen:
             for parameter in model.parameters():
@@ -265,7 +263,7 @@ class PlayingPolicy:
 
     @property
     def published(self) -> LanguageModel:
-        """The model to evaluate and export: the EMA weights, or else the current weights."""
+        """The model to evaluate and export: the EMA weights, or the current weights without EMA."""
         return self.model if self.average is None else self.average.model
 
     def agent(self, player: PlayerRef) -> Agent | None:
@@ -348,8 +346,8 @@ class Players:
     """The policies of a run, and its players (``agents``, by the text forms of references).
 
     Args:
-        config: of the run.
-        kind: the class of its policies, which only play, or are trained as well.
+        config: the run's configuration.
+        kind: the class of its policies, which only play or are also trained.
     """
 
     policies: Mapping[str, PlayingPolicy]
@@ -382,17 +380,17 @@ class Players:
         return tuple((name, not self.policies[name].frozen) for name in self.roles.of(game))
 
     @property
-    def apart(self) -> bool:
+    def has_league_learners(self) -> bool:
         """Whether several policies learn in one league, so that each is a player in all roles.
 
-        If not, each policy has its roles, and an unnamed player stands for all policies.
+        Otherwise each policy has its roles, and a player without a name means all policies.
         """
         return bool(self.config.league.learners)
 
     @property
     def members(self) -> tuple[PlayerRef, ...]:
         """The snapshots, oldest first: each of one league learner or of all trained policies."""
-        if not self.apart:
+        if not self.has_league_learners:
             return tuple(map(snapshot, self.policies[self.learners[0]].past))
         snapshots = [
             snapshot(step, name) for name in self.learners for step in self.policies[name].past
@@ -401,28 +399,29 @@ class Players:
 
     def parts(self, member: PlayerRef) -> tuple[PlayerRef, ...]:
         """Return the snapshots of single policies that a member consists of."""
-        return (member,) if self.apart else tuple(map(member.of, self.learners))
+        return (member,) if self.has_league_learners else tuple(map(member.of, self.learners))
 
     def agent(self, player: PlayerRef | str) -> Agent:
         """Return the agent of a reference: the learner, the published policy, a snapshot, or a bot.
 
-        Where several policies have roles, a reference without a policy's name means a team: each
-        seat is played by the policy of its role.
+        If policies have roles, a reference without a policy's name means a team: the policy of each
+        seat's role plays the seat.
 
         Raises:
             UnknownNameError: the snapshot or bot does not exist.
         """
         member = ref(player)
-        if self.apart or len(self.policies) == 1 or member.kind not in OWN or member.name:
+        has_one_policy = self.has_league_learners or len(self.policies) == 1 or bool(member.name)
+        if has_one_policy or member.kind not in OWN:
             return self._single_agent(member)
 
-        def at(game: Environment, seat: int) -> Agent:
+        def agent_of_seat(game: Environment, seat: int) -> Agent:
             return self._single_agent(member.of(self.roles.of(game)[seat]))
 
         if member.kind == "snapshot" and member not in self.members:
             raise self._unknown_player(member)
         games = [game for game, _ in self.environments]
-        return Team(str(member), at, games, self.config.rollout.in_flight)
+        return Team(str(member), agent_of_seat, games, self.config.rollout.in_flight)
 
     def _single_agent(self, player: PlayerRef) -> Agent:
         """Return the agent of a single player; a reference without a name means ``main``."""
@@ -458,10 +457,9 @@ class Players:
 
         Args:
             specs: the episodes.
-            judging: judges replies during the episodes; None: no judging, and one reply to each
-                prompt.
+            judging: the judges of replies; None: no judging, and one reply to each prompt.
         """
-        specs = self.seated(specs)
+        specs = self.with_named_policies(specs)
         players = {str(player): player for spec in specs for player in spec.players}
         agents = {name: self._single_agent(players[name]) for name in sorted(players)}
         for agent in agents.values():
@@ -479,7 +477,7 @@ class Players:
         )
         return Rollout(result.episodes, replace(result.counts, judging=clock.seconds))
 
-    def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
+    def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
         """Return specs in which every policy is named, by default the policy of the seat's role."""
         return [self._with_policies(spec) for spec in specs] if self.config.policies else specs
 
@@ -505,15 +503,15 @@ class Players:
         """Return the episodes that train seats of a policy, with only those seats trained."""
         if not self.config.policies:
             return episodes
-        name, plays = "" if policy == MAIN else policy, []
+        name, own_episodes = "" if policy == MAIN else policy, []
         for episode in episodes:
             trained = tuple(
                 is_trained and player.kind in OWN and player.name == name
                 for is_trained, player in zip(episode.trained, episode.players, strict=True)
             )
             if any(trained):
-                plays.append(replace(episode, trained=trained))
-        return plays
+                own_episodes.append(replace(episode, trained=trained))
+        return own_episodes
 
     def drop_member(self, member: PlayerRef) -> None:
         """Remove a snapshot from the league."""

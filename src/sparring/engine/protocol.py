@@ -1,4 +1,4 @@
-"""The interface between a run and the process of its models, and the judges of replies."""
+"""The interface between a training run and the engine that holds its models."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class ReplyJudges:
     """The judges of the replies of trained seats in a step.
 
     Attributes:
-        progress: share of the run that is done. All else is a function of it and the configuration.
-        oracles: by the name of the environment whose turns they judge.
+        progress: share of the run that is done; with the configuration it determines the others.
+        oracles: the oracle by the name of the environment whose turns it judges.
         candidates: number of replies to each prompt, and how one is chosen; None: one reply.
     """
 
@@ -72,11 +72,11 @@ class ReplyJudges:
         """Return the judges of a configuration at a point of the run.
 
         Args:
-            config: of the run.
-            games: its environments.
+            config: the run's configuration.
+            games: the run's environments.
             progress: share of the run that is done, in [0, 1].
-            oracles: its oracles; empty: no turn is judged.
-            rewards: its rewards, for candidates.
+            oracles: the run's oracles; empty: no turn is judged.
+            rewards: the run's rewards, for candidates.
         """
         section, candidates = config.rollout.candidates, None
         if section.count > 1:
@@ -86,11 +86,11 @@ class ReplyJudges:
         return cls(progress=progress, oracles=oracles, candidates=candidates)
 
     def judges(self, clock: Clock) -> dict[str, Judge]:
-        """Return a judge for each oracle by environment; a clock counts its seconds."""
-        return {name: _timed(oracle, clock) for name, oracle in self.oracles.items()}
+        """Return the judge of each environment; the clock adds up the judges' seconds."""
+        return {name: _with_clock(oracle, clock) for name, oracle in self.oracles.items()}
 
 
-def _timed(oracle: Oracle, clock: Clock) -> Judge:
+def _with_clock(oracle: Oracle, clock: Clock) -> Judge:
     def judge(states: Sequence[SearchablePlay], streams: Sequence[Stream]) -> list[Verdict | None]:
         began = time.perf_counter()
         results = verdicts(oracle, states, streams)
@@ -118,8 +118,8 @@ class Batch:
         episodes: the episodes.
         turns: [N], one row per turn of a trained seat, with the columns that the estimator NEEDS.
         pack: the training arrays, their rows in the order of ``turns``.
-        metrics: of models that were trained for the estimator.
-        policy: whose turns these are.
+        metrics: metrics of models that were trained for the estimator.
+        policy: the policy that learns from the batch.
     """
 
     episodes: Sequence[Episode]
@@ -129,21 +129,21 @@ class Batch:
     policy: str = MAIN
 
     def advantages(self, credit: Credit) -> FloatArray:
-        """Return the advantage of each sampled token, [M], from the token or its turn."""
+        """Return the advantage of each sampled token, [M]: its own, or that of its turn."""
         return credit.advantages[self.pack.turn_of] if credit.level == "turn" else credit.advantages
 
-    def teaches(self, credit: Credit) -> bool:
-        """Return whether any token carries loss."""
+    def has_loss(self, credit: Credit) -> bool:
+        """Return whether any token contributes to the loss."""
         trained = self.trained(credit)
         return trained is None or bool(trained.any())
 
     def trained(self, credit: Credit) -> BoolArray | None:
-        """Return whether each sampled token carries loss, [M]; None: all do."""
+        """Return whether each sampled token contributes to the loss, [M]; None: all do."""
         return None if credit.trained is None else credit.trained[self.pack.turn_of]
 
 
 class WeightFiles(Protocol):
-    """Weights of the workers, as files that stay while they are pinned."""
+    """The workers' weights, as files that exist while they are pinned."""
 
     def pin(self, seated: Iterable[PlayerRef]) -> Pinned:
         """Keep the current weights of these players until ``release``."""
@@ -153,7 +153,7 @@ class WeightFiles(Protocol):
 
 
 class FreshRollouts(Protocol):
-    """Workers of a run in fresh order, whose units are returned as they arrive."""
+    """Workers of a run in fresh order, which return units of episodes as they finish."""
 
     run: Path
 
@@ -162,10 +162,10 @@ class FreshRollouts(Protocol):
         """The files of the workers' weights."""
 
     def issued_before(self, issued: int) -> None:
-        """Set the number of episodes that were issued before."""
+        """Set the number of episodes that were issued before the run was resumed."""
 
     def renew(self) -> None:
-        """Publish the current weights, unless they are published."""
+        """Publish the current weights, unless this was done."""
 
     def issue(
         self, parts: Sequence[Sequence[EpisodeSpec]], progress: float, past: Pinned
@@ -173,17 +173,17 @@ class FreshRollouts(Protocol):
         """Issue units of episodes, and return their numbers."""
 
     def poll_units(self, *, wait: bool) -> tuple[list[int], list[tuple[int, Rollout]]]:
-        """Return the units that were lost, and those that were answered."""
+        """Return the lost units, and the finished units with their rollouts."""
 
-    def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
+    def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
         """Return specs in which every policy is named."""
 
 
 class Engine(Protocol):
-    """The models of a run, and all that is done with them.
+    """The models of a run: playing, learning, and checkpoints.
 
-    ``engine/local.py`` implements it in one process. A step calls ``play``, ``batch`` and
-    ``learn``, in this order; only ``play`` may be called again in between.
+    ``engine/local.py`` implements this protocol in one process. A step calls ``play``, ``batch``
+    and ``learn``, in this order; only ``play`` may be called again in between.
     """
 
     root: Stream
@@ -233,7 +233,7 @@ class Engine(Protocol):
         """The number of updates of each trained policy."""
 
     def timing(self) -> dict[str, float]:
-        """Return figures since the last call, for timing.jsonl."""
+        """Return measured times and counts since the last call, for timing.jsonl."""
 
     def batch(
         self,
@@ -258,7 +258,7 @@ class Engine(Protocol):
         """Update the weights of the batch's policy, and return metrics."""
 
     def imitate(self, episodes: list[Episode]) -> float:
-        """Take one supervised step of each policy towards the moves, and return the mean loss."""
+        """Take one supervised step of each policy towards its replies, and return the mean loss."""
 
     def refer(self) -> None:
         """Make the current weights of each policy its reference."""
@@ -277,7 +277,7 @@ class Engine(Protocol):
         """Continue the policies of a snapshot from its weights, with new optimiser states."""
 
     def save(self, folder: Path, earlier: Path | None = None) -> None:
-        """Write everything into a checkpoint's folder; link the snapshots in ``earlier``."""
+        """Write everything into a checkpoint's folder; link snapshots that ``earlier`` holds."""
 
     def restore(self, folder: Path) -> None:
         """Restore what ``save`` wrote."""

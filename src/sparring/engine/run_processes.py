@@ -1,4 +1,4 @@
-"""The workers and further learners of a run, as context managers."""
+"""Context managers that run the worker and learner processes of a training run."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class InlineFleet:
     """One worker in this process.
 
     Args:
-        config: of the run, as values of JSON.
+        config: the run's configuration, as values of JSON.
         worker: the worker; None: a new one.
     """
 
-    workers, apart, elastic = 1, False, False
+    workers, has_processes, elastic = 1, False, False
 
     def __init__(self, config: Mapping[str, Any], worker: Worker | None = None) -> None:
         self._worker = worker or Worker(config, threads=config["threads"])
@@ -52,7 +52,7 @@ class InlineFleet:
         """Return the messages that have arrived, or play the next task; see ``Fleet``.
 
         Raises:
-            SparringError: as playing does.
+            SparringError: playing failed.
         """
         if not self._messages and self._tasks:
             worker, message = self._tasks.popleft()
@@ -71,7 +71,7 @@ class InlineFleet:
         self.end(0)
 
 
-WEIGHTS, LEARNERS = "weights", "learners"  # folders of a run with workers or several learners
+WEIGHTS, LEARNERS = "weights", "learners"  # subfolders of a run folder
 
 
 def fleet_of(config: RunConfig) -> Fleet | None:
@@ -80,7 +80,6 @@ def fleet_of(config: RunConfig) -> Fleet | None:
     if scale.fleet == "here":
         if not scale.lag:
             return None
-
         return InlineFleet(settings)
     check_gpus_exist(scale.gpus, f"scale.gpus={list(scale.gpus)}")
     if scale.fleet == "ray":
@@ -94,12 +93,12 @@ def fleet_of(config: RunConfig) -> Fleet | None:
 
 
 @contextlib.contextmanager
-def playing(engine: LocalEngine, folder: Path) -> Iterator[None]:
-    """Play the episodes of an engine where its configuration says, as a context.
+def run_workers(engine: LocalEngine, folder: Path) -> Iterator[None]:
+    """Run the workers that play an engine's episodes, if its configuration has any, as a context.
 
     Args:
-        engine: of a run.
-        folder: of the run.
+        engine: the run's engine.
+        folder: the run folder.
     """
     fleet = fleet_of(engine.config)
     if fleet is None:
@@ -121,15 +120,15 @@ def playing(engine: LocalEngine, folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def learning(engine: LocalEngine, folder: Path) -> Iterator[None]:
-    """Train an engine with as many learners as its configuration says, as a context.
+def run_ranks(engine: LocalEngine, folder: Path) -> Iterator[None]:
+    """Run the further learners of an engine, if its configuration has any, as a context.
 
     Args:
-        engine: of a run.
-        folder: of the run.
+        engine: the run's engine.
+        folder: the run folder.
     """
     if engine.config.learner.ranks == 1:
-        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # left by killed learners
+        shutil.rmtree(folder / LEARNERS, ignore_errors=True)  # files of killed learners
         yield
         return
     from sparring.engine.ranks.data_parallel import Ranks

@@ -1,4 +1,4 @@
-"""The meta-game of a league, by the payoff book, and the meta-solvers of a run.
+"""The meta-game of a league, made from the payoff book, and the meta-solvers of a run.
 
 A meta-game has a population of members for each side (a role or a team), and each member is one
 choice of its side. The payoffs are the results of the members against each other.
@@ -33,17 +33,17 @@ class MetaGame:
     """The payoffs of a population's members against each other.
 
     Args:
-        payoffs: of each side, [m_0, ..., m_{n-1}], in the environment's units; one axis per side,
-            members oldest first. At least two sides.
+        payoffs: one table per side, [m_0, ..., m_{n-1}], in the environment's units; one axis per
+            side, members oldest first. At least two sides.
         symmetric: whether two sides have one population. Then payoffs[1] is payoffs[0].T, and
             solvers give both sides the same distribution.
         counts: number of episodes of each cell, infinite where a payoff is exact; None: all payoffs
             are exact.
-        wins: win rate of the first side's member, [m_0, m_1], a draw being half a win; None:
-            derived from payoffs where these are in [-1, 1].
+        wins: win rate of the first side's member, [m_0, m_1], where a draw is half a win. None:
+            derived from payoffs if these are in [-1, 1].
 
     Raises:
-        GameError: payoffs that are missing, not finite, or of shapes that do not fit.
+        GameError: payoffs are missing or not finite, or shapes do not fit.
     """
 
     payoffs: tuple[FloatArray, ...]
@@ -85,11 +85,11 @@ class MetaStrategy:
     """The answer of a meta-solver: distributions over the members.
 
     Args:
-        sides: of each side a distribution over its members, [m_s].
-        joint: of solvers that correlate the sides a distribution over the cells,
-            [m_0, ..., m_{n-1}]; ``sides`` are its marginals.
-        rows: of solvers with an answer per member a distribution over the other side's members for
-            each member, [m_s, m_other]; a row of zeros belongs to an untrained member.
+        sides: a distribution over the members of each side, [m_s].
+        joint: a distribution over the cells, [m_0, ..., m_{n-1}], from solvers that correlate the
+            sides; ``sides`` are its marginals.
+        rows: a distribution over the other side's members for each member, [m_s, m_other], from
+            solvers with an answer per member; untrained members have rows of zeros.
     """
 
     sides: tuple[FloatArray, ...]
@@ -142,8 +142,8 @@ def _tables(payoffs: Sequence[Any]) -> tuple[FloatArray, ...]:
 
 def _check_symmetric(payoffs: Sequence[FloatArray]) -> None:
     first, *others = payoffs
-    fits = len(others) == 1 and first.shape[0] == first.shape[1]
-    if not fits or float(np.abs(others[0] - first.T).max()) > EXACT * largest_size(payoffs):
+    is_square = len(others) == 1 and first.shape[0] == first.shape[1]
+    if not is_square or float(np.abs(others[0] - first.T).max()) > EXACT * largest_size(payoffs):
         raise GameError(
             "meta-game: symmetric is true, and payoffs[1] is not payoffs[0].T; give both sides the "
             "same members, or symmetric=False."
@@ -155,14 +155,14 @@ def _floats(arrays: Sequence[Any]) -> tuple[FloatArray, ...]:
 
 
 class TwoSides(NamedTuple):
-    """An environment of two sides: its weight, and the first seat of each side."""
+    """The weight of an environment of two sides, and the first seat of each side."""
 
     weight: float
     seats: tuple[int, int]
 
 
 def two_sides(environment: Environment, weight: float) -> TwoSides:
-    """Return the sides of an environment that has two (``run.payoff_plays``)."""
+    """Return the weight and the first seats of an environment of two sides."""
     first, second = filled_together(tuple(teams_of(environment)))
     return TwoSides(weight, (first[0], second[0]))
 
@@ -179,24 +179,24 @@ def member_payoffs(
 
         payoffs[i, j] = (R[i, j] - R[j, i]) / 2
 
-    so that the sides' payoffs sum to 0. In a zero-sum environment this is R. Two members without
-    plays, and a member with itself, have 0. With three teams or more, j has all other
-    teams.
+    so that the sides' payoffs sum to 0. In a zero-sum environment this is R. Payoffs are 0 for
+    members without episodes against each other, and for a member with itself. With three teams or
+    more, j plays all other teams.
 
     Args:
         book: the payoff book.
         members: snapshots, oldest first.
-        environments: weight of each, by its label. Of several the payoffs are their weighted mean.
-        others: the members of the first side, where the two sides differ: then the game is not
-            symmetric, and ``members`` are the second side's.
+        environments: weight of each environment by its label; payoffs are weighted means.
+        others: the members of the first side, if the two sides differ. The game is then not
+            symmetric, and ``members`` are those of the second side.
 
     Returns:
-        The meta-game. Exact results count as infinitely many plays; if all pairs of members have
-        these, ``counts`` is None.
+        The meta-game. Exact results count as infinitely many episodes; if all pairs of members have
+        exact results, ``counts`` is None.
     """
-    everyone = list(dict.fromkeys((*others, *members)))
-    place = {member: number for number, member in enumerate(everyone)}
-    size, total = (len(everyone), len(everyone)), sum(environments.values())
+    players = list(dict.fromkeys((*others, *members)))
+    place = {player: number for number, player in enumerate(players)}
+    size, total = (len(players), len(players)), sum(environments.values())
     payoffs, counts, points, decided = (np.zeros(size) for _ in range(4))
     for environment, weight in environments.items():
         returns, sides = np.zeros(size), np.zeros(size)
@@ -214,14 +214,14 @@ def member_payoffs(
         mean = returns / np.maximum(sides, 1)
         payoffs += weight / total * (mean - mean.T) / 2
     wins = np.where(decided > 0, points / np.where(decided > 0, decided, 1.0), 0.5)
-    pairs = ~np.eye(len(everyone), dtype=bool)
-    exact = bool(pairs.any() and np.isinf(counts[pairs]).all())
+    pairs = ~np.eye(len(players), dtype=bool)
+    is_exact = bool(pairs.any() and np.isinf(counts[pairs]).all())
     if not others:
-        plays = None if exact else counts
+        plays = None if is_exact else counts
         return MetaGame(payoffs=(payoffs, payoffs.T), symmetric=True, counts=plays, wins=wins)
-    part = np.ix_([place[player] for player in others], [place[player] for player in members])
-    table, plays = payoffs[part], None if exact else counts[part]
-    return MetaGame(payoffs=(table, -table), counts=plays, wins=wins[part])
+    cells = np.ix_([place[player] for player in others], [place[player] for player in members])
+    table, plays = payoffs[cells], None if is_exact else counts[cells]
+    return MetaGame(payoffs=(table, -table), counts=plays, wins=wins[cells])
 
 
 def side_payoffs(
@@ -234,11 +234,11 @@ def side_payoffs(
 ) -> MetaGame:
     """Return the meta-game in which each of two sides has its own population.
 
-    With R_s[i, j] the mean return of side s in plays of i in the first side against j in the second
+    With R_s[i, j] the mean return of side s if i plays the first side and j the second,
 
         payoffs_0 = R_0,  payoffs_1 = R_1
 
-    and where the sides are opposed, so that they sum to 0,
+    If the sides are opposed, the payoffs sum to 0:
 
         payoffs_0 = (R_0 - R_1) / 2 = -payoffs_1
 
@@ -247,7 +247,7 @@ def side_payoffs(
     Args:
         book: the payoff book.
         members: snapshots, oldest first: each side has the snapshots of its role.
-        environment: its label.
+        environment: the environment's label.
         seats: the first seat of each side.
         opposed: whether the sides' payoffs are opposed.
     """
@@ -280,16 +280,16 @@ def answer_payoffs(
     *,
     opposed: bool,
 ) -> MetaGame:
-    """Return the meta-game of two sides in all environments: the weighted mean of ``side_payoffs``.
+    """Return the weighted mean of ``side_payoffs`` over environments of two sides.
 
     Args:
         book: the payoff book.
         members: as for ``side_payoffs``.
-        environments: by their labels.
+        environments: weights and first seats, by the environment's label.
         opposed: as for ``side_payoffs``.
 
     Returns:
-        The meta-game. A pair's episodes are summed over environments; a win rate is the mean.
+        The meta-game. Numbers of episodes are summed over environments, and win rates averaged.
     """
     total = sum(sides.weight for sides in environments.values())
     games = [
@@ -299,24 +299,24 @@ def answer_payoffs(
     if len(games) == 1:
         return games[0][0]
     payoffs = [np.sum([w * game.payoffs[side] for game, w in games], axis=0) for side in (0, 1)]
-    exact = all(game.counts is None for game, _ in games)
+    is_exact = all(game.counts is None for game, _ in games)
     counts = [
         np.full(game.shape, np.inf) if game.counts is None else game.counts for game, _ in games
     ]
     wins = np.sum([w * np.asarray(game.wins) for game, w in games], axis=0)
-    plays = None if exact else np.sum(counts, axis=0)
+    plays = None if is_exact else np.sum(counts, axis=0)
     return MetaGame(payoffs=(payoffs[0], payoffs[1]), counts=plays, wins=wins)
 
 
 def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
-    """Return a note on pairs of members without episodes; "" without such pairs.
+    """Return a note on pairs of members without episodes against each other; "" if there are none.
 
-    The note is "" for solvers without payoffs (``READS_PAYOFFS = False``). Where the sides have
-    their own populations, a pair is a member of the first side and one of the second.
+    The note is "" for solvers that ignore payoffs (``READS_PAYOFFS = False``). If each side has its
+    own population, a pair is a member of the first side and one of the second.
 
     Args:
         solver: the meta-solver.
-        game: of ``member_payoffs`` or ``answer_payoffs``.
+        game: the result of ``member_payoffs`` or ``answer_payoffs``.
     """
     if game.counts is None or not solver.plugin.declarations.READS_PAYOFFS:
         return ""
@@ -332,23 +332,23 @@ def unmet_note(solver: BoundPlugin, game: MetaGame) -> str:
     )
 
 
-def takes_opposed(solver: BoundPlugin) -> bool:
-    """Return whether a solver takes two sides as opposed: ``TWO_SIDED`` in its module."""
+def is_two_sided(solver: BoundPlugin) -> bool:
+    """Return whether a solver is for two opposed sides (``TWO_SIDED = True`` in its module)."""
     return solver.plugin.declarations.TWO_SIDED
 
 
 def check_sides(solver: BoundPlugin, environments: Iterable[Any], key: str) -> None:
-    """Refuse a solver of two sides (``TWO_SIDED = True`` in its module) for more teams.
+    """Refuse a solver of two sides in environments with more teams.
 
     Args:
         solver: the meta-solver.
-        environments: of training.
+        environments: the training environments.
         key: the configuration key of the solver.
 
     Raises:
-        ConfigError: one of them has more than two teams.
+        ConfigError: an environment has more than two teams.
     """
-    if not takes_opposed(solver):
+    if not is_two_sided(solver):
         return
     for environment in environments:
         teams = len(sides_of(tuple(teams_of(environment))))
@@ -376,39 +376,39 @@ def pair_shares(
         share_ij = (1 - focus) / pairs + focus w_ij / sum over pairs of w
         w_ij = s_ij sqrt(sigma_i^2 + sigma_j^2)
 
-    The return of member j against sigma is sum over i of sigma_i R[j, i]. With n_ij plays of each
-    pair its variance is sum over i of sigma_i^2 s_ij^2 / n_ij, and plays proportional to w minimise
-    the sum of these over all j. A pair of unknown deviation has the largest one of the others.
+    The return of member j against sigma is sum over i of sigma_i R[j, i]. With n_ij episodes of
+    each pair its variance is sum over i of sigma_i^2 s_ij^2 / n_ij. Numbers proportional to w
+    minimise the sum of these over all j. Pairs of unknown deviation have the largest one of others.
 
     Args:
         book: the payoff book.
-        members: of the league, at least two.
-        environment: its label.
-        solver: of the meta-strategy.
-        focus: in [0, 1]; at 0 all shares are equal.
+        members: members of the league, at least two.
+        environment: the environment's label.
+        solver: the solver that gives the meta-strategy.
+        focus: weight of the meta-strategy, in [0, 1]; with 0 all shares are equal.
 
     Returns:
         The shares, in the order of ``itertools.combinations(members, 2)``.
 
     Raises:
         GameError: the solver cannot solve the meta-game.
-        PluginError: it raised, or gave no distributions.
+        PluginError: the solver raised, or did not return distributions.
     """
     sigma: FloatArray = solver(member_payoffs(book, members, {environment: 1.0})).sides[0]
     pairs = list(itertools.combinations(members, 2))
     deviations = [book.results(*pair, environment=environment).deviation for pair in pairs]
     largest = max((deviation for deviation in deviations if deviation is not None), default=1.0)
-    spread = np.array([largest if deviation is None else deviation for deviation in deviations])
+    spreads = np.array([largest if deviation is None else deviation for deviation in deviations])
     mass = np.array([np.hypot(*pair) for pair in itertools.combinations(sigma.tolist(), 2)])
-    weights = spread * mass
+    weights = spreads * mass
     total = float(weights.sum())
-    focused = weights / total if total > 0 else np.full(len(pairs), 1 / len(pairs))
-    shares: list[float] = ((1 - focus) / len(pairs) + focus * focused).tolist()
+    proportions = weights / total if total > 0 else np.full(len(pairs), 1 / len(pairs))
+    shares: list[float] = ((1 - focus) / len(pairs) + focus * proportions).tolist()
     return shares
 
 
 def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
-    """Return the meta-solvers of a run by their configuration keys, the answer's first."""
+    """Return the meta-solvers of a run by configuration key; that of ``league.answer`` is first."""
     solvers: dict[str, Any] = {}
     if config.league.answer not in PLAIN:
         solvers["league.answer"] = config.league.answer
@@ -422,10 +422,10 @@ def solvers_of(config: RunConfig) -> dict[str, BoundPlugin]:
     }
 
 
-def apart_by(config: RunConfig) -> tuple[str, ...]:
-    """Return the configuration keys that set sides apart.
+def apart_keys(config: RunConfig) -> tuple[str, ...]:
+    """Return the configuration keys by which each side has its own population (``sides: apart``).
 
-    If there are any, members also meet themselves (``league.plays``), and the answer of the run is
+    If there are any, members also play themselves (``league.plays``), and the answer of the run is
     a mixture for each side.
     """
     keys = []

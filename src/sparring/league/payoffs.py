@@ -1,28 +1,28 @@
-"""The payoff book of a run: the results of episodes between each two players.
+"""The payoff book of a run: the results of episodes between any two players.
 
-A row is of one environment and one ordered pair of players: the results of ``player``, whose side
+A row is for one environment and one ordered pair of players: the results of ``player``, whose side
 begins at ``seat``, against a side of ``opponent``. Rules of counting:
 
-- A finished play counts once for every ordered pair of its teams. The team with the larger return
+- A finished episode counts once for each ordered pair of its teams. The team with the larger return
   wins (the mean over its seats); equal returns are a draw. Each player of a team has the team's
   result.
-- A forfeited episode counts for the pairs of the offending team, which lost, for any payoff of the
-  forfeit. The other pairs have no result.
+- In a forfeited episode the offending team has lost against every other team, whatever the payoffs
+  are. Pairs of other teams have no result.
 - A truncated episode (``rollout.max_turns`` or ``model.context``) has no result.
-- If all seats are one team nobody wins or loses: each pair of seats has its games and returns.
-- Two members may have exact results (``run.payoff_plays``), which plays do not change and which do
-  not fade.
+- If all seats are one team nobody wins or loses; each pair of seats has its games and returns.
+- Two members may have exact results (``run.payoff_plays``), which episodes do not change and which
+  do not fade.
 
 The learner's rows count the episodes of all its weights so far. With ``league.payoff_decay`` older
 ones count less: the book's numbers are then sums of weights,
 
-    weight of an episode of k steps ago = (1 - payoff_decay)^k
+    weight of an episode k steps ago = (1 - payoff_decay)^k
 
-Plays of a group share a deal, and are not independent. A row whose groups have several plays also
-has sums over groups, for the intervals. Old books without these sums count plays as independent.
+Episodes of a group share a deal, and are not independent. A row whose groups have several episodes
+also has sums over groups, for the intervals. Old books without these sums take them as independent.
 
-If a run has a policy per role, all of them are the learner, and their snapshots of one step are
-one member: the seat tells which of them played. If several policies learn in one league
+If a run has a policy per role, all policies together are the learner, and their snapshots of one
+step are one member; the seat tells which policy played. If several policies learn in one league
 (``league.learners``), each is a player.
 """
 
@@ -48,10 +48,10 @@ TIE = 1e-9  # tolerance of equal numbers, relative or absolute
 class GroupSums:
     """Sums over groups of episodes that share a deal, for the error of a mean over all episodes.
 
-    With S the sum of a figure over the episodes of a group, and n the number of these episodes.
+    S is the sum of a figure over the episodes of a group, and n the number of these episodes.
 
     Args:
-        count: groups.
+        count: number of groups.
         sizes: sum of n^2.
         products: sum of n S.
         squares: sum of S^2.
@@ -63,7 +63,7 @@ class GroupSums:
     squares: float = 0.0
 
     def plus(self, other: GroupSums, share: float = 1.0) -> GroupSums:
-        """Return these sums plus ``share`` times the other ones."""
+        """Return the sum of these sums and ``share`` times the other ones."""
         return GroupSums(
             count=self.count + share * other.count,
             sizes=self.sizes + share * other.sizes,
@@ -81,20 +81,20 @@ class Results:
     """The results of one player against another, which may be added.
 
     In exact results wins, draws and losses are probabilities, ``returns`` is the expected return,
-    ``games`` is 1, and ``squares`` has no meaning. Exact results plus plays are the exact results.
+    ``games`` is 1, and ``squares`` has no meaning. Exact results absorb episodes.
 
     Args:
         games: number of episodes that count.
         wins: number of episodes that the player won.
         draws: number of draws.
-        losses: number of episodes that it lost.
-        returns: sum of its returns, in the environment's units.
-        squares: sum of the squares of its returns; None: unknown, in old checkpoints.
-        exact: whether they were computed from the players' policies.
-        return_groups: of its returns, by groups of plays that share a deal; None: each play is a
-            group, or ``squares`` is unknown.
-        win_groups: of its wins in the same groups, a draw being half a win, without plays in which
-            nobody wins; None: each episode is a group.
+        losses: number of episodes that the player lost.
+        returns: sum of the player's returns, in the environment's units.
+        squares: sum of the squares of these returns; None: unknown, in old checkpoints.
+        exact: whether the results were computed from the players' policies.
+        return_groups: sums of returns over groups that share a deal; None: each episode is a group,
+            or ``squares`` is unknown.
+        win_groups: sums of wins over the same groups, where a draw is half a win and episodes that
+            nobody can win are left out; None: each episode is a group.
     """
 
     games: float = 0
@@ -111,11 +111,11 @@ class Results:
         """Return the sum of both results."""
         if self.exact != other.exact:
             return self if self.exact else other
-        unknown = self.squares is None or other.squares is None
+        is_unknown = self.squares is None or other.squares is None
         wins = returns = None
         if self.win_groups or other.win_groups:
             wins = self.sums_of_wins().plus(other.sums_of_wins())
-        if (self.return_groups or other.return_groups) and not unknown:
+        if (self.return_groups or other.return_groups) and not is_unknown:
             returns = self.sums_of_returns().plus(other.sums_of_returns())
         return Results(
             games=self.games + other.games,
@@ -123,14 +123,14 @@ class Results:
             draws=self.draws + other.draws,
             losses=self.losses + other.losses,
             returns=self.returns + other.returns,
-            squares=None if unknown else (self.squares or 0.0) + (other.squares or 0.0),
+            squares=None if is_unknown else (self.squares or 0.0) + (other.squares or 0.0),
             exact=self.exact,
             return_groups=returns,
             win_groups=wins,
         )
 
     def decayed(self, decay: float) -> Results:
-        """Return the results with the weights of one step later; exact results do not change.
+        """Return the results as they count one step later; exact results do not change.
 
         Args:
             decay: share of the weight that is lost, in [0, 1).
@@ -184,8 +184,8 @@ class Results:
     def return_interval(self, level: float = 0.95) -> tuple[float, float] | None:
         """Return the ends of Student's interval of the mean return, or None if it is undefined.
 
-        Plays of a group share a deal, so that the groups are what is independent (Cochran, 1977).
-        With G groups of n plays each, whose returns sum to S, and mean r,
+        Episodes of a group share a deal, so only the groups are independent (Cochran, 1977). With G
+        groups of n episodes each, whose returns sum to S, and mean r,
 
             standard error^2 = G / (G - 1) * sum of (S - r n)^2 / (sum of n)^2
 
@@ -210,49 +210,49 @@ class Results:
     def rate_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Return the ends of Wilson's interval of the win rate; [0, 1] without decided episodes.
 
-        A draw is half a win; the interval is conservative with draws and with decay. Plays of a
-        group share a deal, and count as fewer (``_independent_plays``). For exact results both ends
+        A draw is half a win; the interval is conservative with draws and with decay. Episodes of a
+        group share a deal, and count as fewer (``_num_independent``). For exact results both ends
         are the rate.
         """
         if self.exact and self.decided:
             return self.win_rate(), self.win_rate()
-        count = self._independent_plays(level)
+        count = self._num_independent(level)
         return wilson_ends(self.win_rate(), count, level) if count > TIE else (0.0, 1.0)
 
-    def _independent_plays(self, level: float) -> float:
-        """Return the effective number of independent plays for the win rate.
+    def _num_independent(self, level: float) -> float:
+        """Return the effective number of independent episodes for the win rate.
 
         With n episodes in G groups, of win rate p, each episode w in {0, 1/2, 1} and each group W,
 
             design effect = [G / (G - 1) sum over groups of (W - p n_g)^2]
-                            / [n / (n - 1) sum over plays of (w - p)^2], at least 1
-            plays = n / design effect * (t_{n - 1} / t_{G - 1})^2
+                            / [n / (n - 1) sum over episodes of (w - p)^2], at least 1
+            episodes = n / design effect * (t_{n - 1} / t_{G - 1})^2
 
         (Korn and Graubard, 1998). If all episodes have one result, the correlation in groups is
         unknown, and each group counts as one episode. A single group counts 0.
         """
-        groups, plays, rate = self.win_groups, self.decided, self.win_rate()
-        if groups is None or not plays:
-            return plays
-        if groups.count <= 1 or plays <= 1:
+        groups, count, rate = self.win_groups, self.decided, self.win_rate()
+        if groups is None or not count:
+            return count
+        if groups.count <= 1 or count <= 1:
             return 0.0
-        effect = plays / groups.count
+        effect = count / groups.count
         if 0 < rate < 1:
-            spread = self.wins + self.draws / 4 - plays * rate * rate
-            by_group = groups.spread(rate) * groups.count / (groups.count - 1)
-            effect = max(by_group / (spread * plays / (plays - 1)), 1.0) if spread > 0 else 1.0
-        fewer = student_quantile(plays - 1, level) / student_quantile(groups.count - 1, level)
-        return plays / effect * fewer**2
+            spread = self.wins + self.draws / 4 - count * rate * rate
+            group_spread = groups.spread(rate) * groups.count / (groups.count - 1)
+            effect = max(group_spread / (spread * count / (count - 1)), 1.0) if spread > 0 else 1.0
+        ratio = student_quantile(count - 1, level) / student_quantile(groups.count - 1, level)
+        return count / effect * ratio**2
 
     def win_rate(self, prior: float = 0.0) -> float:
-        """Return the share of wins, a draw being half a win; 0.5 without decided episodes.
+        """Return the share of wins, where a draw is half a win; 0.5 without decided episodes.
 
         Args:
             prior: number of draws that are added, unless the results are exact.
         """
-        added = 0.0 if self.exact else prior
-        decided = self.wins + self.draws + self.losses + added
-        return (self.wins + (self.draws + added) / 2) / decided if decided else 0.5
+        extra_draws = 0.0 if self.exact else prior
+        decided = self.wins + self.draws + self.losses + extra_draws
+        return (self.wins + (self.draws + extra_draws) / 2) / decided if decided else 0.5
 
     def to_json(self) -> dict[str, Any]:
         """Return the results as JSON values."""
@@ -327,7 +327,7 @@ def weights(rates: Sequence[float], weighting: str, power: float) -> list[float]
 
     Args:
         rates: win rates against each opponent.
-        weighting, power: as in ``weight``.
+        weighting, power: see ``weight``.
     """
     values = [weight(rate, weighting, power) for rate in rates]
     return values if sum(values) > 0 else [1.0] * len(values)
@@ -341,8 +341,8 @@ __all__ = ["Payoffs", "Results", "Row"]
 class Row(NamedTuple):
     """The key of results in the payoff book."""
 
-    environment: str  # its label, as in metrics
-    seat: int  # the first one of the player's side
+    environment: str  # label, as in metrics
+    seat: int  # first seat of the player's side
     player: PlayerRef
     opponent: PlayerRef
 
@@ -352,7 +352,7 @@ class Payoffs:
     """The payoff book, an immutable value; ``Payoffs()`` is empty."""
 
     rows: Mapping[Row, Results] = field(default_factory=dict)
-    _of: dict[tuple[PlayerRef, PlayerRef], list[Row]] = field(
+    _rows_of_pair: dict[tuple[PlayerRef, PlayerRef], list[Row]] = field(
         default_factory=dict, init=False, repr=False, compare=False
     )  # the rows of each pair, filled at the first call of ``results``
 
@@ -367,16 +367,16 @@ class Payoffs:
         """Return the results of a player against an opponent, with 0 games if they never met.
 
         Args:
-            player: whose results.
+            player: the player whose results are returned.
             opponent: the other player.
-            environment: the label of one; None: all.
-            seat: the first one of the player's side; None: any.
+            environment: the environment's label; None: all environments.
+            seat: the first seat of the player's side; None: any.
         """
-        if not self._of:
+        if not self._rows_of_pair:
             for row in self.rows:
-                self._of.setdefault((row.player, row.opponent), []).append(row)
+                self._rows_of_pair.setdefault((row.player, row.opponent), []).append(row)
         total = Results()
-        for row in self._of.get((player, opponent), ()):
+        for row in self._rows_of_pair.get((player, opponent), ()):
             if environment in (None, row.environment) and seat in (None, row.seat):
                 total += self.rows[row]
         return total
@@ -396,13 +396,13 @@ class Payoffs:
             teams: the team of each seat, by the environment's label; by default every seat is a
                 team.
             decay: share of their weight that earlier results lose, in [0, 1).
-            apart: whether each policy of the run is a player, as when several learn in one league;
-                else they are one player.
+            apart: whether each policy of the run is a player, as if several learn in one league;
+                otherwise all policies are one player.
         """
         old = self.rows.items()
         rows = {row: results.decayed(decay) for row, results in old} if decay else dict(old)
-        sums: dict[Row, list[float]] = {}  # of the rows that change, as there are very many plays
-        groups: dict[Row, dict[int, list[float]]] = {}  # of each: plays, returns, decided, wins
+        sums: dict[Row, list[float]] = {}  # numbers of the rows that change; lists are fast
+        groups: dict[Row, dict[int, list[float]]] = {}  # games, returns, decided, wins by group
         for episode in episodes:
             teams_of_seats = (teams or {}).get(episode.game) or range(len(episode.returns))
             for row, won, returns in _results(episode, tuple(teams_of_seats), apart):
@@ -427,20 +427,18 @@ class Payoffs:
         return Payoffs(rows)
 
     def with_exact(self, exact: Mapping[Row, Results]) -> Payoffs:
-        """Return the book with exact results in place of these rows."""
+        """Return the book with these rows replaced by exact results."""
         return Payoffs({**self.rows, **exact})
 
-    def among(self, members: Iterable[PlayerRef]) -> Payoffs:
-        """Return the book without the rows of snapshots other than these."""
-        present = set(members)
+    def restricted_to(self, members: Iterable[PlayerRef]) -> Payoffs:
+        """Return the book without the rows of other snapshots than these."""
+        snapshots = set(members)
 
-        def stays(player: PlayerRef) -> bool:
-            return player.kind != "snapshot" or player in present
+        def is_relevant(player: PlayerRef) -> bool:
+            return player.kind != "snapshot" or player in snapshots
 
-        remaining = {
-            row: r for row, r in self.rows.items() if stays(row.player) and stays(row.opponent)
-        }
-        return Payoffs(remaining)
+        rows = [row for row in self.rows if is_relevant(row.player) and is_relevant(row.opponent)]
+        return Payoffs({row: self.rows[row] for row in rows})
 
     def to_json(self) -> dict[str, Any]:
         """Return the book as JSON values: the rows of each environment."""
@@ -499,16 +497,16 @@ def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[fl
     """Return results with sums over groups, unless each episode is a group.
 
     Args:
-        results: with the episodes of all groups.
-        earlier: without these episodes.
-        groups: of each new one the number of plays, the sum of returns, decided plays, and wins.
+        results: results with the episodes of all groups.
+        earlier: results without these episodes.
+        groups: number of episodes, sum of returns, decided episodes, and wins of each new group.
     """
     if earlier.win_groups is None and all(group[0] == 1 for group in groups):
         return results
     returns = GroupSums(
         count=len(groups),
-        sizes=sum(plays * plays for plays, _, _, _ in groups),
-        products=math.fsum(plays * returns_sum for plays, returns_sum, _, _ in groups),
+        sizes=sum(size * size for size, _, _, _ in groups),
+        products=math.fsum(size * returns_sum for size, returns_sum, _, _ in groups),
         squares=math.fsum(returns_sum * returns_sum for _, returns_sum, _, _ in groups),
     )
     wins = GroupSums(
@@ -528,20 +526,20 @@ def _add_groups(results: Results, earlier: Results, groups: Sequence[Sequence[fl
 def _results(
     episode: Episode, teams: tuple[int, ...], apart: bool
 ) -> Iterator[tuple[Row, int | None, float]]:
-    """Yield the row of each ordered pair, 1, 0 or -1 (None: one team), and the return."""
+    """Yield each ordered pair's row, 1 for a win, 0 or -1 (None: one team), and the return."""
     if episode.cut:
         return
     sides, returns = sides_of(teams), episode.returns
-    meetings = meetings_of(episode.game, episode.players, teams, apart)
+    pairs = pair_rows(episode.game, episode.players, teams, apart)
     if len(sides) == 1:
-        for row, number, _ in meetings:
+        for row, number, _ in pairs:
             yield row, None, returns[number]
         return
     means = returns
     if len(sides) < len(teams):
         means = tuple(math.fsum(returns[seat] for seat in side) / len(side) for side in sides)
-    loser = None if episode.forfeited_by is None else _side(episode.forfeited_by, sides)
-    for row, number, other in meetings:
+    loser = None if episode.forfeited_by is None else _side_of_seat(episode.forfeited_by, sides)
+    for row, number, other in pairs:
         if loser is None:
             yield row, _compare(means[number], means[other]), means[number]
         elif loser in (number, other):
@@ -549,7 +547,7 @@ def _results(
 
 
 @lru_cache(maxsize=4096)
-def meetings_of(
+def pair_rows(
     game: str, players: tuple[PlayerRef, ...], teams: tuple[int, ...], apart: bool
 ) -> tuple[tuple[Row, int, int], ...]:
     """Return the rows of an episode's ordered pairs, with the numbers of their sides.
@@ -558,7 +556,7 @@ def meetings_of(
 
     Args:
         game: the environment's label.
-        players: of each seat.
+        players: the player of each seat.
         teams: the team of each seat.
         apart: as for ``Payoffs.after``.
     """
@@ -572,7 +570,7 @@ def meetings_of(
     )
 
 
-def _side(seat: int, sides: Sequence[Sequence[int]]) -> int:
+def _side_of_seat(seat: int, sides: Sequence[Sequence[int]]) -> int:
     return next(number for number, side in enumerate(sides) if seat in side)
 
 

@@ -1,4 +1,4 @@
-"""The specs of a step: games, deals, players in the seats, and trained seats."""
+"""The episodes of a step: environments, deals, players in the seats, and trained seats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparring.methods.selection.curricula.base import Arm, ArmBook
 from sparring.play.players.mixture import Mixture
 from sparring.play.spec import EpisodeSpec
 
-TURN = (5**0.5 - 1) / 2  # rotation of the circle of learners per step
+ROTATION = (5**0.5 - 1) / 2  # of the circle of learners per step
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -27,9 +27,9 @@ class LeagueLearner:
     """A policy that learns in a league.
 
     Args:
-        policy: its name.
+        policy: the policy's name.
         matchmaker: fills the seats of its initial states.
-        share: of the initial states, relative to the other learners.
+        share: its share of the initial states, relative to the other learners.
     """
 
     policy: str
@@ -51,35 +51,35 @@ def learner_of_state(
 
         position = (group + 1/2) / groups + step * (sqrt(5) - 1) / 2   modulo 1
 
-    So each step has the share of every learner, up to rounding.
+    So each learner has its share of every step, up to rounding.
 
     Args:
-        learners: of the league.
+        learners: the league's learners.
         step: number of steps done.
         group: number of the state in its step.
         groups: number of states of the step.
-        live: the only policy that learns now; empty: all do.
+        live: the only policy that learns now; empty: all learn.
     """
     for learner in learners:
         if learner.policy == live:
             return learner
-    position = ((group + 0.5) / groups + step * TURN) % 1.0
+    position = ((group + 0.5) / groups + step * ROTATION) % 1.0
     return draw_member(learners, [learner.share for learner in learners], position)
 
 
 def arms(games: Sequence[tuple[Environment, float]], starts: int) -> tuple[Arm, ...]:
     """Return the arms of a curriculum: the trained games, each with its fixed initial states."""
-    played = [(game.name, weight) for game, weight in games if weight]
+    trained = [(game.name, weight) for game, weight in games if weight]
     numbers = range(starts) if starts else (None,)
-    return tuple(Arm(name, start, weight) for name, weight in played for start in numbers)
+    return tuple(Arm(name, start, weight) for name, weight in trained for start in numbers)
 
 
 def turn_limit(rollout: RolloutConfig, progress: float) -> int | None:
-    """Return the number of turns of all seats after which a game is truncated; None: never."""
+    """Return the number of turns of all seats after which an episode is truncated; None: never."""
     return None if rollout.max_turns is None else max(1, round(parse(rollout.max_turns)(progress)))
 
 
-def starts(
+def step_specs(
     step: int,
     *,
     games: Sequence[tuple[Environment, float]],
@@ -99,12 +99,12 @@ def starts(
     tags: Mapping[str, str] | None = None,
     live: str = "",
 ) -> list[EpisodeSpec]:
-    """Return the specs of one step.
+    """Return the specs of the episodes of one step.
 
     Args:
         step: number of the step; with ``root`` and the books it determines every draw.
-        games: the games and their weights; games of weight 0 are held out.
-        rollout: the number of games, and the size of groups.
+        games: the environments and their weights; those of weight 0 are held out.
+        rollout: the number of episodes, and the size of groups.
         matchmaker: fills the seats of each initial state.
         members: snapshots that may be opponents.
         root: the run's root stream.
@@ -115,14 +115,14 @@ def starts(
         payoffs: the payoff book; empty if None.
         bots: names of the run's bots.
         seats: returns the policy of each seat, and whether it is trained; None: ``main``, trained.
-        mixtures: the bots that are mixtures, of which each episode draws a player.
-        learners: of the league, each with a matchmaker; (): one learner, or one per role.
-        tags: tag of each of them, by its name.
-        live: the only one of them that learns now; empty: all do.
+        mixtures: the bots that are mixtures, from which each episode draws a player.
+        learners: the league's learners; (): one learner, or one per role.
+        tags: tag of each learner, by its name.
+        live: the only learner that learns now; empty: all learn.
 
     Returns:
-        ``games_per_step`` specs. The members of a group share game, deal and seating and differ in
-        their stream. Groups of one step with the same fixed initial state are one group.
+        ``games_per_step`` specs. The episodes of a group share environment, deal and seating and
+        differ in their stream. Groups of one step with the same fixed initial state are one group.
     """
     stream = root.child("rollout").child(step)
     stream = stream.child("refill").child(refill) if refill else stream
@@ -132,9 +132,9 @@ def starts(
     )
     book = book or ArmBook(arms(games, rollout.starts))
     choose = curriculum or bind("selection.curricula", "by_weight")
-    chosen = choose(book.request(groups, step, stream), progress=progress)
+    arm_numbers = choose(book.request(groups, step, stream), progress=progress)
     limit = turn_limit(rollout, progress)
-    first: dict[str, tuple[int, Seating]] = {}  # of fixed starts, by the arm's name
+    fixed: dict[str, tuple[int, Seating]] = {}  # group and seating by arm with a fixed start
     common: dict[str, Any] = {
         "members": refs(members),
         "payoffs": payoffs or Payoffs(),
@@ -148,10 +148,10 @@ def starts(
         if weight
     }
     specs, single = [], LeagueLearner(policy=MAIN, matchmaker=matchmaker)
-    for group, arm in enumerate(book.arms[number] for number in chosen.tolist()):
+    for group, arm in enumerate(book.arms[number] for number in arm_numbers.tolist()):
         group_stream, game = stream.child(group), by_name[arm.game]
         number = (step * (rollout.refills + 1) + refill) * groups + group
-        shared, seating = first.get(arm.name, (number, None))
+        group_id, seating = fixed.get(arm.name, (number, None))
         if seating is None:
             learner = learner_of_state(learners, step, group, groups, live) if learners else single
             request = requests[arm.game](
@@ -160,7 +160,7 @@ def starts(
             seating = learner.matchmaker(request, progress=progress)
         deal, drawn_seats = group_stream.child("deal"), _mixtures(seating, mixtures)
         if arm.start is not None:
-            first[arm.name] = shared, seating
+            fixed[arm.name] = group_id, seating
             deal = root.child("starts").child(arm.game).child(arm.start)
         for member in range(rollout.group_size):
             play = group_stream.child(member)
@@ -168,7 +168,7 @@ def starts(
                 EpisodeSpec(
                     game=game,
                     episode_id=number * rollout.group_size + member,
-                    group_id=shared,
+                    group_id=group_id,
                     deal=deal,
                     stream=play,
                     seats=_draw_players(seating, drawn_seats, game, play, common["members"]),
@@ -194,17 +194,17 @@ def _mixtures(seating: Seating, mixtures: Mapping[str, Mixture] | None) -> Mappi
 
 def _draw_players(
     seating: Seating,
-    mixture_of_seat: Mapping[int, Mixture],
+    mixtures_by_seat: Mapping[int, Mixture],
     game: Environment,
     stream: Stream,
     members: Sequence[PlayerRef],
 ) -> Sequence[Any]:
-    if not mixture_of_seat:
+    if not mixtures_by_seat:
         return seating.seats
     first = first_seats(teams_of(game))
     return tuple(
-        mixture_of_seat[seat].at(game, seat).draw(stream, first[seat], members)
-        if seat in mixture_of_seat
+        mixtures_by_seat[seat].mixture_of_seat(game, seat).draw(stream, first[seat], members)
+        if seat in mixtures_by_seat
         else player
         for seat, player in enumerate(seating.players)
     )

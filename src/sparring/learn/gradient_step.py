@@ -136,10 +136,10 @@ class RankGroup(Protocol):
     def ranks(self) -> int:
         """Number of ranks, a power of 2."""
 
-    def added(self, total: Tensor) -> Tensor:
+    def sum_over_ranks(self, total: Tensor) -> Tensor:
         """Return the sum of all ranks' totals along the tree, given this rank's total."""
 
-    def counted(self, means: Means) -> None:
+    def collect_means(self, means: Means) -> None:
         """Insert the parts of the other ranks into this rank's means, in the order of leaves."""
 
 
@@ -223,7 +223,7 @@ class GradientTree:
         ((_, total),) = self._sums
         self._sums.clear()
         if self.others is not None:
-            total = self.others.added(total)
+            total = self.others.sum_over_ranks(total)
         sizes = [parameter.numel() for parameter in self.parameters]
         *parts, alive = torch.split(total, [*sizes, len(sizes)])
         for parameter, part, times in zip(self.parameters, parts, alive.tolist(), strict=True):

@@ -617,7 +617,7 @@ class Learner(LossReader):
                     )
         self._count_update()
         if self.tree.others is not None:
-            self.tree.others.counted(metrics)
+            self.tree.others.collect_means(metrics)
         return {**metrics.result(), "learning_rate": rate}
 
     def _update_in_reverse_turn_order(

@@ -55,7 +55,7 @@ from sparring.environments.foreign import environment_call
 from sparring.environments.repeated import result_text
 from sparring.environments.trial import Trial, TrialPlay
 from sparring.measure.info_states import DEFAULT_LIMIT, ActionScorer, Query, renormalise
-from sparring.play.players.described import chances_of
+from sparring.play.players.chances import chances_of
 
 MOST_HISTORIES = 100_000
 

@@ -230,7 +230,7 @@ def _of_mixture(game: Environment, info_states: InfoStates, mixture: Mixture) ->
     members = list(mixture.shares())
     scorers: list[Any] = [on_base_game(game, mixture.agent(member)) for member in members]
     weights = np.array(
-        [_weights_of(mixture.at(game, side_seats[0]), members) for side_seats in sides_of(teams)]
+        [_weights_of(mixture.mixture_of_seat(game, s[0]), members) for s in sides_of(teams)]
     )
     side = np.array(side_numbers(teams))[info_states.seats]
     policies = [query_policy(scorer, info_states) for scorer in scorers]

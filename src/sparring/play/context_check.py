@@ -9,13 +9,13 @@ from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ContextError, GameError, quoted
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
-from sparring.play.context.base import no_notes
+from sparring.play.context.base import no_notes_error
 from sparring.play.episode import Draft, EpisodeInPlay
 from sparring.play.players.demonstrator import demonstrator
 from sparring.play.spec import EpisodeSpec
 
-DEFAULT = "full"  # fits any environment, and is not tried
-MOMENTS = 50  # of the trial play
+DEFAULT = "full"  # fits any environment, so it is not checked
+MAX_MOMENTS = 50  # of the trial episode
 
 
 @runtime_checkable
@@ -29,12 +29,12 @@ class HasWords(Protocol):
 
 
 def check_context(context: BoundPlugin, environments: Sequence[Environment], renderer: Any) -> None:
-    """Check a strategy by a random play of each environment.
+    """Check a strategy by a random episode of each environment.
 
     Args:
         context: the strategy.
-        environments: of a run.
-        renderer: of the policy.
+        environments: the run's environments.
+        renderer: the policy's renderer.
 
     Raises:
         ContextError: an environment lacks what the strategy NEEDS, or a prompt has words outside a
@@ -45,13 +45,13 @@ def check_context(context: BoundPlugin, environments: Sequence[Environment], ren
         return
     for environment in environments:
         if "notes" in context.needs and not environment.notes:
-            raise no_notes(context, environment)
-        for draft in _drafts(context, environment, renderer):
+            raise no_notes_error(context, environment)
+        for draft in _play_randomly(context, environment, renderer):
             _check_words(draft, context, environment, renderer)
 
 
-def _drafts(context: BoundPlugin, environment: Environment, renderer: Any) -> list[Draft]:
-    """Return the turns of a random play, up to a turn without a random reply."""
+def _play_randomly(context: BoundPlugin, environment: Environment, renderer: Any) -> list[Draft]:
+    """Return the turns of a random episode, up to a turn where no random reply exists."""
     agent, stream = demonstrator(renderer=renderer, context=context), Stream.from_seed(0)
     spec = EpisodeSpec(
         game=environment,
@@ -66,13 +66,13 @@ def _drafts(context: BoundPlugin, environment: Environment, renderer: Any) -> li
     episode = None
     try:
         episode = EpisodeInPlay(spec, {agent.name: agent})
-        for _ in range(MOMENTS):
+        for _ in range(MAX_MOMENTS):
             if episode.done:
                 break
             turns = episode.ask()
             drafts += episode.due_drafts
             episode.answer(agent.act(turns))
-    except GameError:  # faults of plays are counted in rollouts
+    except GameError:  # rollouts report faults of environments
         pass
     finally:
         if episode is not None:
@@ -85,10 +85,10 @@ def _check_words(
 ) -> None:
     vocabulary = renderer.words if isinstance(renderer, HasWords) else None
     known_words = {*draft.observation.text.split(), *(vocabulary or draft.prompt.split())}
-    strange = [word for word in draft.prompt.split() if word not in known_words]
-    if strange:
+    unknown_words = [word for word in draft.prompt.split() if word not in known_words]
+    if unknown_words:
         raise ContextError(
             f"The {context} shows {quoted(draft.prompt)} in {environment.name}, and the tiny "
-            f"model's vocabulary has no word {quoted(strange[0])}. Write context: {{name: full}}, "
-            "or take a pretrained model and options: {style: full} (see docs/context.md)."
+            f"model's vocabulary has no word {quoted(unknown_words[0])}. Write context: "
+            "{name: full}, or take a pretrained model and options: {style: full} (docs/context.md)."
         )

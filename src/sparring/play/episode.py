@@ -1,9 +1,8 @@
-"""An episode in play: prompts to the due seats, their replies, and the record.
+"""An episode that is being played: prompts to the due seats, their replies, and the record.
 
 With candidates, the policy gives K replies to every prompt of a trained seat. Each reply is judged,
-one is *committed*, and the episode goes on from there; all K are recorded as one state group. Reply
-0 is drawn from the stream of a decision without candidates, so a run in which reply 0 is always
-committed equals a run without candidates.
+one is *committed*, which means played, and all K are recorded as one state group. Reply 0 has the
+same stream as in a run without candidates, so a run that always commits reply 0 equals such a run.
 
 Episodes of user-defined environments are checked; those of OpenSpiel's games are not. A fault is a
 ``GameError``: the group is dropped and counted, and the log says what to mend.
@@ -52,21 +51,21 @@ class Draft:
     """A turn under construction: the due decision, then its reply and the action played.
 
     Attributes:
-        number: of the decision in the episode, from 1; in one moment in order of seats.
-        seat: of the decision.
+        number: number of the decision in the episode, from 1; in one moment in order of seats.
+        seat: the seat that decides.
         turn_index: index of the turn among the turns of the seat, from 0.
-        observation: of the seat.
+        observation: the seat's observation.
         returns: payoffs so far, [num_seats].
         prompt: the observation's text, preceded by a notice if the last reply was illegal.
         legal: the legal actions; None: any text.
         moment: number of the moment in the play; equal for simultaneous decisions.
-        memory: whether the reply is a memory, which moves no play.
+        memory: whether the reply is a memory, which takes no action.
         read_action: the action in the reply, legal or not.
         action: the action that is played.
         candidate: number of the reply among those to one prompt.
-        num_replies: how many replies the prompt has.
+        num_replies: number of replies to the prompt.
         others: the replies to the same prompt that are not played.
-        score: of the reply among them.
+        score: the reply's score among the candidates.
     """
 
     __slots__ = (
@@ -122,7 +121,7 @@ class Draft:
     def turn(self, agent: str, rewards: dict[str, float]) -> Turn:
         """Return the finished record."""
         reply, observation = self.reply, self.observation
-        return Turn(  # by place, as there are very many
+        return Turn(  # positional arguments are faster
             self.seat,
             self.turn_index,
             agent,
@@ -250,7 +249,7 @@ def episode_record(
     offender: int | None = None,
     cut: bool = False,
 ) -> Episode:
-    """Return the record of the play of ``spec``."""
+    """Return the record of the episode of ``spec``."""
     return Episode(
         episode_id=spec.episode_id,
         group_id=spec.group_id,
@@ -278,7 +277,7 @@ Grade = Callable[[Sequence[Episode]], Sequence[Sequence[float | None]]]
 class Candidates:
     """The rule by which the replies to one prompt are sampled, judged and committed."""
 
-    count: int  # replies to each prompt, at least 2
+    count: int  # number of replies to each prompt, at least 2
     grade: Grade
     commit: Commit = "any_best"  # see ``committed_candidate``
     explore: float = 0.0  # share of the decisions in which ``random`` is committed
@@ -290,11 +289,11 @@ def committed_candidate(
     """Return the number of the reply that is committed.
 
     Args:
-        scores: of the replies; None, where a reply was not judged, is below all scores.
-        commit: "best", the first of the largest score; "any_best", one of these, drawn uniformly;
-            "random", reply 0, as all replies have the same distribution.
+        scores: score of each reply; None: it was not judged, and ranks below all scores.
+        commit: "best": the first reply with the largest score; "any_best": one of these, drawn
+            uniformly; "random": reply 0, as all replies have the same distribution.
         explore: probability of "random" instead.
-        stream: of the decision.
+        stream: the decision's stream.
     """
     judged = [score for score in scores if score is not None]
     if commit == "random" or not judged or (explore and stream.uniform(0) < explore):
@@ -310,8 +309,8 @@ def correction(
 
     Args:
         environment: its method ``correction``, if any, gives the wording.
-        play: in the state of the reply.
-        draft: the reply.
+        play: the play in the state of the reply.
+        draft: the turn of the reply.
         played: the random action in its place, or None if the seat may try again.
     """
     if isinstance(environment, HasCorrection):
@@ -346,7 +345,7 @@ class CheckedPlay:
         if type(game.max_turns) is not int or game.max_turns < 1:
             raise GameError(
                 f"{game.name}: max_turns={quoted(game.max_turns)} must be a whole number of at "
-                "least 1: the most replies of all seats that a play takes."
+                "least 1: the largest number of replies of all seats in an episode."
             )
 
     def due(self) -> tuple[int, ...]:
@@ -391,8 +390,8 @@ class CheckedPlay:
             and type(observation.note) is bool
         ):
             raise self._error(
-                f"observe({seat}) gave {quoted(observation)}; give an Observation whose told, key, "
-                "view and ask are texts"
+                f"observe({seat}) gave {quoted(observation)}; give an Observation whose prompt, "
+                "key, view and ask are texts"
             )
         return observation
 
@@ -411,7 +410,7 @@ class CheckedPlay:
         return GameError(f"{self._game.name}: {fault}.")
 
 
-def as_checked(game: Environment, play: Play) -> Any:
+def with_checks(game: Environment, play: Play) -> Any:
     """Return the play with checks, or the play itself if it is one of OpenSpiel's."""
     return CheckedPlay(game, play) if no_rules(game) else play
 
@@ -435,11 +434,12 @@ def payoffs(game: Environment, values: Any) -> tuple[float, ...]:
 
 
 class EpisodeInPlay:
-    """An episode that is played: the play, a ledger per seat with tokens, and the turns so far.
+    """An episode that is being played: the play, a ledger per seat with tokens, and the turns so
+    far.
 
-    A moment has the decisions that are due at one time. ``ask`` returns these, and ``answer`` takes
-    all replies to them. With candidates, ``take_replies`` takes all replies, ``candidates`` returns
-    those to be judged, and ``commit`` plays one. The caller must call ``close`` in the end.
+    A moment is the set of decisions that are due at one time. ``ask`` returns these, and ``answer``
+    takes all replies to them. With candidates, ``take_replies`` takes all replies, ``candidates``
+    returns those to be judged, and ``commit`` plays one. In the end the caller calls ``close``.
     """
 
     __slots__ = (
@@ -480,7 +480,7 @@ class EpisodeInPlay:
 
     def _begin(self, agents: Mapping[str, Agent], candidates: Candidates | None) -> None:
         spec = self.spec
-        self._checked_play: Any = as_checked(spec.game, self.play)
+        self._checked_play: Any = with_checks(spec.game, self.play)
         self.names = tuple(map(str, spec.seats))
         self._ledgers = [
             None
@@ -500,9 +500,9 @@ class EpisodeInPlay:
         self._tries: dict[int, int] = {}  # illegal replies of this moment, by seat
         self._notices: dict[int, str] = {}  # notices of illegal replies, by seat
         self._final: tuple[tuple[float, ...], int] | None = None
-        self._exact: bool = spec.game.brief  # a reply is the action alone
+        self._exact: bool = spec.game.brief  # whether a reply must be the action alone
         self.done: bool = self.play.done
-        take_over(self, spec.prefix)
+        replay_prefix(self, spec.prefix)
         self._candidates = candidates
 
     def ask(self) -> list[PendingTurn]:
@@ -530,7 +530,7 @@ class EpisodeInPlay:
         if ledger is not None:
             ledger.ask(text, observation, again=is_retry)
             text, memory = ledger.prompt, ledger.memory_example
-        if memory is not None:  # the prompt of the turn follows the memory
+        if memory is not None:  # the turn's own prompt comes after the memory
             observation, legal = for_memory(observation), None
         elif notice:
             del self._notices[seat]
@@ -547,11 +547,11 @@ class EpisodeInPlay:
         turn = PendingTurn(play, seat, stream, ledger.ids, ledger.known, memory=memory)
         if self._candidates is None or not self.spec.trained[seat] or draft.memory:
             return [turn]
-        draft.num_replies, others = self._candidates.count, stream.child("candidate")
-        return [turn, *(turn._replace(stream=others.child(n)) for n in range(1, draft.num_replies))]
+        draft.num_replies, parent = self._candidates.count, stream.child("candidate")
+        return [turn, *(turn._replace(stream=parent.child(n)) for n in range(1, draft.num_replies))]
 
     def oracle_query(self, draft: Draft) -> tuple[Any, Stream]:
-        """Return the state of a due decision, and the stream of an oracle that errs."""
+        """Return the state of a due decision, and a stream for the random errors of an oracle."""
         stream = Stream(self.spec.deal.key).child("oracle").child(self.spec.episode_id)
         game, play = self.spec.game, copy_play(self.spec.game, self.play)
         return decision_of(game, play, draft.seat, draft.moment), stream.child(draft.number - 1)
@@ -563,13 +563,13 @@ class EpisodeInPlay:
 
         Args:
             replies: in the order of ``ask``.
-            instead: the action that replaces each illegal reply, if known.
+            instead: the action that replaces each illegal reply; None: drawn at random.
         """
         self.take_replies(replies)
         self.commit(instead=instead)
 
     def take_replies(self, replies: Sequence[Reply]) -> None:
-        """Read the replies to the due prompts, without going on."""
+        """Read the replies to the due prompts, without playing them."""
         place = 0
         for draft in self.due_drafts:
             self._read(draft, replies[place])
@@ -595,10 +595,10 @@ class EpisodeInPlay:
     def commit(
         self, scores: Sequence[float | None] = (), *, instead: Sequence[str | None] | None = None
     ) -> None:
-        """Go on from the replies that were read.
+        """Play the replies that were read.
 
         Args:
-            scores: of the replies of ``candidates``, in their order.
+            scores: score of each reply of ``candidates``.
             instead: as for ``answer``.
         """
         if scores:
@@ -691,7 +691,7 @@ class EpisodeInPlay:
 
         Args:
             draft: the illegal reply.
-            replacement: the action in its place, if known.
+            replacement: the action in its place; None: drawn at random.
         """
         game, seat = self.spec.game, draft.seat
         rule = game.illegal
@@ -731,8 +731,8 @@ class EpisodeInPlay:
         return episode_record(self.spec, self.names, turns, returns, offender=offender, cut=cut)
 
 
-def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
-    """Replay the first turns of another play of this deal, without the other candidates.
+def replay_prefix(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
+    """Replay the first turns of another episode of this deal, without unplayed candidates.
 
     Raises:
         GameError: the turns are of another episode, or do not end with a moment.
@@ -745,12 +745,10 @@ def take_over(episode: EpisodeInPlay, prefix: Sequence[Turn]) -> None:
         due = [] if episode.done else episode.ask()
         turns = prefix[place : place + len(due)]
         place += len(due)
-        if not due or [turn.seat for turn in turns] != [
-            due_draft.seat for due_draft in episode.due_drafts
-        ]:
+        if not due or [turn.seat for turn in turns] != [draft.seat for draft in episode.due_drafts]:
             raise GameError(
                 f"{spec.game.name}: the turns of the prefix do not end with a moment, or are of "
-                "another play; take whole moments of one play."
+                "another episode; take complete moments of one episode."
             )
         if redealt_play is not None and place == len(prefix):
             redealt_play.redeal(spec.stream.child("chance"))

@@ -15,7 +15,7 @@ from sparring.environments.catalogue import from_spec
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.pieces import PastTurn, describe_play, draw_play
 from sparring.environments.foreign import environment_call
-from sparring.play.replay import replayed
+from sparring.play.replay import replay_states
 
 __all__ = ["EpisodePicture", "environment_of", "picture", "sentences"]
 
@@ -32,8 +32,8 @@ def environment_of(episode: Episode) -> Any:
 
     Raises:
         RolloutError: the record has no environment, as in older versions.
-        GameError: its rules or wording have changed since.
-        ConfigError: it is not on this machine, or has other options now.
+        GameError: the environment's rules or wording have changed since.
+        ConfigError: the environment is not on this machine, or has other options now.
     """
     if episode.environment is None:
         raise RolloutError(
@@ -56,10 +56,10 @@ def picture(
 
     Args:
         episode: a stored episode.
-        turn: place in ``episode.turns``, from 0; their number: the end.
-        seat: whose knowledge is shown; None: nothing is hidden.
+        turn: place in ``episode.turns``, from 0; the number of turns means the end.
+        seat: the seat whose knowledge is shown; None: nothing is hidden.
         theme: "light" or "dark".
-        environment: of the episode; None: it is made from the record.
+        environment: the episode's environment; None: it is made from the record.
 
     Raises:
         ConfigError: there is no such turn or seat, or the environment is not on this machine.
@@ -79,13 +79,13 @@ def picture(
             f"{len(episode.roles) - 1}."
         )
     game = environment_of(episode) if environment is None else environment
-    for number, play in enumerate(replayed(game, episode)):
+    for number, play in enumerate(replay_states(game, episode)):
         if number == turn:
             past = _past(episode, turn)
             with environment_call(game):
                 svg = draw_play(play, episode.roles, seat, theme, past)
                 return EpisodePicture(svg, describe_play(play, episode.roles, seat, past))
-    raise AssertionError  # the play is yielded for every turn and the end
+    raise AssertionError  # unreachable: a state is yielded for every turn and the end
 
 
 def sentences(
@@ -96,7 +96,7 @@ def sentences(
     Args, Raises: as for ``picture``.
     """
     game = environment_of(episode) if environment is None else environment
-    for turn, play in enumerate(replayed(game, episode)):
+    for turn, play in enumerate(replay_states(game, episode)):
         with environment_call(game):
             sentence = describe_play(play, episode.roles, seat, _past(episode, turn))
         yield sentence

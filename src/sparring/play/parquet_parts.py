@@ -21,7 +21,7 @@ from sparring.core.files import TEMPORARY, disk_errors, machine_bytes, write_byt
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-BYTES = 8  # of a value in memory, without strings
+BYTES = 8  # per value in memory, without strings
 # errors of reading a damaged or foreign file
 DAMAGED = (pa.ArrowException, OSError, ValueError, LookupError, TypeError, OverflowError)
 _NAME = re.compile(r"part-([0-9]{6,})\.parquet")
@@ -29,11 +29,11 @@ _NAME = re.compile(r"part-([0-9]{6,})\.parquet")
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """The columns of a kind of part.
+    """The columns of one kind of file.
 
     Attributes:
-        kind: content of the parts, e.g. "episodes"; part of the version's key in a file's metadata.
-        version: of the columns, from 0. A file without a version has version 0.
+        kind: content of the files, e.g. "episodes"; it names the version in a file's metadata.
+        version: version of the columns, from 0. A file without a version has version 0.
         schema: names and types of this version.
         renamed: current names by the names in older files.
         added: default values, by name, of columns that older files lack.
@@ -65,7 +65,7 @@ class Columns:
 
         Args:
             file: the open file.
-            name: of the file, for errors.
+            name: the file's name, for errors.
             only: names of the columns that are read; None reads all.
 
         Raises:
@@ -150,11 +150,11 @@ class Parts:
 
         Args:
             every: steps between two parts, at least 1.
-            keep: how many stay; 0 keeps all.
+            keep: number of parts that stay; 0 keeps all.
         """
         parts = self._parts() if keep else []
         num_recent = (keep + 1) // 2
-        num_older = parts[-1][0] // every - num_recent if parts else 0  # steps with older parts
+        num_older = parts[-1][0] // every - num_recent if parts else 0
         spacing = 1
         while num_older // spacing > keep - num_recent:
             spacing *= 2
@@ -215,7 +215,7 @@ class Parts:
         """Return the rows of a part, in the columns of this version.
 
         Args:
-            path: of the part.
+            path: the part's path.
             only: names of the columns that are read; None reads all.
 
         Raises:

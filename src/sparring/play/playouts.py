@@ -12,7 +12,8 @@ from sparring.play.episode import moment_begin, moment_end, sampled_tokens
 from sparring.play.rollout import EpisodeRequests, Rollout, RolloutCounts
 from sparring.play.spec import EpisodeSpec
 
-Place = tuple[int, int, bool]  # number of the episode, number of the turn, whether before it
+# number of the episode, number of the turn, whether the position is before the turn
+Place = tuple[int, int, bool]
 
 
 def with_playouts(
@@ -24,20 +25,20 @@ def with_playouts(
     max_turns: int | None = None,
     before: bool = False,
 ) -> EpisodeRequests[tuple[list[Episode], dict[str, float]]]:
-    """Request playouts, and return the episodes with ``playout`` on turns of trained seats.
+    """Request playouts, and return the episodes with ``playout`` in the turns of trained seats.
 
-    Mathematics: V(s after turn t) ~ mean of ``count`` returns of games that share the turns up to
-    t; all seats go on with the agents of the episode, and chance is drawn again from turn t on.
-    After the last turn of an episode the value is the return of the episode.
+    Mathematics: V(s after turn t) ~ mean return of ``count`` playouts that share the turns up to
+    t. All seats go on with the agents of the episode, and chance is drawn again from turn t on.
+    After the last turn of an episode the value is the episode's return.
 
     Args:
         episodes: finished episodes.
         games: the environments by name.
         count: playouts per position.
-        stream: of all draws.
-        max_turns: limit of the episodes.
-        before: also estimate the position before each turn, ``playout_before``. If it is the
-            position after another turn, both share their playouts.
+        stream: the stream of all draws.
+        max_turns: limit of turns in an episode.
+        before: whether the position before each turn is also estimated, as ``playout_before``. If
+            it is the position after another turn, both share their playouts.
 
     Returns:
         The episodes; and ``playouts/tokens``, the tokens that trained seats sampled in the
@@ -48,7 +49,8 @@ def with_playouts(
     groups: dict[int, tuple[int, int]] = {}  # group -> number of the episode, length of the prefix
     group_of: dict[Place, int] = {}  # the group of each place
     for number, episode in enumerate(episodes):
-        for place, end, turn_stream in _starts(episode, number, stream.child(number), before):
+        starts = _playout_starts(episode, number, stream.child(number), before)
+        for place, end, turn_stream in starts:
             group = group_of[place] = len(groups)
             groups[group] = number, end
             for member in range(count):
@@ -75,27 +77,27 @@ def with_playouts(
         tokens += sum(sampled_tokens(turn) for turn in new if played.trained[turn.seat])
     if before:
         _share_playouts(group_of, episodes, groups)
-    valued = [
-        _add_values(finished, n, group_of, returns, before) for n, finished in enumerate(episodes)
+    episodes_with_values = [
+        _add_values(episode, n, group_of, returns, before) for n, episode in enumerate(episodes)
     ]
     failed = 1.0 - len(returns) / len(groups) if groups else 0.0
-    return valued, {"playouts/tokens": float(tokens), "playouts/failed": failed}
+    return episodes_with_values, {"playouts/tokens": float(tokens), "playouts/failed": failed}
 
 
-def _starts(
+def _playout_starts(
     episode: Episode, number: int, stream: Stream, is_before: bool
 ) -> Iterator[tuple[Place, int, Stream]]:
     """Yield each position as its place, the length of the prefix, and a stream, without repeats."""
-    begins = set()
+    begin_places = set()
     for index, turn in enumerate(episode.turns):
-        end = moment_end(episode.turns, index)  # whole moments
+        end = moment_end(episode.turns, index)  # a playout begins between moments
         if episode.trained[turn.seat] and end < len(episode.turns):
-            begins.add(end)
+            begin_places.add(end)
             yield (number, index, False), end, stream.child(index)
     for index, turn in enumerate(episode.turns) if is_before else ():
         begin = moment_begin(episode.turns, index)
-        if episode.trained[turn.seat] and begin not in begins:
-            begins.add(begin)
+        if episode.trained[turn.seat] and begin not in begin_places:
+            begin_places.add(begin)
             yield (number, index, True), begin, stream.child("before").child(begin)
 
 
@@ -121,16 +123,16 @@ def _add_values(
 ) -> Episode:
     turns = list(episode.turns)
 
-    def mean(index: int, is_before_turn: bool) -> float | None:
+    def mean_return(index: int, is_before_turn: bool) -> float | None:
         payoffs = returns.get(group_of[number, index, is_before_turn], ())
-        of_seat = [payoff[turns[index].seat] for payoff in payoffs]
-        return sum(of_seat) / len(of_seat) if of_seat else None
+        seat_returns = [payoff[turns[index].seat] for payoff in payoffs]
+        return sum(seat_returns) / len(seat_returns) if seat_returns else None
 
     for index, turn in enumerate(turns):
         if episode.trained[turn.seat]:
-            last = moment_end(turns, index) == len(turns)
-            value = episode.returns[turn.seat] if last else mean(index, False)
+            is_last = moment_end(turns, index) == len(turns)
+            value = episode.returns[turn.seat] if is_last else mean_return(index, False)
             turns[index] = turn._replace(
-                playout=value, playout_before=mean(index, True) if is_before else None
+                playout=value, playout_before=mean_return(index, True) if is_before else None
             )
     return replace(episode, turns=tuple(turns))

@@ -1,13 +1,13 @@
 """Replay of recorded episodes: the states of their turns, and how conversations ended.
 
-A conversation here belongs to an agent instance: it begins where the environment gives a seat a
-fresh one, and may have several conversations of a context strategy. Replay finds its end for
-records of all versions, as the end is not stored.
+A conversation here is that of one agent instance, such as one call of a worker, and begins where
+the environment gives a seat a fresh conversation; a context strategy may divide it further. Records
+of all versions lack its end, so replay finds it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import Any, Literal, NamedTuple
@@ -30,8 +30,8 @@ from sparring.play.episode import sampled_tokens
 def replay(game: Environment, episode: Episode) -> list[Any]:
     """Return the state before each turn of an episode, in order.
 
-    Simultaneous turns share one state, and so do second tries of a seat, and a memory and the turn
-    after it. The states are copies, which the caller closes (``close_copies``).
+    Turns share one state if they are simultaneous, if a seat tries again, or if the first one is a
+    memory. The states are copies, which the caller closes (``close_copies``).
 
     Args:
         game: the environment, with the options of the episode.
@@ -41,7 +41,7 @@ def replay(game: Environment, episode: Episode) -> list[Any]:
         RolloutError: the episode is not of this game.
     """
     copies: list[Any] = []
-    plays = replayed(game, episode)
+    plays = replay_states(game, episode)
     try:
         for play in islice(plays, len(episode.turns)):
             with environment_call(game):
@@ -54,10 +54,10 @@ def replay(game: Environment, episode: Episode) -> list[Any]:
     return copies
 
 
-def replayed(game: Environment, episode: Episode) -> Generator[Any]:
+def replay_states(game: Environment, episode: Episode) -> Generator[Any]:
     """Yield the play of a replayed episode before each turn, and at its end.
 
-    All yielded objects are one play, which changes at the next step and is closed in the end.
+    Every yielded object is the same play, which changes at the next step and is closed in the end.
 
     Args:
         game: the environment, with the options of the episode.
@@ -66,7 +66,7 @@ def replayed(game: Environment, episode: Episode) -> Generator[Any]:
     Raises:
         RolloutError: the episode is not of this game.
     """
-    plays = _moments(game, episode)
+    plays = _play_moments(game, episode)
     try:
         while True:
             with environment_call(game):
@@ -85,7 +85,7 @@ def final_play(game: Environment, episode: Episode) -> Iterator[Any]:
     Raises:
         RolloutError: the episode is not of this game.
     """
-    plays = replayed(game, episode)
+    plays = replay_states(game, episode)
     try:
         yield next(islice(plays, len(episode.turns), None))
     finally:
@@ -95,8 +95,8 @@ def final_play(game: Environment, episode: Episode) -> Iterator[Any]:
 def figures_of(game: Environment, episode: Episode) -> Mapping[str, tuple[float, ...]] | None:
     """Return the figures that an environment counts in an episode, by name, each [num_seats].
 
-    The result is None where the environment counts nothing, or the episode did not end by its
-    rules. The episode is replayed, as records lack hidden information.
+    None: the environment counts nothing, or the episode did not end by its rules. The episode is
+    replayed, as records lack hidden information.
 
     Raises:
         RolloutError: the episode is not of this game.
@@ -108,58 +108,58 @@ def figures_of(game: Environment, episode: Episode) -> Mapping[str, tuple[float,
     return figures
 
 
-def _moments(game: Environment, episode: Episode) -> Generator[Any]:
+def _play_moments(game: Environment, episode: Episode) -> Generator[Any]:
     with temporary_play(game, Stream(episode.seed)) as play:
-        yield from _stepped(game, episode, play)
+        yield from _step_through(game, episode, play)
 
 
-def _stepped(game: Environment, episode: Episode, play: Play) -> Iterator[Any]:
-    settled: dict[int, str] = {}  # actions of this moment, by seat
+def _step_through(game: Environment, episode: Episode, play: Play) -> Iterator[Any]:
+    actions: dict[int, str] = {}  # of this moment, by seat
     for number, turn in enumerate(episode.turns):
         due = play.due()
         if turn.seat not in due or (
             turn.is_decision and (play.legal(turn.seat) or ()) != turn.legal_actions
         ):
-            raise _foreign(game, episode, number, "another decision is due there")
+            raise _mismatch_error(game, episode, number, "another decision is due there")
         yield play
         if turn.action is not None:
-            settled[turn.seat] = turn.action
-        if len(settled) == len(due):
+            actions[turn.seat] = turn.action
+        if len(actions) == len(due):
             try:
-                play.step(settled)
+                play.step(actions)
             except GameError as error:
-                raise _foreign(game, episode, number, str(error)) from error
-            settled = {}
+                raise _mismatch_error(game, episode, number, str(error)) from error
+            actions = {}
     yield play
 
 
-def _foreign(game: Environment, episode: Episode, number: int, reason: str) -> RolloutError:
+def _mismatch_error(game: Environment, episode: Episode, number: int, reason: str) -> RolloutError:
     return RolloutError(
         f"Episode {episode.episode_id} of {episode.game!r} does not fit these rules at turn "
-        f"{number}: {reason}; replay it with the game and options it was played with "
+        f"{number}: {reason}; replay it with the environment and options of its run "
         f"(here: {game.name!r})."
     )
 
 
 End = Literal[ConversationEnd, "context", "length", "cut", "over"]
-ENDS: dict[End, str] = {  # each in words
-    "answered": "it had its say",
+ENDS: dict[End, str] = {  # in words, for people
+    "answered": "it gave its answer",
     "turns": "it ran out of turns",
-    "malformed": "what it ended with could not be read",
-    "limit": "the environment ended it at its work",
+    "malformed": "its last reply could not be read",
+    "limit": "the environment ended it before it was done",
     "context": "it outgrew the model's context",
-    "length": "its last reply was cut short, and held no action",
-    "cut": "the play was truncated",
-    "over": "the play was over",
+    "length": "its last reply was truncated and had no action",
+    "cut": "the episode was truncated",
+    "over": "the episode was over",
 }
-FAILED = frozenset({"turns", "context", "length", "cut"})  # ended by a limit
+FAILED = frozenset({"turns", "context", "length", "cut"})  # the ends by a limit
 
 
 class Conversation(NamedTuple):
     """A conversation of an agent instance.
 
     Args:
-        seat: of the agent instance.
+        seat: the seat of the agent instance.
         turns: places of its turns in ``Episode.turns``, ascending.
         end: how it ended.
     """
@@ -177,60 +177,62 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
 
     Args:
         game: the environment of the episode.
-        episode: of any run.
+        episode: an episode of any run.
 
     Raises:
         RolloutError: the episode is not of this game.
         PluginError: the environment's code raised, or hung.
     """
     finished: list[Conversation] = []
-    open_: dict[int, list[int]] = {}
-    for place, play in enumerate(replayed(game, episode)):
+    open_turns: dict[int, list[int]] = {}  # places of turns, by seat
+    for place, play in enumerate(replay_states(game, episode)):
         with environment_call(game):
-            endings = list(_endings(play, open_))
+            endings = list(_endings(play, open_turns))
             is_over = place == len(episode.turns)
             seat = None if is_over else episode.turns[place].seat
-            fresh = seat is not None and bool(play.observe(seat).fresh)
-        for other, ending in endings:
-            finished.append(_conversation(episode, other, open_.pop(other), ending))
+            is_fresh = seat is not None and bool(play.observe(seat).fresh)
+        for ended_seat, end in endings:
+            places = open_turns.pop(ended_seat)
+            finished.append(_conversation(episode, ended_seat, places, end))
         if seat is None:
             break
-        if fresh and seat in open_ and episode.turns[open_[seat][-1]].action is not None:
-            finished.append(_conversation(episode, seat, open_.pop(seat), "over"))
-        open_.setdefault(seat, []).append(place)
-    for other in sorted(open_):
-        finished.append(_conversation(episode, other, open_[other], _at_the_end(episode, other)))
+        places = open_turns.get(seat, []) if is_fresh else []
+        if places and episode.turns[places[-1]].action is not None:
+            finished.append(_conversation(episode, seat, open_turns.pop(seat), "over"))
+        open_turns.setdefault(seat, []).append(place)
+    for seat, places in sorted(open_turns.items()):
+        finished.append(_conversation(episode, seat, places, _end_with_episode(episode, seat)))
     return finished
 
 
-def _endings(play: Play, seats: dict[int, list[int]]) -> Iterator[tuple[int, ConversationEnd]]:
+def _endings(play: Play, seats: Iterable[int]) -> Iterator[tuple[int, ConversationEnd]]:
     if isinstance(play, HasConversationEnd):
         for seat in sorted(seats):
-            ending = play.closed(seat)
-            if ending is not None:
-                yield seat, ending
+            end = play.closed(seat)
+            if end is not None:
+                yield seat, end
 
 
-def _at_the_end(episode: Episode, seat: int) -> End:
+def _end_with_episode(episode: Episode, seat: int) -> End:
     if episode.forfeited_by == seat:
         return "malformed"
     return "cut" if episode.cut else "over"
 
 
-def _conversation(episode: Episode, seat: int, places: list[int], ending: End) -> Conversation:
+def _conversation(episode: Episode, seat: int, places: list[int], end: End) -> Conversation:
     last = episode.turns[places[-1]]
-    if ending != "malformed":
-        ending = "context" if unsent(last) else "length" if cut_short(last) else ending
-    return Conversation(seat, tuple(places), ending)
+    if end != "malformed":
+        end = "context" if is_unsent_turn(last) else "length" if is_cut_short(last) else end
+    return Conversation(seat, tuple(places), end)
 
 
-def unsent(turn: Turn) -> bool:
+def is_unsent_turn(turn: Turn) -> bool:
     """Return whether a turn's conversation was too long to be sent to the model."""
     if turn.event == "unsent":
         return True
     return turn.truncated and not turn.reply and not sampled_tokens(turn)  # in old records
 
 
-def cut_short(turn: Turn) -> bool:
+def is_cut_short(turn: Turn) -> bool:
     """Return whether a reply was truncated at its token limit and has no legal action."""
-    return turn.truncated and turn.event in ("illegal", "unparsable") and not unsent(turn)
+    return turn.truncated and turn.event in ("illegal", "unparsable") and not is_unsent_turn(turn)

@@ -1,14 +1,13 @@
-"""Rollouts: many episodes at once, none of which waits for another.
+"""Rollouts: many episodes at once, without waiting for each other.
 
-An episode goes on as soon as it has the replies to its own moment. All decisions due at one time
-are sent in one call per player, so that samplers get large batches; players with an equal
-``together`` (``players.base``) share one call.
+An episode goes on as soon as all replies to its due decisions have arrived. All decisions that are
+due at one time are sent in one call per player, so that samplers get large batches. Players with an
+equal ``together`` (``players.base``) share one call.
 
 Every episode has its own streams, so its draws depend neither on the order of replies nor on the
-number of episodes in flight. With an ``invariant`` sampler the same holds for every bit of its
-log-probabilities.
+number of episodes in flight. With an ``invariant`` sampler its log-probabilities do not either.
 
-A generator of type ``EpisodeRequests`` yields specs and is sent their rollout. The caller plays
+A generator of type ``EpisodeRequests`` yields specs and receives their rollout. The caller plays
 them itself (``run_requests``), or gives them to workers.
 """
 
@@ -35,8 +34,8 @@ from sparring.play.players.base import Agent, FailedPlay, Flight, PendingTurn, R
 from sparring.play.spec import EpisodeSpec
 
 log = logging.getLogger(__name__)
-REASON = 300  # characters of a reason
-REST = 0.001  # seconds between polls while there is no reply
+MAX_REASON = 300  # characters of a failure's reason
+POLL_SECONDS = 0.001  # between polls while no reply has arrived
 
 # returns an oracle's verdicts of decisions, given their states and streams
 Judge = Callable[[Sequence[SearchablePlay], Sequence[Stream]], Sequence[Verdict | None]]
@@ -51,16 +50,16 @@ class _RunningPlay:
         self.index, self.attempt, self.episode = index, attempt, episode
         self.turns: list[PendingTurn] = []
         self.replies: list[Reply] = []
-        self.num_missing = 0  # of the replies
-        self.fault: Exception | None = None  # of the play's code, while a player read it
+        self.num_missing = 0  # replies that have not arrived
+        self.fault: Exception | None = None  # raised by the play's code while a player read it
 
 
-# a turn, its play, and its place in the moment
+# a due turn, its play, and its place among the due turns of this play
 PendingReply = tuple[PendingTurn, _RunningPlay, int]
 
 
 class PlayLoop:
-    """The plays of a rollout: waiting, ready, or with calls of players under way."""
+    """The episodes of a rollout: waiting to begin, ready to be asked, or waiting for replies."""
 
     def __init__(
         self,
@@ -75,13 +74,13 @@ class PlayLoop:
         self.judges, self.candidates = judges, candidates
         self.finished: dict[int, Episode] = {}  # by place in ``specs``
         self.dropped: set[int] = set()
-        self.failures: list[str] = []  # why plays failed beyond their retries
+        self.failures: list[str] = []  # reasons why episodes failed beyond their retries
         self._open: dict[int, EpisodeInPlay] = {}  # not yet closed, by place in ``specs``
         self.retried = self.running = 0
         self._waiting = [(index, 0) for index in range(len(specs))][::-1]
         self._ready: list[_RunningPlay] = []
         self._flights: list[tuple[Flight, list[PendingReply]]] = []
-        self._last = time.monotonic()  # when a reply came
+        self._last_reply = time.monotonic()  # time of the last reply
 
     def run(
         self, on_finished: Callable[[int], None] | None, between: Callable[[], None] | None = None
@@ -109,7 +108,7 @@ class PlayLoop:
                 episode.close()
 
     def _begin(self) -> None:
-        with PluginCall(_game) as call:
+        with PluginCall(_environment_name) as call:
             while self._waiting and self.running < self.in_flight:
                 index, attempt = self._waiting.pop()
                 call.now = spec = self.specs[index]
@@ -123,7 +122,7 @@ class PlayLoop:
 
     def _ask(self) -> None:
         running: list[_RunningPlay] = []
-        with PluginCall(_game) as call:  # one for all plays, as each step is short
+        with PluginCall(_environment_name) as call:  # one call for all plays, as each step is short
             for play in self._ready:
                 call.now = play.episode.spec
                 try:
@@ -136,7 +135,7 @@ class PlayLoop:
         due: defaultdict[str, list[PendingReply]] = defaultdict(list)
         for play in self._judge_decisions(running) if self.judges else running:
             names, play.num_missing = play.episode.names, len(play.turns)
-            play.replies = [_NONE] * play.num_missing
+            play.replies = [_MISSING] * play.num_missing
             for place, turn in enumerate(play.turns):
                 due[names[turn.seat]].append((turn, play, place))
         counts = {name: len(turns) for name, turns in due.items()}
@@ -152,12 +151,12 @@ class PlayLoop:
         for flight, pending in self._flights:
             for place, reply in flight.take():
                 has_reply = True
-                _, play, slot = pending[place]
+                _, play, number = pending[place]
                 play.num_missing -= 1
                 if isinstance(reply, FailedPlay):
                     play.fault = reply.error
                 else:
-                    play.replies[slot] = reply
+                    play.replies[number] = reply
                 if play.num_missing:
                     continue
                 if play.fault is not None:
@@ -166,26 +165,26 @@ class PlayLoop:
                     arrived.append(play)
         self._flights = [pair for pair in self._flights if not pair[0].done]
         if has_reply:
-            self._last = time.monotonic()
+            self._last_reply = time.monotonic()
         elif self._flights:
             self._wait()
         return arrived
 
     def _wait(self) -> None:
-        allowed = limit()
-        if allowed and time.monotonic() - self._last > allowed:
+        seconds = limit()
+        if seconds and time.monotonic() - self._last_reply > seconds:
             flight, _ = self._flights[0]
             raise HungError(
-                f"The {named('players', flight.name)} has given no reply for {allowed:g} seconds, "
+                f"The {named('players', flight.name)} has given no reply for {seconds:g} seconds, "
                 "the limit of call_seconds; mend it, or raise call_seconds (0: no limit)."
             )
-        time.sleep(REST)
+        time.sleep(POLL_SECONDS)
 
     def _go_on(self, arrived: Sequence[_RunningPlay]) -> None:
         scores: dict[int, Sequence[float | None]] = {}
         if self.candidates is not None:
             arrived, scores = self._grade_candidates(arrived, self.candidates)
-        with PluginCall(_game) as call:
+        with PluginCall(_environment_name) as call:
             for play in arrived:
                 episode = play.episode
                 call.now = episode.spec
@@ -211,7 +210,7 @@ class PlayLoop:
     ) -> tuple[list[_RunningPlay], dict[int, Sequence[float | None]]]:
         """Judge all candidates in one call; return the episodes and their scores, by play index."""
         complete: list[_RunningPlay] = []
-        with PluginCall(_game) as call:
+        with PluginCall(_environment_name) as call:
             for play in arrived:
                 call.now = play.episode.spec
                 try:
@@ -225,12 +224,12 @@ class PlayLoop:
         return complete, {index: row for (index, _), row in zip(judged, rows, strict=True)}
 
     def _judge_decisions(self, plays: list[_RunningPlay]) -> list[_RunningPlay]:
-        """Judge the due decisions of trained seats, and return the plays whose copy succeeded."""
+        """Judge the due decisions of trained seats, and return the plays that did not fail."""
         for name, judge in self.judges.items():
             queries: list[tuple[Draft, SearchablePlay, Stream]] = []
             try:
-                of_game = [play for play in plays if play.episode.spec.game.name == name]
-                self._collect_queries(of_game, queries)
+                game_plays = [play for play in plays if play.episode.spec.game.name == name]
+                self._collect_queries(game_plays, queries)
                 if queries:
                     drafts, states, streams = zip(*queries, strict=True)
                     for draft, verdict in zip(drafts, judge(states, streams), strict=True):
@@ -243,7 +242,7 @@ class PlayLoop:
         self, plays: Sequence[_RunningPlay], queries: list[tuple[Draft, SearchablePlay, Stream]]
     ) -> None:
         """Append the decisions of these plays that an oracle judges, with copies of the states."""
-        with PluginCall(_game) as call:
+        with PluginCall(_environment_name) as call:
             for play in plays:
                 episode = play.episode
                 call.now = episode.spec
@@ -276,28 +275,28 @@ class PlayLoop:
             self._waiting.append((index, attempt + 1))
         else:
             self.dropped.add(spec.group_id)
-            self.failures.append(" ".join(f"{type(error).__name__}: {error}".split())[:REASON])
+            self.failures.append(" ".join(f"{type(error).__name__}: {error}".split())[:MAX_REASON])
 
 
-_NONE = Reply(text="")  # placeholder of a missing reply
+_MISSING = Reply(text="")  # placeholder until a reply arrives
 
 
-def _game(spec: EpisodeSpec) -> str:
+def _environment_name(spec: EpisodeSpec) -> str:
     return named("environments", spec.game.name)
 
 
-MOST_REASONS = 3  # named in a message
+MAX_REASONS = 3  # in a message
 
 
 @dataclass(frozen=True, slots=True)
 class RolloutCounts:
-    """Failures of a rollout that were handled: retried plays and dropped groups; and timings."""
+    """Failures that a rollout handled (retried episodes, dropped groups), and timings."""
 
     retried: int = 0
     dropped_groups: frozenset[int] = frozenset()
-    judging: float = field(default=0.0, compare=False)  # seconds
+    judging: float = field(default=0.0, compare=False)  # seconds spent on verdicts
     scored: tuple[Any, ...] = ()  # see ``engine.logprob_check``
-    # the reason of each episode that failed beyond its retries; unknown for plays on workers
+    # the reason of each episode that failed beyond its retries; unknown for episodes on workers
     failures: tuple[str, ...] = field(default=(), compare=False)
 
     def __add__(self, other: RolloutCounts) -> RolloutCounts:
@@ -311,7 +310,7 @@ class RolloutCounts:
 
     def reasons(self) -> str:
         """Return the commonest reasons of failures as sentences after a space; "" if unknown."""
-        commonest = Counter(self.failures).most_common(MOST_REASONS)
+        commonest = Counter(self.failures).most_common(MAX_REASONS)
         return "".join(f" {count} x {reason.rstrip('.')}." for reason, count in commonest)
 
 
@@ -331,23 +330,23 @@ class Rollout(NamedTuple):
         if num_dropped and not self.episodes:
             raise RolloutError(
                 f"All {num_dropped} groups failed beyond their retries (rollout.retries)."
-                f"{self.counts.reasons()} The log has the error of each game."
+                f"{self.counts.reasons()} The log has the error of each episode."
             )
         return self
 
-    def require_all(self, games: int) -> list[Episode]:
+    def require_all(self, count: int) -> list[Episode]:
         """Return the episodes if none is missing.
 
         Args:
-            games: the number of specs.
+            count: the number of specs.
 
         Raises:
             RolloutError: episodes are missing.
         """
-        missing = games - len(self.episodes)
+        missing = count - len(self.episodes)
         if missing:
             raise RolloutError(
-                f"{missing} of {games} episodes are missing, as {len(self.counts.failures)} failed"
+                f"{missing} of {count} episodes are missing, as {len(self.counts.failures)} failed"
                 f".{self.counts.reasons()} Mend the environment, or run fewer episodes at once "
                 "(in_flight)."
             )
@@ -359,12 +358,12 @@ class StartedRollout:
     """A rollout that has been started.
 
     Args:
-        result: waits for the episodes and returns their rollout; must be called once.
+        result: waits for the episodes and returns their rollout; called once.
         is_ready: whether ``result`` would return at once.
     """
 
     result: Callable[[], Rollout]
-    is_ready: Callable[[], bool] = bool  # False: ``result`` plays them
+    is_ready: Callable[[], bool] = bool  # bool() is False: ``result`` plays the episodes
 
 
 def with_results(episodes: Sequence[Episode]) -> list[Episode]:
@@ -378,7 +377,7 @@ def play(
     """Return the episodes of ``rollout``.
 
     Args:
-        specs: the games to play.
+        specs: the episodes to play.
         agents: the agents by the text forms of the players in the specs.
         options: of ``rollout``.
 
@@ -400,21 +399,22 @@ def rollout(
     candidates: Candidates | None = None,
     between: Callable[[], None] | None = None,
 ) -> Rollout:
-    """Play all games to the end.
+    """Play all episodes to the end.
 
     Args:
-        specs: the games to play.
+        specs: the episodes to play.
         agents: the agents by the text forms of the players in the specs.
-        in_flight: number of games that run at the same time.
-        retries: how often a game whose code raised begins again, with the same seed.
-        on_finished: called with the number of finished games, whenever it rises.
-        judges: the oracle that judges the due decisions of trained seats, by the name of the game.
-        candidates: rule of the replies to each prompt of a trained seat; None: one reply.
+        in_flight: number of episodes that are played at the same time.
+        retries: how often an episode begins again with the same seed after its code raised.
+        on_finished: called with the number of finished episodes, whenever it rises.
+        judges: the oracle that judges the due decisions of trained seats, by the environment's
+            name.
+        candidates: rule for several replies to each prompt of a trained seat; None: one reply.
         between: called while no call of a player is under way; it may change their weights.
 
     Returns:
-        The episodes of all complete groups, and the counts. A group with a game that failed beyond
-        its retries is dropped as a whole, since dropping single games would bias the gradient.
+        The episodes of all complete groups, and the counts. If an episode fails beyond
+        its retries its whole group is dropped, as dropping single episodes would bias the gradient.
 
     Raises:
         HungError: a player gives no reply within the limit of ``call_seconds``.
@@ -441,7 +441,7 @@ def run_requests(requests: EpisodeRequests[T], play: Callable[[list[EpisodeSpec]
 
     Args:
         requests: the generator.
-        play: plays specs.
+        play: plays a list of specs.
     """
     try:
         specs = next(requests)

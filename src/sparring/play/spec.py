@@ -30,11 +30,11 @@ def turn_record(turn: Turn) -> dict[str, Any]:
     verdict = turn.verdict
     judged = None if verdict is None else asdict(verdict) | {"best": sorted(verdict.best)}
     parts = {
-        "segments": [_renamed(part._asdict(), STORED) for part in turn.segments],
+        "segments": [_rename_keys(part._asdict(), STORED) for part in turn.segments],
         "verdict": judged,
         "candidates": [turn_record(other) for other in turn.candidates],
     }
-    record: dict[str, Any] = plain(_renamed(turn._asdict() | parts, STORED))
+    record: dict[str, Any] = plain(_rename_keys(turn._asdict() | parts, STORED))
     return record
 
 
@@ -48,13 +48,13 @@ def turn_of(record: Any) -> Turn:
         verdict = record["verdict"]
         turn = Turn(
             **{
-                **_renamed(record, FIELDS),
+                **_rename_keys(record, FIELDS),
                 "legal_actions": tuple(record["legal_actions"]),
                 "segments": tuple(
                     (
                         Segment(
                             **{
-                                **_renamed(part, FIELDS),
+                                **_rename_keys(part, FIELDS),
                                 "ids": tuple(part["ids"]),
                                 "logprobs": tuple(part["logprobs"]),
                                 "support": tuple(map(tuple, part["kept"])),
@@ -88,7 +88,7 @@ def turn_of(record: Any) -> Turn:
     return turn
 
 
-def _renamed(record: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _rename_keys(record: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     return {names.get(name, name): value for name, value in record.items()}
 
 
@@ -105,16 +105,15 @@ def _is_turn(turn: Turn) -> bool:
 
 
 VERSION = 1  # of the record that ``to_json`` gives
-NUMBERS = ("episode_id", "group_id", "deal", "stream")
-OTHERS = {"seats": list, "trained": list, "arm": str, "prefix": list, "redealt": bool}
+NUMBER_FIELDS = ("episode_id", "group_id", "deal", "stream")
+FIELD_TYPES = {"seats": list, "trained": list, "arm": str, "prefix": list, "redealt": bool}
 
 
 @dataclass(frozen=True, kw_only=True, slots=True, eq=False)
 class EpisodeSpec:
     """One episode to be played: the environment, the players of the seats, and the streams.
 
-    Two specs are equal if all of their fields are; environments are equal if their
-    ``EnvironmentSpec``s are.
+    Specs are equal if all fields are equal; environments are compared by ``EnvironmentSpec``.
     """
 
     game: Environment
@@ -126,9 +125,9 @@ class EpisodeSpec:
     trained: tuple[bool, ...]  # [num_seats]
     max_turns: int | None = None  # turns of all seats after which the episode is truncated
     arm: str = ""  # the curriculum's name of the initial state
-    prefix: tuple[Turn, ...] = ()  # first turns, replayed from another play of this deal
-    # whether chance is drawn anew from the last turn of the prefix on, or from the first decision
-    # if the prefix is empty; otherwise chance goes on as dealt
+    prefix: tuple[Turn, ...] = ()  # first turns, replayed from another episode of this deal
+    # true: chance is drawn anew from the last turn of the prefix on, or from the first decision if
+    # the prefix is empty; false: chance goes on as dealt
     redealt: bool = False
 
     def __post_init__(self) -> None:
@@ -153,10 +152,10 @@ class EpisodeSpec:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the spec as JSON values: at most 4 KiB where options are few and prefix is ().
+        """Return the spec as JSON values: at most 4 KiB with few options and without prefix.
 
         Raises:
-            ConfigError: the environment was not made by its name, so that no process could remake
+            ConfigError: the environment was not made by its name, so no other process could make
                 it.
         """
         environment = spec_of(self.game)
@@ -185,8 +184,8 @@ class EpisodeSpec:
         """Return the spec that ``to_json`` stored.
 
         Args:
-            value: of ``to_json``.
-            games: environments that were made before, by their JSON; new ones are added.
+            value: the result of ``to_json``.
+            games: cache of environments by their JSON; new environments are added.
 
         Raises:
             ConfigError: the value has another form or a newer version.
@@ -221,9 +220,9 @@ def untrained_spec(
 
     Args:
         game: the environment.
-        number: of the play, and of its group.
+        number: number of the episode, and of its group.
         seats: the player of each seat.
-        stream: of this play; all draws derive from its children "deal" and "play".
+        stream: the episode's stream; all draws derive from its children "deal" and "play".
         deal: replaces the child "deal".
     """
     return EpisodeSpec(
@@ -248,7 +247,7 @@ def _environment_of(record: Mapping[str, Any], games: dict[str, Environment]) ->
 
 
 def _check_values(value: Any) -> dict[str, Any]:
-    fields = {"environment", "max_turns", *NUMBERS, *OTHERS}
+    fields = {"environment", "max_turns", *NUMBER_FIELDS, *FIELD_TYPES}
     version = value.get("version") if isinstance(value, Mapping) else None
     if type(version) is int and version > VERSION:
         raise ConfigError(
@@ -260,10 +259,10 @@ def _check_values(value: Any) -> dict[str, Any]:
             f"{quoted(value)} is not an EpisodeSpec of version {VERSION}; take one from "
             "EpisodeSpec.to_json()."
         )
-    for name in NUMBERS:
+    for name in NUMBER_FIELDS:
         if type(value[name]) is not int or not 0 <= value[name] < 2**64:
             raise _error(name, value[name], "a whole number of at most 64 bits")
-    for name, kind in OTHERS.items():
+    for name, kind in FIELD_TYPES.items():
         if type(value[name]) is not kind:
             raise _error(name, value[name], f"a {kind.__name__}")
     if not all(type(flag) is bool for flag in value["trained"]):

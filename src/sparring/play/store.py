@@ -91,7 +91,7 @@ SCHEMA = pa.schema(
         ("players", pa.list_(PLAYER)),
         ("trained_seats", pa.list_(pa.bool_())),
         ("cut", pa.bool_()),
-        ("environment", pa.dictionary(pa.int32(), pa.string())),  # one text for very many rows
+        ("environment", pa.dictionary(pa.int32(), pa.string())),  # stored once for many rows
     ]
 )
 VERSION = 6
@@ -134,16 +134,16 @@ def _row(
     episode: Episode,
     turn: Turn,
     environment: str | None,
-    prompt: tuple[int | None, bool],
+    group_and_played: tuple[int | None, bool],
 ) -> tuple[Any, ...]:
     """Return a turn as a row, in the schema's order.
 
     Args:
-        step: of the episode.
-        episode: of the turn.
+        step: the episode's step.
+        episode: the episode of the turn.
         turn: a played turn or a candidate.
-        environment: as JSON.
-        prompt: the state group if there are several candidates, and whether it was played.
+        environment: the environment as JSON.
+        group_and_played: the state group of several candidates, and whether this one was played.
     """
     seat, segments = turn.seat, turn.segments
     return (
@@ -160,9 +160,9 @@ def _row(
         turn.moment,
         turn.attempt,
         turn.note,
-        prompt[0],
+        group_and_played[0],
         turn.candidate,
-        prompt[1],
+        group_and_played[1],
         turn.score,
         turn.prompt,
         turn.state_key,
@@ -411,11 +411,11 @@ def from_bytes(data: bytes, *, rows: int | None = None) -> list[tuple[int, Episo
 
     Args:
         data: the file.
-        rows: number of rows that are read, so that the last episode may be incomplete; None: all.
+        rows: number of rows that are read; the last episode may then be incomplete. None: all.
 
     Raises:
-        ValueError, pa.ArrowException: the file is foreign, damaged, of a newer version, or too
-            large to be read.
+        ValueError, pa.ArrowException: the file is foreign, damaged, too large to be read, or of a
+            newer version.
     """
     with pq.ParquetFile(pa.BufferReader(data), page_checksum_verification=True) as file:
         return list(episodes_in(COLUMNS.read(file, "A file of episodes").slice(0, rows)))
@@ -480,7 +480,7 @@ class LearnedBatch:
     Legend: N turns, M sampled tokens, in the order of the turn table.
     """
 
-    batch: Sequence[Episode]  # trained on, replayed plays included
+    batch: Sequence[Episode]  # trained on, replayed episodes included
     turns: TurnTable  # of the batch
     credit: Credit
     entropies: FloatArray  # [M] of each sampled token's distribution, nats
@@ -499,7 +499,7 @@ class CreditStore(Parts):
 
         Args:
             step: number of steps done.
-            episodes: of the step; turns that are not in a batch have ``selected`` false.
+            episodes: the step's episodes; turns outside all batches have ``selected`` false.
             learned: the batch of each policy.
 
         Raises:
@@ -513,7 +513,7 @@ def credits_of(table: pa.Table, number: int) -> Credits:
 
     Args:
         table: rows of the episode's step, with all columns.
-        number: of the episode.
+        number: the episode's number.
     """
     rows = table.filter(pc.equal(table["episode_id"], number)).to_pylist()
     return {(row["seat"], row["turn_index"], row["candidate"]): row for row in rows}
@@ -524,8 +524,8 @@ def credit_rows(
 ) -> pa.Table:
     """Return the credit rows of a step.
 
-    First come the batches of all policies in the order of their turn tables, then untrained rows:
-    dropped turns, and candidates that were not played, where the estimator has no row for them.
+    First come the batches of all policies in the order of their turn tables. Untrained rows follow:
+    dropped turns, and unplayed candidates for which the estimator has no row.
     """
     played = {episode.episode_id for episode in episodes}
     columns: dict[str, list[Any]] = {field.name: [] for field in CREDIT_SCHEMA}
@@ -533,19 +533,19 @@ def credit_rows(
         for name, column in _columns(batch, played).items():
             columns[name].extend(column)
     keys = set(zip(*(columns[name] for name in KEYS), strict=True))
-    others = [
+    untrained = [
         (*_key(episode, turn), sum(turn.rewards.values()))
         for episode, turn in ordered_turns(episodes, candidates=True)
         if _key(episode, turn) not in keys
     ]
     dropped: dict[str, list[Any]] = {
-        "selected": [False] * len(others),
-        "replayed": [False] * len(others),
-        "reward": [row[-1] for row in others],
-        **{name: [row[place] for row in others] for place, name in enumerate(KEYS)},
+        "selected": [False] * len(untrained),
+        "replayed": [False] * len(untrained),
+        "reward": [row[-1] for row in untrained],
+        **{name: [row[place] for row in untrained] for place, name in enumerate(KEYS)},
     }
     for name, rows in columns.items():
-        rows.extend(dropped.get(name, [None] * len(others)))
+        rows.extend(dropped.get(name, [None] * len(untrained)))
     columns["step"] = [step] * len(columns["step"])
     arrays = [pa.array(columns[field.name], field.type) for field in CREDIT_SCHEMA]
     return pa.Table.from_arrays(arrays, schema=CREDIT_SCHEMA)
@@ -556,12 +556,12 @@ def _columns(learned: LearnedBatch, played: Collection[int]) -> dict[str, Iterab
 
     Args:
         learned: the batch.
-        played: numbers of the episodes of the step; others are replayed.
+        played: numbers of the step's episodes; other episodes are replayed ones.
     """
     turns, credit = learned.turns, learned.credit
     has_candidates = turns.state_group is not None
     keys = [_key(*row) for row in ordered_turns(learned.batch, candidates=has_candidates)]
-    by_token = _by_turn(credit.advantages, turns) if credit.level == "token" else None
+    advantages_by_turn = _by_turn(credit.advantages, turns) if credit.level == "token" else None
     nulls = [None] * len(keys)
     return {
         **{name: [row[place] for row in keys] for place, name in enumerate(KEYS)},
@@ -570,9 +570,9 @@ def _columns(learned: LearnedBatch, played: Collection[int]) -> dict[str, Iterab
         "replayed": [number not in played for number, *_ in keys],
         "reward": turns.reward,
         "advantage": credit.advantages
-        if by_token is None
-        else [values.mean() if len(values) else 0.0 for values in by_token],
-        "token_advantages": nulls if by_token is None else by_token,
+        if advantages_by_turn is None
+        else [values.mean() if len(values) else 0.0 for values in advantages_by_turn],
+        "token_advantages": nulls if advantages_by_turn is None else advantages_by_turn,
         "baseline": _or_null(credit.baselines, len(keys)),
         "value": _or_null(turns.value, len(keys)),
         "value_target": _or_null(credit.value_targets, len(keys)),

@@ -19,9 +19,9 @@ class Team:
     """One player of several agents: the agent of a seat depends on the seat's role.
 
     Args:
-        name: of the player.
-        at: returns the agent of a seat of an environment.
-        games: the environments that may be given by name.
+        name: the player's name.
+        agent_of_seat: returns the agent of a seat of an environment.
+        games: the environments that queries may name.
         in_flight: number of episodes at once; None: no limit.
     """
 
@@ -30,11 +30,11 @@ class Team:
     def __init__(
         self,
         name: str,
-        at: Callable[[Environment, int], Agent],
+        agent_of_seat: Callable[[Environment, int], Agent],
         games: Sequence[Environment] = (),
         in_flight: int | None = None,
     ) -> None:
-        self.name, self.at, self.in_flight = name, at, in_flight
+        self.name, self.agent_of_seat, self.in_flight = name, agent_of_seat, in_flight
         self._games = {game.name: game for game in games}
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
@@ -55,13 +55,13 @@ class Team:
             GameError: an environment is unknown, or an agent cannot score actions.
         """
         logprobs: list[FloatArray | None] = [None] * len(queries)
-        for place in sorted({(query.game, query.seat) for query in queries}):
-            places = [n for n, query in enumerate(queries) if (query.game, query.seat) == place]
-            agent: Any = self.at(self._environment(place[0]), place[1])
-            for number, row in zip(
+        for game, seat in sorted({(query.game, query.seat) for query in queries}):
+            places = [n for n, q in enumerate(queries) if (q.game, q.seat) == (game, seat)]
+            agent: Any = self.agent_of_seat(self._environment(game), seat)
+            for place, row in zip(
                 places, agent.action_logprobs([queries[n] for n in places]), strict=True
             ):
-                logprobs[number] = row
+                logprobs[place] = row
         return [row for row in logprobs if row is not None]
 
     def _environment(self, name: str) -> Environment:
@@ -73,7 +73,7 @@ class Team:
         return self._games[name]
 
 
-IN_FLIGHT = 64  # plays at once, by default
+IN_FLIGHT = 64  # episodes at once, by default
 
 
 def play_teams(
@@ -100,7 +100,7 @@ def rollout_teams(
     Args:
         specs: the episodes.
         agents: by the text forms of the players in the specs; records have these names.
-        in_flight: plays at once; None: the smallest limit of an agent, 64 if none has a limit.
+        in_flight: episodes at once; None: the smallest limit of an agent, 64 if none has a limit.
         options: of ``rollout``.
 
     Raises:
@@ -114,14 +114,14 @@ def rollout_teams(
     single = seat_single_agents(specs, agents)
     limit = in_flight or min(limits, default=IN_FLIGHT)
     episodes, counts = rollout(single.specs, single.agents, in_flight=limit, **options)
-    return Rollout([renamed(episode, single.team_names) for episode in episodes], counts)
+    return Rollout([rename_agents(episode, single.team_names) for episode in episodes], counts)
 
 
 class SeatedEpisodes(NamedTuple):
-    """Plays in which one agent sits in each seat.
+    """Episodes in which a single agent plays each seat.
 
-    ``team_names`` has the team or mixture of an agent; ``members`` has the player drawn from a
-    mixture. Both are keyed by the names of the agents.
+    By the name of an agent, ``team_names`` has the name of its team or mixture, and ``members`` has
+    the player that was drawn from a mixture.
     """
 
     specs: Sequence[EpisodeSpec]
@@ -131,7 +131,7 @@ class SeatedEpisodes(NamedTuple):
 
 
 def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]) -> SeatedEpisodes:
-    """Return the episodes with single agents in place of teams and mixtures (see ``renamed``).
+    """Return the episodes with single agents for teams and mixtures (see ``rename_agents``).
 
     Args:
         specs: the episodes.
@@ -145,20 +145,20 @@ def seat_single_agents(specs: Sequence[EpisodeSpec], agents: Mapping[str, Agent]
         return SeatedEpisodes(specs, agents, {}, {})
     for player in teams.values():
         if isinstance(player, Mixture):
-            player.agents()  # refused before anything is played
-    single: dict[str, Agent] = dict(agents)
+            player.agents()  # raises before anything is played
+    single_agents: dict[str, Agent] = dict(agents)
     team_names: dict[str, str] = {}
     members: dict[str, PlayerRef] = {}
-    changed = []
+    seated_specs = []
     for spec in specs:
         seats = list(map(str, spec.players))
         for seat, name in enumerate(seats):
             if name in teams:
                 label, agent, drawn_player = _seat_agent(name, teams[name], spec, seat)
-                seats[seat], team_names[label], single[label] = label, name, agent
+                seats[seat], team_names[label], single_agents[label] = label, name, agent
                 members.update({} if drawn_player is None else {label: drawn_player})
-        changed.append(replace(spec, seats=tuple(seats)))
-    return SeatedEpisodes(changed, single, team_names, members)
+        seated_specs.append(replace(spec, seats=tuple(seats)))
+    return SeatedEpisodes(seated_specs, single_agents, team_names, members)
 
 
 def _seat_agent(
@@ -171,19 +171,20 @@ def _seat_agent(
     drawn_player = None
     if isinstance(agent, Mixture):
         first = first_seats(teams_of(spec.game))[seat]
-        drawn_player = agent.at(spec.game, seat).draw(spec.stream, first)
+        drawn_player = agent.mixture_of_seat(spec.game, seat).draw(spec.stream, first)
         name, agent = f"{name}, {drawn_player}", agent.agent(drawn_player)
     if isinstance(agent, Team):
-        name, agent = f"{name}, seat {seat} of {spec.game.name}", agent.at(spec.game, seat)
+        name = f"{name}, seat {seat} of {spec.game.name}"
+        agent = agent.agent_of_seat(spec.game, seat)
     return name, agent, drawn_player
 
 
-def renamed(episode: Episode, team_names: Mapping[str, str]) -> Episode:
+def rename_agents(episode: Episode, team_names: Mapping[str, str]) -> Episode:
     """Return the episode with the names of teams and mixtures.
 
     Args:
-        episode: of an episode of ``seat_single_agents``.
-        team_names: of the same.
+        episode: the record of one of the specs of ``seat_single_agents``.
+        team_names: the team names that it returned.
     """
     if not team_names:
         return episode

@@ -1,4 +1,4 @@
-"""Episodes as a turn table, the input of credit."""
+"""Conversion of episodes into a turn table, the input of credit estimators."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ordered_turns(
 
     Args:
         episodes: the episodes.
-        candidates: also yield, after the turns of a seat, the candidates that were not played.
+        candidates: whether unplayed candidates are yielded too, after the turns of their seat.
     """
     for episode, turns, _ in _trajectories(episodes, candidates):
         for turn in turns:
@@ -30,7 +30,7 @@ def ordered_turns(
 def _trajectories(
     episodes: Sequence[Episode], candidates: bool
 ) -> Iterator[tuple[Episode, Sequence[Turn], bool]]:
-    """Yield the turns of each trajectory and if it was played, as in ``ordered_turns``."""
+    """Yield the turns of each trajectory, and whether it was played, as in ``ordered_turns``."""
     for episode in episodes:
         by_seat: list[list[Turn]] = [[] for _ in episode.trained]
         for turn in episode.turns:
@@ -49,8 +49,8 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
 
     Args:
         episodes: the episodes.
-        candidates: also have a row for each candidate that was not played, and the columns
-            ``state_group`` and ``committed``.
+        candidates: whether the table also has a row for each candidate that was not played, and
+            the columns ``state_group`` and ``committed``.
     """
     games, roles, agents, keys, actions, views = (_Names() for _ in range(6))
     rows, trajectories, logprobs, rewards = [], [], [], []
@@ -92,13 +92,13 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
                     turn.note,
                 )
             )
-    agent, turn_index, state_key, n_tokens, legal, action, view, *others = _columns(rows, 11)
-    judged, memory, attempt, note = others
+    agent, turn_index, state_key, n_tokens, legal, action, view, *flags = _columns(rows, 11)
+    judged, memory, attempt, note = flags
     counts = _columns(trajectories, 8)
     lengths = counts[-1]
-    episode_ids, group, game, role, seats, played_too, cut = counts[:-1].repeat(lengths, axis=1)
-    ends = np.zeros(len(rows), dtype=bool)
-    ends[lengths.cumsum() - 1] = True
+    episode_ids, group, game, role, seats, is_played, cut = counts[:-1].repeat(lengths, axis=1)
+    is_last = np.zeros(len(rows), dtype=bool)
+    is_last[lengths.cumsum() - 1] = True
     return TurnTable(
         episode=episode_ids,
         group=group,
@@ -121,9 +121,9 @@ def turn_table(episodes: Sequence[Episode], *, candidates: bool = False) -> Turn
         attempt=attempt if attempt.any() else None,
         note=note.astype(bool) if note.any() else None,
         state_group=group_ids(episode_ids, seats, turn_index)[0] if candidates else None,
-        committed=played_too.astype(bool) if candidates else None,
-        done=ends,
-        cut=ends & cut.astype(bool) if cut.any() else None,
+        committed=is_played.astype(bool) if candidates else None,
+        done=is_last,
+        cut=is_last & cut.astype(bool) if cut.any() else None,
         game_names=games.names,
         role_names=roles.names,
         agent_names=agents.names,
@@ -139,7 +139,7 @@ def with_components(turns: TurnTable, names: Iterable[str]) -> TurnTable:
 
     Args:
         turns: the table.
-        names: of components.
+        names: names of components.
     """
     missing = [name for name in names if name not in turns.components]
     if not missing:
@@ -157,7 +157,7 @@ def _columns(rows: Sequence[tuple[int, ...]], count: int) -> IntArray:
 
 
 def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]:
-    """Return one column [N] per reward component, 0 if a turn has none of it."""
+    """Return one column [N] per reward component, with 0 for turns that lack it."""
     names = {name: None for parts in rewards for name in parts}
     return {
         name: np.array([parts.get(name, 0.0) for parts in rewards], dtype=np.float64)
@@ -166,7 +166,7 @@ def _components(rewards: Sequence[Mapping[str, float]]) -> dict[str, FloatArray]
 
 
 class _Names(dict[str, int]):
-    """Numbers of names, in order of appearance."""
+    """The number of each name, in order of appearance."""
 
     def __missing__(self, name: str) -> int:
         self[name] = len(self)

@@ -15,7 +15,7 @@ from sparring.core.errors import RunError, SparringError, quoted
 from sparring.core.records import MAIN, Episode, Turn, Verdict, ref
 from sparring.environments.openspiel.people import list_actions
 from sparring.methods.oracles.judge import regret
-from sparring.play.replay import ENDS, Conversation, unsent
+from sparring.play.replay import ENDS, Conversation, is_unsent_turn
 from sparring.play.store import Credits
 
 STRANGE = (ValueError, TypeError, LookupError, OverflowError, AttributeError)  # of invalid records
@@ -138,7 +138,7 @@ def _reply_text(
         reply=turn.reply,
         event=turn.event if turn.event in ("illegal", "unparsable") else "",
         truncated=turn.truncated and turn.event != "unsent",
-        unsent=unsent(turn),
+        unsent=is_unsent_turn(turn),
         played="" if turn.action == turn.reply or is_memory else turn.action or "nothing",
         tokens=[
             Token(text, math.exp(logprob), entropy)

@@ -69,8 +69,8 @@ from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment
 from sparring.league.meta_game import (
     answer_payoffs,
+    is_two_sided,
     member_payoffs,
-    takes_opposed,
     two_sides,
     unmet_note,
 )
@@ -99,7 +99,7 @@ def answer_of(engine: Engine, book: Payoffs, answer: str, *, apart: bool = False
             weights (``config.checks.check_answer``); ``last``, the learner's weights; or a
             meta-solver with its options, such as ``nash``: its mixture of the league's members.
         apart: whether the population is solved for each of two sides
-            (``league.meta_game.apart_by``), so that the mixture has weights for each.
+            (``league.meta_game.apart_keys``), so that the mixture has weights for each.
 
     Raises:
         GameError: the solver cannot solve the meta-game.
@@ -111,7 +111,7 @@ def answer_of(engine: Engine, book: Payoffs, answer: str, *, apart: bool = False
     trained = [(game, weight) for game, weight in engine.environments if weight]
     if apart:
         sides = {game.name: two_sides(game, weight) for game, weight in trained}
-        opposed = takes_opposed(solver)
+        opposed = is_two_sided(solver)
         meta_game = answer_payoffs(book, engine.members, sides, opposed=opposed)
     else:
         weights = {game.name: weight for game, weight in trained}

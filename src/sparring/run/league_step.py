@@ -115,7 +115,7 @@ def league_step(
     for name in due:
         record = _take_snapshot(config, engine, methods, state, record, name)
     if due:
-        book = with_plays(config, engine, state.payoffs.among(engine.members), state.step)
+        book = with_plays(config, engine, state.payoffs.restricted_to(engine.members), state.step)
         state = state.remembering(payoffs=book.to_json())
     if due and record.live:
         record = replace(record, live=learners[(learners.index(record.live) + 1) % len(learners)])

@@ -23,7 +23,7 @@ from sparring.core.files import disk_errors
 from sparring.core.process import GracefulStop, settled_heap
 from sparring.core.schedule import parse
 from sparring.engine.protocol import Engine
-from sparring.league.meta_game import apart_by
+from sparring.league.meta_game import apart_keys
 from sparring.measure.initial_states import SeenInitialStates
 from sparring.play.store import CreditStore, EpisodeStore
 from sparring.run import checkpoint
@@ -121,7 +121,7 @@ def train(
             state = league_step(config, engine, methods, state, plays, writer.snapshots)
             if config.evaluation.is_due(step, config.steps):
                 stream = engine.root.child("evaluation").child(step)
-                apart = bool(apart_by(config))
+                apart = bool(apart_keys(config))
                 answer = answer_of(engine, state.payoffs, config.league.answer, apart=apart)
                 metrics = {**metrics, **evaluator.measure(answer, stream)}
                 seconds = time.perf_counter() - began - timing["seconds/round"]

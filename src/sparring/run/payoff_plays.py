@@ -23,8 +23,8 @@ from sparring.core.records import LEARNER, FloatArray, PlayerRef
 from sparring.core.rng import Stream
 from sparring.engine.protocol import Engine
 from sparring.environments.base import Environment, filled_together, sides_of, teams_of
-from sparring.league.meta_game import apart_by, check_sides, pair_shares, solvers_of
-from sparring.league.payoffs import TIE, IdentityKey, Payoffs, Results, Row, meetings_of
+from sparring.league.meta_game import apart_keys, check_sides, pair_shares, solvers_of
+from sparring.league.payoffs import TIE, IdentityKey, Payoffs, Results, Row, pair_rows
 from sparring.measure.exploitability import history_reach, query_policy
 from sparring.measure.info_states import InfoStates, enumerate_info_states
 from sparring.play.spec import EpisodeSpec, untrained_spec
@@ -99,7 +99,7 @@ def pair_results(
     together = len(sides_of(teams)) == 1
     payoffs = [states.tree.returns[:, side].mean(axis=1) for side in filled_together(teams)]
     row_results: dict[Row, list[Results]] = {}
-    for row, place_of_side, other in meetings_of(game.name, seated, teams, apart):
+    for row, place_of_side, other in pair_rows(game.name, seated, teams, apart):
         if row.player != row.opponent or pair[0] == pair[1]:
             result = _results(ends, payoffs[place_of_side], payoffs[other], decided=not together)
             row_results.setdefault(row, []).append(result)
@@ -206,7 +206,7 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
         GameError: exact results are not possible (see ``check_exact``), or with ``focus`` the
             meta-solver cannot solve the meta-game.
     """
-    plays, itself = config.league.plays, bool(apart_by(config))
+    plays, itself = config.league.plays, bool(apart_keys(config))
     if plays == EXACT:
         return with_exact(config, engine, book, itself=itself)
     root = engine.root.child("payoffs").child(step)
@@ -335,7 +335,7 @@ def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -
     evaluated.
     """
     mixed = config.league.answer not in PLAIN
-    for where in apart_by(config):
+    for where in apart_keys(config):
         for game, weight in environments:
             sides = len(filled_together(tuple(teams_of(game))))
             if sides != 2 and (weight or mixed):

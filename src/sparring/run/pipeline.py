@@ -219,7 +219,7 @@ class FreshSteps:
             number = admission.arrived_groups[0]
             group = FreshGroup(number, self._arms.pop(number), self._arrived.pop(number))
             is_old = max(self._staleness(group.episodes), default=0) > lag
-            admission.take(number, old=is_old)
+            admission.take(number, too_stale=is_old)
             (stale if is_old else fresh).append(group)
         return self._step(state, admission, fresh, stale)
 
@@ -298,7 +298,8 @@ class FreshSteps:
             book=book_of(config, self._engine, inputs),
             progress=state.step / config.steps,
         )
-        seated = {player for spec in self._workers.seated(specs) for player in spec.players}
+        named = self._workers.with_named_policies(specs)
+        seated = {player for spec in named for player in spec.players}
         self._snapshot_pins.append(published.pin(each for each in seated if each.step is not None))
         groups: dict[int, list[EpisodeSpec]] = {}
         for spec in specs:  # specs of one fixed initial state need not be adjacent

@@ -114,7 +114,7 @@ from sparring.engine.logprob_check import LOGPROB_METRICS, logprob_metrics
 from sparring.engine.protocol import Batch, Engine, Pinned, ReplyJudges, rewards_of
 from sparring.environments.base import Environment, teams_of
 from sparring.league.payoffs import Payoffs
-from sparring.league.seating import LeagueLearner, arms, starts, turn_limit
+from sparring.league.seating import LeagueLearner, arms, step_specs, turn_limit
 from sparring.methods.credit.base import start_groups, trajectory_returns
 from sparring.methods.knowledge.base import Knowledge, KnowledgeRequest, replies, with_scores
 from sparring.methods.oracles.base import Oracle
@@ -446,7 +446,7 @@ def specs_of(
     refill: int = 0,
 ) -> list[EpisodeSpec]:
     """Return the episodes of a step, or those of a refill; see ``starts``."""
-    return starts(
+    return step_specs(
         inputs.step,
         games=engine.environments,
         rollout=config.rollout,
@@ -829,7 +829,7 @@ def play_round(
     for batch, credit, values in zip(batches, credits, figures, strict=True):
         if recorded:
             learned_batches.append(_learned_record(engine, batch, credit))
-        if batch.episodes and batch.teaches(credit):
+        if batch.episodes and batch.has_loss(credit):
             values |= engine.learn(batch, credit, step=step, progress=progress)
         if config.scale.lag:
             values = {name: value for name, value in values.items() if name not in LOGPROB_METRICS}

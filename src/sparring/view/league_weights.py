@@ -22,8 +22,8 @@ from sparring.league.meta_game import (
     APART,
     TwoSides,
     answer_payoffs,
+    is_two_sided,
     member_payoffs,
-    takes_opposed,
 )
 from sparring.league.payoffs import Payoffs, Results
 from sparring.run.state import STATE, RunState
@@ -244,7 +244,7 @@ def solve_league(
             game = member_payoffs(league.book, members, weights)
         else:
             sides = {label: TwoSides(weights[label], pair) for label, pair in seats.items()}
-            opposed = solver is not None and takes_opposed(solver)
+            opposed = solver is not None and is_two_sided(solver)
             game = answer_payoffs(league.book, members, sides, opposed=opposed)
         table = game.payoffs[0].tolist()
         if solver is not None:

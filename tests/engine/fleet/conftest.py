@@ -9,7 +9,7 @@ from sparring.config import resolve
 from sparring.config.plugins.guard import CallWatch
 from sparring.config.recipe import apply_overrides, load_recipe, to_yaml
 from sparring.engine.local import LocalEngine
-from sparring.engine.run_processes import playing
+from sparring.engine.run_processes import run_workers
 from sparring.run import checkpoint
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
@@ -28,7 +28,7 @@ def _run(path, *changes, through=None):
         RunFolder.create(path, to_yaml(config)) as folder,
         CallWatch(config.call_seconds),
         before_the_fleet(through),
-        playing(engine, path),
+        run_workers(engine, path),
     ):
         train(config, engine, folder)
     weights = {file.name: file.read_bytes() for file in checkpoint.load_latest(path).path.glob("*.safetensors")}

@@ -72,7 +72,7 @@ class FaultyFleet:
     def __init__(self, fleet: Fleet, seed: int, harm: FaultPlan) -> None:
         if harm.hangs and not hasattr(fleet, "pids"):
             raise ConfigError("Only worker processes can be stopped; leave out --hangs.")
-        self.workers, self.apart, self.elastic = fleet.workers, fleet.apart, fleet.elastic
+        self.workers, self.has_processes, self.elastic = fleet.workers, fleet.has_processes, fleet.elastic
         self.harm, self.done = harm, HarmCounts()
         self._fleet, self._root = fleet, Stream.from_seed(seed).child("chaos")
         self._order, self._usual = itertools.count(), USUAL

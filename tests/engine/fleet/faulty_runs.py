@@ -33,7 +33,7 @@ class HarmedRun:
 
     @property
     def balances(self) -> bool:
-        return bool(self.accounts) and all(account.balances for account in self.accounts)
+        return bool(self.accounts) and all(account.is_balanced for account in self.accounts)
 
 
 def accounted(config: RunConfig, folder: Path, harm: FaultPlan, *, count: int, seed: int = 0) -> HarmedRun:
@@ -75,5 +75,5 @@ def on(config: RunConfig, fleet: str, count: int) -> RunConfig:
 def trained(config: RunConfig, path: Path, through: Callable[[Fleet], Fleet] | None = None) -> None:
     engine = LocalEngine(config)
     folder = RunFolder.create(path, to_yaml(config))
-    with folder, before_the_fleet(through), workers.playing(engine, path):
+    with folder, before_the_fleet(through), workers.run_workers(engine, path):
         train(config, engine, folder)

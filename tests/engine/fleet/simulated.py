@@ -53,7 +53,7 @@ class _Event(NamedTuple):
 class SimulatedFleet:
     """Workers whose fates are a function of a seed, of the weather, and of what they are sent; ``memo`` has answers by what was asked."""
 
-    apart, elastic = False, False
+    has_processes, elastic = False, False
 
     def __init__(
         self,

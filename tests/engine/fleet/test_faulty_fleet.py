@@ -16,12 +16,12 @@ from tests.engine.fleet.faulty_fleet import FaultPlan, FaultyFleet
 class Echo:
     elastic = False
 
-    def __init__(self, workers=2, *, apart=False):
-        self.workers, self.apart = workers, apart
+    def __init__(self, workers=2, *, has_processes=False):
+        self.workers, self.has_processes = workers, has_processes
         self.messages, self.ended, self.time, self.polls = queue.SimpleQueue(), [], 0.0, 0
 
     def now(self):
-        return time.monotonic() if self.apart else self.time
+        return time.monotonic() if self.has_processes else self.time
 
     def start(self, worker):
         self.messages.put(WorkerMessage(worker, b'{"ready": {}}'))
@@ -35,7 +35,7 @@ class Echo:
     def poll(self, seconds):
         self.polls += 1
         try:
-            return [self.messages.get(timeout=max(seconds, 0.001) if self.apart else 0.0)]
+            return [self.messages.get(timeout=max(seconds, 0.001) if self.has_processes else 0.0)]
         except queue.Empty:
             self.time += seconds
             return []
@@ -155,7 +155,7 @@ def test_nothing_is_heard_of_a_worker_that_was_ended():
 
 
 def test_it_waits_on_the_real_clock_without_being_busy():
-    fleet, chaos = started(FaultPlan(mean=0.4), apart=True)
+    fleet, chaos = started(FaultPlan(mean=0.4), has_processes=True)
     chaos.send(0, task_of(3), {})
     polls, began = fleet.polls, time.monotonic()
     messages = chaos.poll(5.0)

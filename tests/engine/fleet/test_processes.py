@@ -23,7 +23,7 @@ LINUX = pytest.mark.skipif(not Path("/proc/net/tcp").exists(), reason="platform:
 
 
 class TormentingFleet:
-    elastic, apart = False, True
+    elastic, has_processes = False, True
 
     def __init__(self, fleet):
         self.fleet, self.workers, self.harms = (
@@ -117,8 +117,8 @@ def test_a_worker_is_killed_stopped_heard_twice_talks_rubbish_and_is_sent_torn_w
 BUSY = """
 import os, sys, time
 from sparring.engine.workers.fleet import processes
-work = "processes.end_with_parent(); os.write({say}, bytes([0, 0, 0, 2]) + b'up')\\nwhile True: time.sleep(0.01)"
-processes.CODE = "import os, sys, time; sys.path[:] = {path!r}; from sparring.engine.workers.fleet import processes; " + work + " # {module} {hear}"
+work = "processes.end_with_parent(); os.write({write_fd}, bytes([0, 0, 0, 2]) + b'up')\\nwhile True: time.sleep(0.01)"
+processes.CODE = "import os, sys, time; sys.path[:] = {path!r}; from sparring.engine.workers.fleet import processes; " + work + " # {module} {read_fd}"
 fleet = processes.ProcessFleet({}, 1)
 fleet.start(0)
 assert fleet.poll(60.0)
@@ -137,11 +137,11 @@ def test_not_even_a_worker_that_plays_and_hears_nothing_outlives_the_training_pr
     assert gone([pid])
 
 
-LIGHT = "import os, sys, time; {body} # {{path!r}} {{module}} {{hear}} {{say}}"
+LIGHT = "import os, sys, time; {body} # {{path!r}} {{module}} {{read_fd}} {{write_fd}}"
 
 
 def light(monkeypatch, body):
-    monkeypatch.setattr(processes, "CODE", LIGHT.format(body=body.replace("SAY", "{say}")))
+    monkeypatch.setattr(processes, "CODE", LIGHT.format(body=body.replace("SAY", "{write_fd}")))
 
 
 @pytest.fixture

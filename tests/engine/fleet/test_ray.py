@@ -18,7 +18,7 @@ from sparring.config import resolve
 from sparring.config.recipe import to_yaml
 from sparring.core.errors import ConfigError, RunError
 from sparring.engine.local import LocalEngine
-from sparring.engine.run_processes import playing
+from sparring.engine.run_processes import run_workers
 from sparring.engine.workers.fleet import ray as ray_fleet
 from sparring.run import checkpoint
 from sparring.run.events import read_lines
@@ -62,7 +62,7 @@ def run(path, scale, watch=None, steps=6):
     config = settings(scale, steps)
     engine = LocalEngine(config)
     folder = RunFolder.create(path, to_yaml(config))
-    with folder, playing(engine, path):
+    with folder, run_workers(engine, path):
         train(config, engine, folder, watch=watch)
     last = checkpoint.load_latest(path).path
     weights = {file.name: file.read_bytes() for file in last.glob("*.safetensors")}
@@ -145,7 +145,7 @@ def test_a_killed_actor_changes_no_byte_is_counted_and_leaves_nothing(tmp_path, 
 
 @pytest.mark.parametrize("part", ["gcs_server", "raylet"])
 def test_a_head_that_dies_is_an_error_that_says_what_to_do(tmp_path, monkeypatch, part):
-    monkeypatch.setattr(ray_fleet, "GONE", 5)
+    monkeypatch.setattr(ray_fleet, "HEAD_TIMEOUT", 5)
     killed, seen = [], set()
 
     def watch(report):
@@ -234,7 +234,7 @@ def test_what_a_machine_lacks_is_said(cluster, monkeypatch):
 
 def test_another_token_is_refused(cluster, monkeypatch):
     monkeypatch.setenv("RAY_AUTH_TOKEN", "of others")
-    monkeypatch.setattr(ray_fleet, "STARTING", 90)
+    monkeypatch.setattr(ray_fleet, "START_TIMEOUT", 90)
     with pytest.raises(RunError, match=r"Ray cannot be reached at 127.0.0.1.*RAY_AUTH_TOKEN"):
         ray_fleet.RayFleet(settings({**RAY, "address": cluster.address}).model_dump(mode="json"))
 
@@ -252,7 +252,7 @@ def test_contents_are_shared_once_and_damaged_ones_never(tmp_path, monkeypatch):
     put = []
     monkeypatch.setattr(ray_driver.ray, "put", lambda content: put.append(content) or ("shared", content))
     driver = ray_driver.RayDriver({"config": {}, "weights": "ray", "gpus_per_worker": 0}, lambda head, data: None)
-    good = [b"weights %d" % number for number in range(ray_driver.SHARED + 1)]
+    good = [b"weights %d" % number for number in range(ray_driver.MAX_SHARED + 1)]
     files = {sha256(content).hexdigest(): str(tmp_path / f"{number}") for number, content in enumerate(good)}
     first = next(iter(files))
     for path, content in zip(files.values(), good, strict=True):

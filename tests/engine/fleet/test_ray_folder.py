@@ -22,10 +22,10 @@ def test_what_no_run_locks_is_removed_and_the_rest_stays(place):
         (folder / "log").write_text("words")
     (named / ray.KEPT).touch()
     (place / "sparring-ray-link").symlink_to(foreign)
-    first, lock = ray._folder()
+    first, lock = ray._make_folder()
     assert first.parent == place
     assert not abandoned.exists()
-    second, other = ray._folder()
+    second, other = ray._make_folder()
     assert {path.name for path in place.iterdir()} == {
         first.name,
         second.name,
@@ -35,7 +35,7 @@ def test_what_no_run_locks_is_removed_and_the_rest_stays(place):
     }
     assert (foreign / "log").exists()
     os.close(lock)
-    third, last = ray._folder()
+    third, last = ray._make_folder()
     assert not first.exists()
     assert second.exists()
     os.close(other)
@@ -46,5 +46,5 @@ def test_what_no_run_locks_is_removed_and_the_rest_stays(place):
 def test_a_folder_of_another_user_stays(place, monkeypatch):
     (place / "sparring-ray-theirs").mkdir()
     monkeypatch.setattr(ray.os, "geteuid", lambda: os.getuid() + 1)
-    os.close(ray._folder()[1])
+    os.close(ray._make_folder()[1])
     assert (place / "sparring-ray-theirs").exists()

@@ -83,6 +83,6 @@ def test_other_games_are_refused():
     with pytest.raises(GameError, match=r"'nash' is for two sides, and this meta-game has 3\. Take correlated"):
         SOLVE(THREE_SIDES)
     with pytest.raises(
-        GameError, match=r"'nash' needs payoffs of two sides that sum to a constant; here the sums go from -2 to 4\."
+        GameError, match=r"'nash' needs payoffs of two sides that sum to a constant; here the sum goes from -2 to 4\."
     ):
         SOLVE(MetaGame(payoffs=([[2.0, 0.0]], [[2.0, -2.0]])))

@@ -11,7 +11,7 @@ from sparring.core.errors import CreditError, RolloutError
 from sparring.core.records import Segment
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.league.seating import starts
+from sparring.league.seating import step_specs
 from sparring.methods.columns.wideseek_turns import REPEATED, released
 from sparring.methods.credit.grpo import grpo
 from sparring.play.players.base import TextAgent
@@ -204,7 +204,7 @@ def test_a_run_trains_no_other_turns(trains):
         }
     )
     run = LocalEngine(config)
-    specs = starts(
+    specs = step_specs(
         0,
         games=run.environments,
         rollout=config.rollout,

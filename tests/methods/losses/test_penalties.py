@@ -11,7 +11,7 @@ from sparring.config.plugins.registry import bind
 from sparring.core.errors import ConfigError
 from sparring.core.records import Credit
 from sparring.engine.local import LocalEngine
-from sparring.league.seating import starts
+from sparring.league.seating import step_specs
 from sparring.learn.pack import LegalReplies, legal_replies, magnet
 from sparring.measure.exploitability import query_policy
 from sparring.measure.info_states import enumerate_info_states
@@ -190,7 +190,7 @@ def test_by_itself_it_teaches_uniform_legal_play(rollout):
     model = {"hidden_size": 16, "layers": 1, "heads": 2}
     run = LocalEngine(config_of(environment, model=model, rollout={"games_per_step": 64, **rollout}, **changes))
     for step in range(40):
-        specs = starts(step, games=run.environments, rollout=run.config.rollout, matchmaker=bind("league.matchmakers", "mirror"),
+        specs = step_specs(step, games=run.environments, rollout=run.config.rollout, matchmaker=bind("league.matchmakers", "mirror"),
                        members=(), root=run.root, progress=0.0)  # fmt: skip
         batch = run.batch(run.play(specs).episodes, progress=0.0)
         nothing = Credit(advantages=np.zeros(len(batch.turns.reward)))

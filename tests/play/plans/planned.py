@@ -2,7 +2,7 @@
 
 from sparring.config.plugins import registry
 from sparring.core.records import Episode, Segment, Turn
-from sparring.play.plans.base import FRESH, PlannedGame, play_planned
+from sparring.play.plans.base import FRESH, PlannedEpisode, play_planned
 from sparring.play.players.base import TextAgent
 from sparring.play.rollout import rollout, run_requests
 from tests.play.plays import specs
@@ -83,4 +83,4 @@ def game_of(surprises, *, origin=FRESH, seats=None, trained=(True, True)):
         turns=tuple(turns),
         returns=(0.0, 0.0),
     )
-    return PlannedGame(origin, episode)
+    return PlannedEpisode(origin, episode)

@@ -13,7 +13,7 @@ from sparring.core.errors import ConfigError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
 from sparring.environments.catalogue import make_game
-from sparring.league.seating import starts
+from sparring.league.seating import step_specs
 from sparring.play.plans import base
 from sparring.report.explanations import glossary
 from sparring.run.state import RunState
@@ -54,7 +54,7 @@ def test_by_default_a_step_plays_the_games_it_always_played_in_one_call():
     config = resolve({**BASE, "rollout": {"games_per_step": 16, "group_size": 4}})
     engine = LocalEngine(config)
     matchmaker = bind("league.matchmakers", "mirror")
-    specs = starts(
+    specs = step_specs(
         1,
         games=engine.environments,
         rollout=config.rollout,
@@ -111,7 +111,7 @@ def test_seats_of_bots_and_playouts_and_oracles_go_with_a_plan():
     ("rollout", "message"),
     [
         ({"plan": TREE, "group_size": 8}, "write rollout.group_size=4"),
-        ({"plan": {"name": "branch"}, "group_size": 1}, "group_size=1 leaves no games to branch"),
+        ({"plan": {"name": "branch"}, "group_size": 1}, "group_size=1 leaves no episodes to branch"),
         ({"plan": {"name": "branch", "initial": 9}, "group_size": 8}, "initial=9"),
         ({"plan": {"name": "branch", "initial": 2, "balance": 0.5}, "group_size": 4}, "leave one out"),
         (

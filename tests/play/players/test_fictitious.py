@@ -55,5 +55,7 @@ def test_between_attempts_it_notes_what_it_was_told():
 @pytest.mark.parametrize("name", ["kuhn_poker", "repeated_dilemma"])
 def test_other_games_are_refused(name):
     state = make_game(name).reset(STREAM)
-    with pytest.raises(GameError, match=r"'fictitious' plays games of one throw, .*; write random or scripted there"):
+    with pytest.raises(
+        GameError, match=r"'fictitious' plays only rock_paper_scissors .*; write random or scripted there"
+    ):
         AGENT.choose(state, state.due()[0] if hasattr(state, "due") else 0, STREAM)

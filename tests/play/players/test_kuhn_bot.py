@@ -5,7 +5,7 @@ from sparring.core.errors import ConfigError, GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.play.players.base import PendingTurn
-from sparring.play.players.described import chances_of
+from sparring.play.players.chances import chances_of
 
 CARDS = "JQK"
 # by style: P(bet) with J, Q, K where nobody has bet, and where somebody has; SYSTEMS-GAMES 1.3 for the first three

@@ -16,7 +16,7 @@ from sparring.engine.local import LocalEngine
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.league.matchmakers.base import Seating, check_output
-from sparring.league.seating import starts
+from sparring.league.seating import step_specs
 from sparring.measure.agent_spec import parse_agent
 from sparring.measure.matches import play_matches
 from sparring.play.players.mixture import Mixture, mixture
@@ -115,12 +115,12 @@ def test_all_seats_of_a_team_are_drawn_at_once_and_other_teams_for_themselves():
     def seated(request, **_):
         return Seating(seats=(mixture, LEARNER, mixture, mixture), trained=(False, True, False, False))
 
-    specs = starts(
+    specs = step_specs(
         0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seated, members=(), root=ROOT, progress=0.0
     )
     assert all(spec.seats[0] == spec.seats[2] and spec.seats[1] == LEARNER for spec in specs)
     assert any(spec.seats[0] != spec.seats[3] for spec in specs)
-    again = starts(
+    again = step_specs(
         0, games=[(game, 1.0)], rollout=config.rollout, matchmaker=seated, members=(), root=ROOT, progress=0.0
     )
     assert [spec.seats for spec in specs] == [spec.seats for spec in again]

@@ -77,10 +77,10 @@ def test_cfr_games_it_does_not_fit_are_refused():
 
 
 def test_the_size_limit_counts_histories():
-    from sparring.play.players.cfr import fits
+    from sparring.play.players.cfr import has_at_most
 
     game = make_game("kuhn_poker")
-    assert (fits(game, 58), fits(game, 57)) == (
+    assert (has_at_most(game, 58), has_at_most(game, 57)) == (
         True,
         False,
     )  # 1 + 3 + 6 deals, then 8 action sequences and their openings per deal

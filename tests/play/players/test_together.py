@@ -12,7 +12,7 @@ from sparring.measure.info_states import enumerate_info_states
 from sparring.measure.lab_episodes import TableAgent, random_table
 from sparring.models.samplers.base import SampleBatch
 from sparring.play.players.base import JointAgent, PendingTurn, Reply, joint_agents
-from sparring.play.players.described import HasChances, chances_of
+from sparring.play.players.chances import HasChances, chances_of
 from sparring.play.players.policy import PolicyAgent
 
 

@@ -1,8 +1,8 @@
-"""Several learners of a run with equal weights: each computes leaves of every minibatch.
+"""Several learners of a run with equal weights: each computes leaves (parts) of every minibatch.
 
-Rank 0 is the training process, and only it keeps checkpoints. The others are processes of this
-machine, each with the run's number of threads; on GPUs each has one (``gpu_placement.py``). Rank 0
-sends them the episodes and advantages of a step, and all sum their gradients
+Rank 0 is the training process, and only it writes checkpoints. The others are processes of this
+machine, each with the run's number of threads, and with one GPU on GPUs (``gpu_placement.py``).
+Rank 0 sends them the episodes and advantages of a step, and all sum their gradients
 (``learn/gradient_step.py``, ``engine/ranks/messages.py``). With ``threads: 1`` the bits of a run
 depend on ``learner.leaves``, and not on ``learner.ranks``.
 
@@ -37,12 +37,12 @@ from sparring.core.records import Credit
 from sparring.engine.local import Policy
 from sparring.engine.protocol import Batch
 from sparring.engine.ranks.messages import (
-    LOOK,
+    CHECK_SECONDS,
     PATIENCE,
     LearnMessage,
     LostError,
     Sums,
-    in_a_thread,
+    run_in_thread,
 )
 from sparring.engine.workers.fleet.processes import ONE_THREAD, PythonProcess
 from sparring.engine.workers.gpu_placement import gpus_of_learners, learner_settings
@@ -51,34 +51,34 @@ from sparring.learn.gradient_step import Means
 from sparring.learn.weight_files import fingerprint
 
 log = logging.getLogger(__name__)
-GRACE = 10.0  # seconds to wait for the other learners' reasons
-STATE = "state-"  # prefix of its folders of a policy's weights and optimiser
+GRACE = 10.0  # seconds to wait for messages that say why a learner ended
+STATE = "state-"  # prefix of folders with a policy's weights and optimiser
 
 
 class Ranks:
     """The learners of a run, as rank 0 sees them; they start with the first update.
 
     Args:
-        config: of the run.
-        folder: through which they find each other and exchange weights; removed at the end.
+        config: the run's configuration.
+        folder: folder through which learners exchange files; removed at the end.
     """
 
     rank = 0
-    module = "sparring.engine.ranks.rank_process"  # of the processes
+    module = "sparring.engine.ranks.rank_process"  # that the other learners run
 
     def __init__(self, config: RunConfig, folder: Path) -> None:
         self.ranks, self._config, self._folder = config.learner.ranks, config, folder
         self._children: list[PythonProcess] = []
         self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
         self._stopped: set[int] = set()  # numbers of stopped learners that a warning has named
-        self._waiting: dict[int, list[bytes | None]] = {}  # messages by learner; None: ended
-        self._learning: Policy | None = None  # now
-        self._versions_held: dict[str, int] = {}  # version of each policy's weights at all learners
+        self._received: dict[int, list[bytes | None]] = {}  # messages by learner; None: ended
+        self._learning: Policy | None = None  # the policy that is being updated
+        self._versions_held: dict[str, int] = {}  # by policy: version of weights at all learners
         self._sums: Sums | None = None
         self._others = range(1, self.ranks)  # ranks of the processes
         self._environment: dict[str, str] = {}  # variables of the processes
         self._gpus: tuple[int, ...] = ()  # one for each learner; empty: on the CPU
-        shutil.rmtree(folder, ignore_errors=True)  # left by a killed run
+        shutil.rmtree(folder, ignore_errors=True)  # files of a killed run
 
     def serve(self, policies: Iterable[Policy]) -> None:
         """Prepare to learn with these policies.
@@ -99,7 +99,7 @@ class Ranks:
 
         Raises:
             RunError: a learner has ended, or has other weights afterwards; or the disk is full.
-            SparringError: as learning raises it.
+            SparringError: learning failed.
         """
         if not len(batch.pack.turn_of):
             return policy.learn(batch, credit, step=step, progress=progress)
@@ -111,8 +111,8 @@ class Ranks:
             policy.trained.share(self)
             metrics = policy.learn(batch, credit, step=step, progress=progress)
         except LostError as error:
-            raise self._lost(error) from error
-        except BaseException:  # an interrupt leaves the others within an update
+            raise self._close_after(error) from error
+        except BaseException:  # an interrupt leaves the others in the middle of an update
             self.close()
             raise
         finally:
@@ -122,16 +122,16 @@ class Ranks:
             shutil.rmtree(folder, ignore_errors=True)
         return metrics
 
-    def added(self, total: Tensor) -> Tensor:
+    def sum_over_ranks(self, total: Tensor) -> Tensor:
         """Return the sum over all leaves; see ``RankGroup``.
 
         Raises:
             LostError: a learner has ended, or cannot be reached.
         """
-        assert self._sums is not None, "started before"
-        return in_a_thread(partial(self._sums.added, total), self._check_children)
+        assert self._sums is not None, "_connect was called"
+        return run_in_thread(partial(self._sums.sum_over_ranks, total), self._check_children)
 
-    def counted(self, means: Means) -> None:
+    def collect_means(self, means: Means) -> None:
         """Collect the parts of all learners, in the order of the leaves; see ``RankGroup``.
 
         Raises:
@@ -187,9 +187,8 @@ class Ranks:
         self._connect()
 
     def _connect(self) -> None:
-        """Connect to the other learners, which are running."""
-        store = self._folder / "store"
-        self._sums = in_a_thread(partial(Sums, self.rank, self.ranks, store), self._check_children)
+        connect = partial(Sums, self.rank, self.ranks, self._folder / "store")
+        self._sums = run_in_thread(connect, self._check_children)
 
     def _check_children(self) -> None:
         for child in self._children:
@@ -223,7 +222,7 @@ class Ranks:
         )
 
     def forget(self) -> None:
-        """Send everything to the others again before the next update."""
+        """Make the next update send all weights and optimisers again."""
         self._versions_held.clear()
 
     def close(self) -> None:
@@ -234,7 +233,7 @@ class Ranks:
             child.wait_until_gone()
         shutil.rmtree(self._folder, ignore_errors=True)
         self._children, self._sums = [], None
-        self._waiting.clear()
+        self._received.clear()
         self._mailbox = Mailbox()
         self.forget()
 
@@ -243,25 +242,25 @@ class Ranks:
             child.send(message, {})
 
     def _answer(
-        self, child: PythonProcess, seconds: float, *, alone: bool = False
+        self, child: PythonProcess, seconds: float, *, ignore_others: bool = False
     ) -> tuple[dict[str, Any], bytes]:
-        """Return a learner's next line of JSON and the rest; ``alone`` ignores ended others."""
+        """Return a learner's next line of JSON and the rest, unless another learner has ended."""
         until = time.monotonic() + seconds
-        while not self._waiting.get(child.number):
+        while not self._received.get(child.number):
             remaining = max(until - time.monotonic(), 0.001)
             try:
-                sender, message = self._mailbox.get(timeout=min(remaining, LOOK))
+                sender, message = self._mailbox.get(timeout=min(remaining, CHECK_SECONDS))
             except queue.Empty:
                 self._warn_of_stopped()
-                if remaining > LOOK:
+                if remaining > CHECK_SECONDS:
                     continue
                 raise LostError(
                     f"learner {child.number} has not answered in {seconds:.0f} s"
                 ) from None
-            self._waiting.setdefault(sender.number, []).append(message)
-            if message is None and sender is not child and not alone:
+            self._received.setdefault(sender.number, []).append(message)
+            if message is None and sender is not child and not ignore_others:
                 raise LostError(f"learner {sender.number} has ended")
-        reply = self._waiting[child.number].pop(0)
+        reply = self._received[child.number].pop(0)
         if reply is None:
             raise RunError(
                 f"Learner {child.number} has ended, perhaps by a signal or for lack of memory. The "
@@ -270,25 +269,25 @@ class Ranks:
         head, _, content = reply.partition(b"\n")
         result: dict[str, Any] = json.loads(head)
         if "lost" in result:
-            self._waiting[child.number].insert(0, reply)  # so that later calls see it too
+            self._received[child.number].insert(0, reply)  # so that later calls see it too
             raise LostError(result["lost"])
         if "error" in result:
             raise error_of(result["error"])
         return result, content
 
-    def _lost(self, error: LostError) -> SparringError:
-        reason = self._reason(error)
+    def _close_after(self, error: LostError) -> SparringError:
+        cause = self._find_cause(error)
         self.close()
-        return reason
+        return cause
 
-    def _reason(self, lost_error: LostError) -> SparringError:
-        """Return why another learner cannot be reached, from the message of one that has ended."""
+    def _find_cause(self, lost_error: LostError) -> SparringError:
+        """Return the error that a learner reported when it ended; otherwise ``lost_error``."""
         until = time.monotonic() + GRACE
         for child in self._children:
             try:
-                self._answer(child, until - time.monotonic(), alone=True)
+                self._answer(child, until - time.monotonic(), ignore_others=True)
             except LostError:
-                continue  # it has lost another learner too
+                continue  # this learner has lost another one too
             except SparringError as error:
                 return error
         return lost_error

@@ -1,7 +1,7 @@
-"""Messages between the learners of a run: what to learn from, and sums of gradients.
+"""Messages between the learners of a run: batches to learn from, and sums of gradients.
 
-A ``LearnMessage`` begins with a line of JSON, ``learn``. The arrays named there follow in float64,
-then the episodes in the store's columns. Sums travel by torch's gloo: the learners find each other
+A ``LearnMessage`` begins with a line of JSON. The arrays named there follow in float64, then the
+episodes in the store's columns. Sums travel by torch's gloo: the learners find each other
 through a file, and listen only on the loopback interface. Torch's default process group stays free
 for the caller of Sparring.
 """
@@ -47,8 +47,8 @@ class LearnMessage(NamedTuple):
         sizes = {name: len(self.arrays[name]) for name in ARRAYS if name in self.arrays}
         head = {request: [self.policy, self.step, self.progress, sizes]}
         arrays = (np.asarray(self.arrays[name], np.float64).tobytes() for name in sizes)
-        spoken = [(self.step, episode) for episode in self.episodes if episode.turns]
-        return b"".join([json.dumps(head).encode(), b"\n", *arrays, to_stream(spoken)])
+        episodes = [(self.step, episode) for episode in self.episodes if episode.turns]
+        return b"".join([json.dumps(head).encode(), b"\n", *arrays, to_stream(episodes)])
 
     @classmethod
     def from_bytes(cls, fields: Any, payload: bytes) -> LearnMessage:
@@ -65,8 +65,8 @@ class LearnMessage(NamedTuple):
 
 dist: Any = torch.distributed  # untyped
 LOOPBACK = "127.0.0.1"
-PATIENCE = 1800.0  # timeout of a learner for another one, in seconds
-LOOK = 1.0  # seconds between checks that the others run
+PATIENCE = 1800.0  # seconds that a learner waits for another one
+CHECK_SECONDS = 1.0  # seconds between checks that the other learners run
 Result = TypeVar("Result")
 
 
@@ -74,7 +74,7 @@ class LostError(RunError):
     """A learner cannot reach another one.
 
     Args:
-        why: the reason. File names and advice in torch's errors are dropped.
+        why: the reason; file names and advice in torch's errors are dropped.
     """
 
     def __init__(self, why: object) -> None:
@@ -89,9 +89,9 @@ class Sums:
     """Adds tensors over the learners of a run.
 
     Args:
-        rank: of this learner.
+        rank: the number of this learner.
         ranks: number of learners, a power of 2.
-        store: the file through which they find each other; new for each group of learners.
+        store: the file through which the learners find each other; new for each group of learners.
 
     Raises:
         LostError: the learners have not found each other.
@@ -109,40 +109,40 @@ class Sums:
         except RuntimeError as error:
             raise LostError(error) from error
 
-    def added(self, leaf_sum: Tensor) -> Tensor:
+    def sum_over_ranks(self, leaf_sum: Tensor) -> Tensor:
         """Return the sum of a tensor over all learners, added along a binary tree.
 
-        At each level a learner and its partner exchange the sums of their subtrees. As a + b = b +
-        a to the bit, both hold the same sum, and so do all learners after the last level.
+        At each level two partners exchange the sums of their subtrees. As a + b = b + a to the bit,
+        both get the same sum, and so all learners do after the last level.
 
         Args:
             leaf_sum: the sum over this learner's leaves, 1-D.
 
         Raises:
-            LostError: a learner is gone, or has not answered in ``PATIENCE`` seconds.
+            LostError: a learner has ended, or has not answered within ``PATIENCE`` seconds.
         """
         total, distance = leaf_sum.cpu(), 1
         while distance < self.ranks:
-            other, partner = torch.empty_like(total), self.rank ^ distance
+            partner_sum, partner = torch.empty_like(total), self.rank ^ distance
             try:
-                sent = self._group.send([total], partner, 0)
-                self._group.recv([other], partner, 0).wait()
-                sent.wait()
+                sending = self._group.send([total], partner, 0)
+                self._group.recv([partner_sum], partner, 0).wait()
+                sending.wait()
             except RuntimeError as error:
                 raise LostError(error) from error
-            total, distance = total + other, 2 * distance
+            total, distance = total + partner_sum, 2 * distance
         return total.to(leaf_sum.device)
 
 
-def in_a_thread(work: Callable[[], Result], look: Callable[[], None]) -> Result:
+def run_in_thread(work: Callable[[], Result], check: Callable[[], None]) -> Result:
     """Return the result of a call in which torch waits for other learners.
 
-    The call has a thread, because torch allows no interrupt while it waits and does not notice that
-    a process has ended before it was reached.
+    A thread is needed because torch, while it waits, allows no interrupt and does not notice that a
+    process ended before it connected.
 
     Args:
         work: the call.
-        look: called once a second; if it raises, the call is abandoned.
+        check: called once a second; if it raises, the call is abandoned.
     """
     future: Future[Result] = Future()
 
@@ -153,6 +153,6 @@ def in_a_thread(work: Callable[[], Result], look: Callable[[], None]) -> Result:
             future.set_exception(error)
 
     threading.Thread(target=run, name="sums", daemon=True).start()
-    while not wait([future], LOOK).done:
-        look()
+    while not wait([future], CHECK_SECONDS).done:
+        check()
     return future.result()

@@ -1,8 +1,8 @@
-"""A further learner of a run: a process that computes its leaves of every minibatch.
+"""A further learner of a run: a process that computes its leaves (parts) of every minibatch.
 
-A learner holds no state that matters. Rank 0 sends it a policy's weights and optimiser (``take``)
-before its first update, and whenever they changed by other means than an update. Then rank 0 sends
-the batch (``learn``, see ``messages.py``).
+A learner that ends can be replaced without loss. Rank 0 sends it a policy's weights and optimiser
+(``take``) before its first update, and whenever they changed by other means than an update. Then
+rank 0 sends the batch (``learn``, see ``messages.py``).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Rank:
     """A further learner.
 
     Args:
-        settings: the first message, as ``engine.ranks`` sends it.
+        settings: the first message of ``engine.ranks``.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -38,7 +38,7 @@ class Rank:
         self._sums: Sums | None = None
         self.parts: list[Means] = []
 
-    def meet(self) -> None:
+    def connect(self) -> None:
         """Connect to the other learners, which must be running.
 
         Raises:
@@ -48,20 +48,20 @@ class Rank:
         for name in self.engine.learners:
             self.engine.policies[name].trained.share(self)
 
-    def added(self, total: Any) -> Any:
+    def sum_over_ranks(self, total: Any) -> Any:
         """Return the sum over all leaves; see ``RankGroup``."""
-        assert self._sums is not None, "connected before"
-        return self._sums.added(total)
+        assert self._sums is not None, "connect was called"
+        return self._sums.sum_over_ranks(total)
 
-    def counted(self, means: Means) -> None:
-        """Keep the parts of this learner, which rank 0 collects; see ``RankGroup``."""
+    def collect_means(self, means: Means) -> None:
+        """Store the figures of this learner, which rank 0 collects; see ``RankGroup``."""
         self.parts = list(means.parts)
 
     def answer(self, data: bytes) -> bytes:
-        """Carry out a message, and return the reply; empty for ``take``.
+        """Carry out a message, and return the answer; b"" for ``take``.
 
         Raises:
-            SparringError: as learning raises it.
+            SparringError: learning failed.
         """
         head, _, payload = data.partition(b"\n")
         request = json.loads(head)
@@ -79,7 +79,7 @@ class Rank:
 
 def learn(policy: Policy, message: LearnMessage) -> None:
     """Update a learner's copy of a policy."""
-    pack, turns = policy.packed(message.episodes)
+    pack, turns = policy.pack_episodes(message.episodes)
     trained = message.arrays.get("trained")
     policy.update(
         pack,
@@ -92,35 +92,35 @@ def learn(policy: Policy, message: LearnMessage) -> None:
     )
 
 
-def main(hear: int, say: int, kind: type[Rank] | None = None) -> None:
-    """Run a further learner, until the training process is gone or an error is raised.
+def main(read_fd: int, write_fd: int, kind: type[Rank] | None = None) -> None:
+    """Run a further learner, until the training process has ended or an error is raised.
 
     Args:
-        hear: file descriptor of the pipe for messages.
-        say: file descriptor of the pipe for replies.
+        read_fd: file descriptor of the pipe for messages.
+        write_fd: file descriptor of the pipe for answers.
         kind: class of the learner.
     """
     end_with_parent()
-    pipe, replies = Connection(hear, writable=False), Connection(say, readable=False)
+    messages, answers = Connection(read_fd, writable=False), Connection(write_fd, readable=False)
 
     def receive() -> bytes:
-        pipe.recv_bytes()  # names of files, always empty
-        return pipe.recv_bytes()
+        messages.recv_bytes()  # names of files, always empty
+        return messages.recv_bytes()
 
     try:
         settings = json.loads(receive())
         rank = (kind or Rank)(settings)
-        replies.send_bytes(b"{}\n")
-        rank.meet()
+        answers.send_bytes(b"{}\n")
+        rank.connect()
         while True:
             answer = rank.answer(receive())
             if answer:
-                replies.send_bytes(answer)
+                answers.send_bytes(answer)
     except (EOFError, BrokenPipeError):
         return
     except LostError as error:  # another learner reports the cause
-        replies.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
+        answers.send_bytes(json.dumps({"lost": error.why}).encode() + b"\n")
     except SparringError as error:
-        replies.send_bytes(error_message(error) + b"\n")
+        answers.send_bytes(error_message(error) + b"\n")
     except Exception as error:
-        replies.send_bytes(unexpected_error_message(error, "A learner", RunError) + b"\n")
+        answers.send_bytes(unexpected_error_message(error, "A learner", RunError) + b"\n")

@@ -1,7 +1,7 @@
 """A learner with split weights (``learner.sharding: fsdp2``), in a process.
 
-In addition to the messages of other learners (``rank_process.py``), it is asked to gather the
-weights (``weights``) and the optimiser's state (``moments``). Learner 0 writes them.
+Besides the messages of ``rank_process.py`` there are requests to gather the weights (``weights``)
+and the optimiser's state (``moments``), which learner 0 writes to files.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from torch.distributed.device_mesh import init_device_mesh
 from sparring.engine.local import Policy
 from sparring.engine.ranks.messages import PATIENCE, LearnMessage, LostError
 from sparring.engine.ranks.rank_process import Rank, learn
-from sparring.engine.ranks.rank_process import main as be
+from sparring.engine.ranks.rank_process import main as run_learner
 from sparring.learn.gradient_step import Means
 from sparring.learn.learner import Learner
 from sparring.learn.split import (
@@ -33,13 +33,13 @@ from sparring.learn.split import (
 from sparring.learn.weight_files import update_reference, updated
 from sparring.models.language_model import LanguageModel
 
-LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # words of its errors
+LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # in torch's errors
 
 
 class Shard(Rank):
     """A learner that holds a part of weights, gradients and optimiser."""
 
-    def meet(self) -> None:
+    def connect(self) -> None:
         """Connect to the other learners, and split the models.
 
         Raises:
@@ -65,7 +65,7 @@ class Shard(Rank):
         for learner in trained.values():
             split_learner(learner, meshes[learner.model.device.type], self, each_pass=each_pass)
 
-    def counted(self, means: Means) -> None:
+    def collect_means(self, means: Means) -> None:
         """Keep this learner's figures, which the training process collects; see ``RankGroup``."""
         self._figures = [means.to_bytes(), *(part.to_bytes() for part in means.parts)]
 
@@ -73,8 +73,8 @@ class Shard(Rank):
         """Carry out a message, and return the reply.
 
         Raises:
-            SparringError: as learning raises it.
-            LostError: another learner is gone.
+            SparringError: learning failed.
+            LostError: another learner has ended.
         """
         head, _, payload = data.partition(b"\n")
         try:
@@ -98,7 +98,8 @@ class Shard(Rank):
         if kind in ("weights", "moments"):
             name, *paths = request[kind]
             policy = self.engine.policies[name]
-            (self._weights if kind == "weights" else self._save_moments)(policy.trained, *paths)
+            save = self._save_all_weights if kind == "weights" else self._save_moments
+            save(policy.trained, *paths)
             return b"{}\n"
         message = LearnMessage.from_bytes(request[kind], payload)
         policy = self.engine.policies[message.policy]
@@ -109,17 +110,17 @@ class Shard(Rank):
         return b"".join([answer, b"\n", *self._figures])
 
     def _take_weights(self, policy: Policy, folder: Path, version: int) -> None:
-        part = partial(take_weights, rank=self.rank, ranks=self.ranks)
-        part(policy.model, folder / policy.file("model"))
+        take_part = partial(take_weights, rank=self.rank, ranks=self.ranks)
+        take_part(policy.model, folder / policy.file("model"))
         policy.model.version = version
         for copied in policy.saved_snapshots:
-            part(copied.model, folder / policy.file(copied.purpose))
+            take_part(copied.model, folder / policy.file(copied.purpose))
         take_moments(policy.trained, folder / policy.file("optimizer"), self.rank, self.ranks)
 
-    def _weights(self, learner: Learner, path: str, averages: str) -> None:
+    def _save_all_weights(self, learner: Learner, path: str, ema_path: str) -> None:
         self._save_weights(learner.model, path)
         if learner.average is not None:
-            self._save_weights(learner.average.model, averages)
+            self._save_weights(learner.average.model, ema_path)
 
     def _save_weights(self, model: LanguageModel, path: str) -> None:
         shapes = {
@@ -143,6 +144,6 @@ class Shard(Rank):
         return None if self.rank else Path(path)
 
 
-def main(hear: int, say: int) -> None:
-    """Run such a learner; see ``rank_process.main``."""
-    be(hear, say, Shard)
+def main(read_fd: int, write_fd: int) -> None:
+    """Run a learner with split weights; see ``rank_process.main``."""
+    run_learner(read_fd, write_fd, Shard)

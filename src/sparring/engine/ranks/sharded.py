@@ -1,13 +1,13 @@
 """Several learners of a run that split weights, gradients and optimiser among them.
 
 Each learner is a process of this machine (``shard_process.py``), learner 0 included, on the CPU or
-on a GPU. The training process plays, so it holds whole weights (on learner 0's GPU, if there are
+on a GPU. The training process plays, so it holds complete weights (on learner 0's GPU, if there are
 GPUs), but no gradients and no optimiser. After an update the weights are gathered in a file of the
 run folder, one tensor at a time, and the training process reads the file.
 
-Checkpoints are those of a run with one learner, so it may resume with any number of learners, split
-or not. Torch's distributed checkpoints would need a file per learner and a pickle as index, and
-pickles are never read here.
+Checkpoints are those of a run with one learner, so a run may resume with any number of learners,
+split or not. Torch's distributed checkpoints would need a file per learner and a pickle as index,
+and Sparring reads no pickles.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from sparring.learn.gradient_step import Means
 from sparring.learn.weight_files import check_optimizer, save_optimizer, save_weights
 from sparring.models.language_model import LanguageModel
 
-LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # the interface on which gloo and nccl listen
-# gathered weights are allocated and freed all the time; above this size the C library returns
-# freed memory to the system at once, instead of keeping it in pieces
-FREED = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
+LOOPBACK = "lo" if sys.platform == "linux" else "lo0"  # interface on which gloo and nccl listen
+# gathered weights are allocated and freed often; the C library returns freed blocks above this
+# size to the system at once, so that memory does not fragment
+MALLOC_SETTINGS = {"MALLOC_MMAP_THRESHOLD_": str(1 << 20)}
 WEIGHTS, AVERAGE = "weights.safetensors", "average.safetensors"  # files of gathered weights
 
 
@@ -53,14 +53,14 @@ class Shards(Ranks):
         super().__init__(config, folder)
         self._others = range(self.ranks)
         names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME")
-        self._environment = {**dict.fromkeys(names, LOOPBACK), **FREED}
+        self._environment = {**dict.fromkeys(names, LOOPBACK), **MALLOC_SETTINGS}
         self._policies: dict[str, Policy] = {}
-        # by policy: the version of its weights and the file of its optimiser, not yet sent
+        # by policy: the version of its weights and the file of its optimiser, until they are sent
         self._states: dict[str, tuple[int, Path]] = {}
-        self._gone: dict[str, int] = {}  # by policy: the version at which the state was lost
+        self._lost_versions: dict[str, int] = {}  # by policy: its version when its state was lost
 
     def serve(self, policies: Iterable[Policy]) -> None:
-        """Hold these policies' optimisers from now on.
+        """Hold the optimisers of these policies from now on.
 
         Raises:
             ConfigError: the policies are on GPUs, and this machine has fewer GPUs than learners.
@@ -83,16 +83,16 @@ class Shards(Ranks):
 
         Raises:
             RunError: a learner has ended, or the disk is full.
-            SparringError: as learning raises it.
+            SparringError: learning failed.
         """
         if not len(batch.pack.turn_of):
             return policy.learn(batch, credit, step=step, progress=progress)
         message = learn_message_of(batch, credit, step, progress).to_bytes()
         answers = self._learn_on_all(policy, message)
         figures = [_figures(*answer) for answer in answers]
-        total = figures[0][0]  # figures of no leaf are the same for all
-        places = zip(*(parts for _, *parts in figures), strict=True)
-        total.parts = [part for place in places for part in place]  # in the order of the leaves
+        total = figures[0][0]  # figures that belong to no leaf are equal at all learners
+        by_leaf = zip(*(parts for _, *parts in figures), strict=True)
+        total.parts = [part for parts in by_leaf for part in parts]  # in the order of the leaves
         return {**total.result(), "learning_rate": policy.trained.learning_rate(progress)}
 
     def imitate(self, policy: Policy, episodes: Sequence[Episode]) -> float:
@@ -109,7 +109,7 @@ class Shards(Ranks):
     def refer(self, policy: str) -> None:
         """Make a policy's current weights its reference.
 
-        Learners with other weights are sent these weights, with the reference, before they learn.
+        Learners with other weights get these weights, with the reference, before they learn.
 
         Raises:
             RunError: a learner has ended.
@@ -123,7 +123,7 @@ class Shards(Ranks):
 
         Raises:
             RunError: a learner has ended.
-            DivergedError: something of it is not finite.
+            DivergedError: a value of the state is not finite.
             OSError: the disk is full or not writable.
         """
         owner = self._policies[policy]
@@ -148,22 +148,23 @@ class Shards(Ranks):
             linked.unlink(missing_ok=True)
         link_or_copy(path, linked)
         self._states[policy] = owner.model.version, linked
-        self._gone.pop(policy, None)
+        self._lost_versions.pop(policy, None)
 
     def close(self) -> None:
         """End the learners; the state that only they hold is lost."""
-        self._gone |= self._versions_held
+        self._lost_versions |= self._versions_held
         super().close()
 
     def _write_state(self, policy: Policy, path: Path) -> None:
         version, linked = self._states.get(policy.name, (None, path))
-        current = version == policy.model.version
-        if self._gone.get(policy.name) == policy.model.version or (current and not linked.exists()):
+        is_current = version == policy.model.version
+        is_lost = self._lost_versions.get(policy.name) == policy.model.version
+        if is_lost or (is_current and not linked.exists()):
             raise RunError(
                 f"The optimiser's state of policy {policy.name!r} was lost with learners that have "
                 "ended. The run goes on from its last checkpoint with --resume."
             )
-        if current:
+        if is_current:
             link_or_copy(linked, path)
         else:
             save_optimizer(policy.trained.optimizer, path)  # no update yet
@@ -210,7 +211,7 @@ class Shards(Ranks):
         try:
             yield
         except LostError as error:
-            raise self._lost(error) from error
+            raise self._close_after(error) from error
         except BaseException:
             self.close()
             raise

@@ -1,18 +1,18 @@
-"""Rollouts on workers: episodes cut into units, sent, and collected in the order of the specs.
+"""Rollouts on workers: episodes are split into units, sent, and collected in order of the specs.
 
-The scheduler decides which worker plays which unit; this module carries it out. With the sampler
-``in_process`` the bits of an episode do not depend on the worker. A run is then the same to the
-last byte for any number of workers, even if workers crash.
+The scheduler decides which worker plays which unit, and this module carries it out. With the
+sampler ``in_process`` the bits of an episode do not depend on the worker. A run is then the same to
+the last byte for any number of workers, even if workers crash.
 
-Where workers run in other processes, a thread listens to them, so that they never wait for the
-training process while it learns.
+If workers run in other processes, a thread listens to them, so that they do not wait while the
+training process learns.
 
 Timing, in timing.jsonl:
     workers                 workers that were ready at the end of the step, where there are any
     workers_idle            share of the workers' time since the previous step in which they did not
                             play
     lost_workers            workers that died, hung, or sent an unreadable answer, in the step
-    resent_units            units that were played again because of it
+    resent_units            units that were played again after the loss of their worker
     timed_out_units         units whose worker had not answered in scale.timeout
     duplicate_units         answers to units that another worker had answered before
     refused_weights         files of weights that a worker found damaged, and that were rewritten
@@ -51,7 +51,7 @@ from sparring.engine.workers.units import (
     split_into_units,
     task_bytes,
 )
-from sparring.engine.workers.worker import check_same
+from sparring.engine.workers.worker import check_same_versions
 from sparring.engine.workers.worker_weights import PublishedWeights, WorkerWeights
 from sparring.play.rollout import Rollout, RolloutCounts, StartedRollout
 from sparring.play.spec import EpisodeSpec
@@ -67,7 +67,7 @@ def unplayable_error(why: str, unit: WorkUnit | None, run: Path, steps: int) -> 
         why: the reason.
         unit: the unit that cannot be played; None: no unit can be played.
         run: the run folder.
-        steps: of the run.
+        steps: number of steps of the run.
     """
     if unit is None:
         return RolloutError(
@@ -86,23 +86,23 @@ def unplayable_error(why: str, unit: WorkUnit | None, run: Path, steps: int) -> 
 def _replay_command(unit: WorkUnit, run: Path, steps: int) -> str:
     if unit.fresh:
         return IN_PROCESS_PINNED
-    if unit.progress is None:  # of the warm-up or a playout, not of one step
+    if unit.progress is None:  # a unit of the warm-up or of playouts
         return IN_PROCESS
     step = round(unit.progress * steps) + 1
     return f"sparring replay-unit {shlex.quote(str(run))} {step} {unit.place}"
 
 
 log = logging.getLogger(__name__)
-LOOK = 1.0  # longest seconds between two ticks
+MAX_WAIT = 1.0  # seconds between two ticks
 
 
 class DistributedRollouts:
     """Rollouts on workers.
 
     Args:
-        players: of the training process, with the current weights.
+        players: players of the training process, with the current weights.
         fleet: starts the workers and talks to them.
-        folder: for the weights of the workers.
+        folder: folder for the workers' weights.
     """
 
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
@@ -127,7 +127,7 @@ class DistributedRollouts:
         self._closed = False
         self._execute(self._scheduler.tick(fleet.now()))
         self._listener = threading.Thread(target=self._listen, name="fleet", daemon=True)
-        if fleet.apart:
+        if fleet.has_processes:
             self._listener.start()
 
     def begin(
@@ -141,13 +141,13 @@ class DistributedRollouts:
         Args:
             specs: the episodes.
             judging: judges replies; see ``Players.play``.
-            pinned: their weights, from ``published``; None: the current weights.
+            pinned: weights of the episodes, from ``published``; None: the current weights.
 
         Raises:
             RolloutError: a unit has ended several workers, or no worker is left.
-            SparringError: as playing raises it.
+            SparringError: playing failed.
         """
-        seated = self._players.seated(specs)
+        seated = self._players.with_named_policies(specs)
         players = {player for spec in seated for player in spec.players}
         new_pin = None if pinned is not None else self.published.pin(players)
         weights = self.published.files(pinned if pinned is not None else new_pin or ())
@@ -191,8 +191,8 @@ class DistributedRollouts:
         self._check()
         while self._weights.refusing:
             self._execute(self._rewrite_refused(self._weights.refusing.pop()))
-        if self._fleet.apart:
-            self._changed.wait(LOOK)
+        if self._fleet.has_processes:
+            self._changed.wait(MAX_WAIT)
         else:
             self._listen_once()
 
@@ -214,9 +214,9 @@ class DistributedRollouts:
             total = {**asdict(self._scheduler.counts), "refused_weights": self._weights.refused}
             total |= {"busy": busy, "clock": now}
             since = {name: value - self._before.get(name, 0.0) for name, value in total.items()}
-            first, self._before = not self._before, total
+            is_first, self._before = not self._before, total
         available, busy_seconds = since.pop("clock") * self._scheduler.workers, since.pop("busy")
-        idle = 1 - busy_seconds / available if available and not first else 0.0
+        idle = 1 - busy_seconds / available if available and not is_first else 0.0
         return {"workers": float(ready), "workers_idle": max(idle, 0.0), **since, **utilisation}
 
     def _check(self) -> None:
@@ -237,12 +237,12 @@ class DistributedRollouts:
     def _listen_once(self) -> None:
         with self._changed:
             now = self._fleet.now()
-            patience = min(self._scheduler.wait(now), LOOK)
-        messages = self._fleet.poll(patience)
+            seconds = min(self._scheduler.wait(now), MAX_WAIT)
+        messages = self._fleet.poll(seconds)
         with self._changed:
             if self._closed:
                 return
-            now = self._fleet.now()  # one for all: no worker restarts between its messages
+            now = self._fleet.now()  # the same for all messages, so no worker restarts between two
             for worker_message in messages:
                 self._execute(self._handle(worker_message, now))
             self._execute(self._scheduler.tick(self._fleet.now()))
@@ -268,13 +268,12 @@ class DistributedRollouts:
         return self._open[number]
 
     def _record_loss(self, units: Sequence[int]) -> None:
-        """Record the units that a worker is lost with; nothing to record here."""
+        """Record the units of a lost worker; a subclass may count them."""
 
     def _handle(self, worker_message: WorkerMessage, now: float) -> Sequence[Command]:
-        """Return the commands that follow from a worker's message."""
         worker, message = worker_message
         if worker not in self._weights:
-            return []  # ended while this message was on its way
+            return []  # the worker was ended before its message arrived
         if message is None:
             log.warning("Worker %d is gone; its units are played again.", worker)
             return self._handle_loss(worker, now)
@@ -284,30 +283,28 @@ class DistributedRollouts:
                 raise error_of(head["error"])
             if "ready" in head:
                 if not self._mixed:
-                    check_same(head["ready"])
+                    check_same_versions(head["ready"])
                 return self._scheduler.joined(worker, now)
             if "refused" in head:
-                self._weights.refusing.append(worker)  # rewritten in ``_wait``
+                self._weights.refusing.append(worker)  # ``_wait`` rewrites its files
                 return []
             answer = answer_of(message, self._open)
         except UnreadableError as error:
             log.warning("Worker %d is ended: %s", worker, error)
             return self._handle_loss(worker, now)
-        self._weights.answered(worker)
+        self._weights.record_answer(worker)
         self._rollouts.update(answer.rollouts)
         for number in answer.rollouts:
             self._open.pop(number)
         return self._scheduler.answered(worker, answer.units, now)
 
     def _handle_loss(self, worker: int, now: float) -> Sequence[Command]:
-        """End a worker, and return the commands that follow."""
         self._record_loss(self._scheduler.playing(worker))
         self._weights.end(worker)
         self._fleet.end(worker)
         return self._scheduler.lost(worker, now)
 
     def _rewrite_refused(self, worker: int) -> Sequence[Command]:
-        """Rewrite the weights that a worker has refused, and return the commands that follow."""
         playing = self._scheduler.playing(worker)
         units = [self._unit_to_send(unit) for unit in playing if unit in self._open]
         self._weights.rewrite_refused(worker, units)

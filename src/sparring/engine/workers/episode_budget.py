@@ -8,8 +8,8 @@ arrival. At any time each issued episode has one of four states:
     withheld    too stale when a step took it, so that no step learns from it
     lost        its worker was lost, its group failed, or the training process was killed
 
-The number of open episodes is limited to a few steps' worth, so that few are too stale on arrival.
-This module has no clock, workers or episodes: a group is a number of episodes.
+Open episodes are limited to those of a few steps, so that few are too stale on arrival. This module
+has no clock, workers or episodes; a group is only a number of episodes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 CLOSED = ("learned", "withheld", "lost")
-ISSUED = "issued.json"  # in the run folder: number of issued episodes, kept over kills
+ISSUED = "issued.json"  # in the run folder: number of issued episodes, which survives a kill
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -46,18 +46,19 @@ class EpisodeBudget:
         """Return the budget after the process that held the open episodes was killed.
 
         Args:
-            issued: number of episodes issued by then; those that this budget lacks are lost too.
+            issued: number of episodes issued by then; those beyond this budget's number are lost
+                too.
         """
-        unknown = max(issued - self.issued, 0)
+        unrecorded = max(issued - self.issued, 0)
         return EpisodeBudget(
-            issued=self.issued + unknown,
+            issued=self.issued + unrecorded,
             learned=self.learned,
             withheld=self.withheld,
-            lost=self.lost + self.open + unknown,
+            lost=self.lost + self.open + unrecorded,
         )
 
     @property
-    def balances(self) -> bool:
+    def is_balanced(self) -> bool:
         """Whether the issued episodes equal the sum over the states."""
         return self.issued == self.learned + self.withheld + self.lost + self.open
 
@@ -68,7 +69,7 @@ class Admission:
     Args:
         games: episodes per step.
         lag: the largest staleness, in steps.
-        steps: of the run.
+        steps: number of steps of the run.
         account: the budget so far, without open episodes.
     """
 
@@ -79,7 +80,7 @@ class Admission:
         budget = account or EpisodeBudget()
         self._issued = budget.issued
         self._closed = {name: getattr(budget, name) for name in CLOSED}
-        self._learnt = self._taken = 0  # learned steps, and episodes that this step took
+        self._num_learned = self._num_taken = 0  # learned steps, and episodes that this step took
         self._playing: dict[int, dict[int, int]] = {}  # by unit: number of episodes of each group
         self._arrived: dict[int, int] = {}  # episodes of each arrived group, in order of arrival
 
@@ -107,17 +108,17 @@ class Admission:
 
     def begin(self, num_learned: int) -> None:
         """Begin a step, after this many learned steps."""
-        self._learnt, self._taken = num_learned, 0
+        self._num_learned, self._num_taken = num_learned, 0
 
     @property
     def num_issuable(self) -> int:
         """Number of episodes that may be issued now.
 
-        Open episodes, with those that the step has taken, fill at most ``lag`` + 1 steps, and no
-        more steps than the run has left.
+        Open episodes and those that the step has taken fill at most ``lag`` + 1 steps, and at most
+        the remaining steps of the run.
         """
-        steps = min(self._lag + 1, self._steps - self._learnt)
-        return max(steps * self._games - self._taken - self.num_playing - self.num_arrived, 0)
+        steps = min(self._lag + 1, self._steps - self._num_learned)
+        return max(steps * self._games - self._num_taken - self.num_playing - self.num_arrived, 0)
 
     def issue(self, unit: int, groups: Mapping[int, int]) -> None:
         """Record an issued unit, as the number of episodes of each of its groups."""
@@ -131,9 +132,9 @@ class Admission:
 
     def reissue(self, unit: int) -> None:
         """Record that a unit was lost and, if it is open, issued again."""
-        plays = sum(self._playing.get(unit, {}).values())
-        self._closed["lost"] += plays
-        self._issued += plays
+        count = sum(self._playing.get(unit, {}).values())
+        self._closed["lost"] += count
+        self._issued += count
 
     def answer(self, unit: int, groups: Mapping[int, int]) -> None:
         """Record the groups with which a unit has arrived; its other groups have failed.
@@ -147,8 +148,8 @@ class Admission:
         self._arrived |= complete
         self._closed["lost"] += sum(issued.values()) - sum(complete.values())
 
-    def take(self, group: int, *, old: bool) -> None:
+    def take(self, group: int, *, too_stale: bool) -> None:
         """Record that a step takes a group, to learn from it or to withhold it as too stale."""
-        plays = self._arrived.pop(group)
-        self._closed["withheld" if old else "learned"] += plays
-        self._taken += 0 if old else plays
+        count = self._arrived.pop(group)
+        self._closed["withheld" if too_stale else "learned"] += count
+        self._num_taken += 0 if too_stale else count

@@ -1,8 +1,8 @@
 """Rollouts on workers in fresh order: played with the newest weights, returned as they arrive.
 
-A unit takes the newest weights when it is sent. If newer ones are published meanwhile, its worker
-takes them between two calls of the sampler or two tokens of a reply, where the fleet can reach a
-worker at play. Tokens sampled before stay, and every sampled segment names its weights.
+A unit gets the newest weights when it is sent. If newer ones are published while it is played, its
+worker loads them between two calls of the sampler or two tokens of a reply, if the fleet can reach
+it then. Tokens sampled before stay, and every sampled segment names its weights.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ class UnitOutcomes(NamedTuple):
     """The outcomes of units since the last call.
 
     Args:
-        lost: units whose worker was lost, once for each loss; they are played again.
-        answered: answered units with their rollouts, in order of arrival. The losses of a unit come
-            before its answer.
+        lost: units whose worker was lost, once per loss; they are played again.
+        answered: finished units with their rollouts, in order of arrival. The losses of a unit are
+            reported before its answer.
     """
 
     lost: list[int]
@@ -44,25 +44,25 @@ class FreshWorkers(DistributedRollouts):
 
     Args:
         players: as for ``DistributedRollouts``.
-        fleet: as for it.
-        folder: as for it, in the run folder.
+        fleet: as for ``DistributedRollouts``.
+        folder: as for ``DistributedRollouts``; in the run folder.
     """
 
     def __init__(self, players: Players, fleet: Fleet, folder: Path) -> None:
         self.run, self._issued = folder.parent, 0
         self._newest: tuple[WeightsFile, ...] = ()
-        self._pins: list[Pinned] = []  # of the newest weights, and of older ones in use
+        self._pins: list[Pinned] = []  # the newest weights, and older ones in use
         self._snapshots_of: dict[int, Pinned] = {}  # by fresh unit
         self._lost_units: list[int] = []
         super().__init__(players, fleet, folder)
 
     def issued_before(self, issued: int) -> None:
-        """Set the number of episodes that were issued before."""
+        """Set the number of episodes that were issued before the run was resumed."""
         with self._changed:
             self._issued = issued
 
     def renew(self) -> None:
-        """Publish the current weights; units sent from now on take them, and so do units at play.
+        """Publish the current weights, for units sent from now on and for units at play.
 
         Raises:
             RunError: the disk is full or not writable.
@@ -98,7 +98,7 @@ class FreshWorkers(DistributedRollouts):
             self._record_issued(sum(map(len, parts)))
             numbers = [next(self._numbers) for _ in parts]
             for number, specs in zip(numbers, parts, strict=True):
-                seated = tuple(self.seated(specs))
+                seated = tuple(self.with_named_policies(specs))
                 self._open[number] = WorkUnit(seated, snapshots, progress, fresh=True)
                 self._snapshots_of[number] = self.published.keep(past)
             self._execute(self._scheduler.issued(numbers, self._fleet.now()))
@@ -108,7 +108,7 @@ class FreshWorkers(DistributedRollouts):
         """Return the outcomes of units since the last call.
 
         Args:
-            wait: whether to wait for at least one.
+            wait: whether to wait for at least one unit.
 
         Raises:
             SparringError: the workers cannot go on.
@@ -123,9 +123,9 @@ class FreshWorkers(DistributedRollouts):
             self.published.release(self._snapshots_of.pop(number))
         return UnitOutcomes(lost_units, answered)
 
-    def seated(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
-        """Return specs in which every policy is named; see ``Players.seated``."""
-        return self._players.seated(specs)
+    def with_named_policies(self, specs: Sequence[EpisodeSpec]) -> Sequence[EpisodeSpec]:
+        """Return specs in which every policy is named; see ``Players.with_named_policies``."""
+        return self._players.with_named_policies(specs)
 
     def _answered_units(self) -> list[int]:
         """Return the answered units in order of arrival."""
@@ -146,8 +146,8 @@ class FreshWorkers(DistributedRollouts):
             self._record_issued(sum(len(self._open[unit].specs) for unit in lost_units))
         self._lost_units += lost_units
 
-    def _record_issued(self, plays: int) -> None:
+    def _record_issued(self, count: int) -> None:
         """Write the number of issued episodes to disk, which survives a kill."""
-        self._issued += plays
+        self._issued += count
         with disk_errors(self.run):
             write_json_atomic(self.run / ISSUED, {"issued": self._issued})

@@ -23,7 +23,7 @@ def check_gpus_exist(gpus: Sequence[int], key: str) -> None:
         key: the configuration key that names them.
 
     Raises:
-        ConfigError: the machine has fewer.
+        ConfigError: the machine lacks one of them.
     """
     num_gpus = torch.cuda.device_count()
     missing = [gpu for gpu in gpus if gpu >= num_gpus]
@@ -39,11 +39,11 @@ def gpus_of_learners(config: RunConfig, devices: Sequence[torch.device]) -> tupl
     """Return the GPU of each learner; empty for learners on the CPU.
 
     Args:
-        config: of the run.
-        devices: of the models in the training process.
+        config: the run's configuration.
+        devices: devices of the models in the training process.
 
     Raises:
-        ConfigError: the machine has fewer.
+        ConfigError: the machine has fewer GPUs than learners.
     """
     if all(device.type != CUDA for device in devices):
         return ()
@@ -57,19 +57,19 @@ def learner_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Return the configuration of a learner that sees one GPU.
 
     Args:
-        settings: of the run, as values of JSON.
+        settings: the run's configuration, as values of JSON.
     """
     return _place_on_device(settings, CUDA)
 
 
 def worker_settings(settings: Mapping[str, Any], gpus: float) -> dict[str, Any]:
-    """Return the configuration of a worker that sees its own GPUs; without GPUs, that of the run.
+    """Return the configuration of a worker that sees its own GPUs; without GPUs, the run's.
 
-    Replicas of vLLM, where the worker has any, take one GPU each. The worker's models then stay in
-    CPU memory, as the worker only forwards their weights.
+    Replicas of vLLM, if there are any, take one GPU each. The worker's models then stay in CPU
+    memory, as the worker only forwards their weights.
 
     Args:
-        settings: of the run, as values of JSON.
+        settings: the run's configuration, as values of JSON.
         gpus: number of GPUs of the worker, or the share of one.
     """
     if not gpus:

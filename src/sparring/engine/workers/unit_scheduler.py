@@ -1,7 +1,7 @@
 """The scheduler of units over workers: a state machine without a clock, input or output.
 
-Events go in, commands come out. The caller (worker processes, a cluster, a simulation) passes the
-time with every event and carries out the commands. A unit is a number here.
+Methods take events and return commands. The caller (worker processes, a cluster, a simulation)
+passes the time with every event and carries out the commands. A unit is a number here.
 
 Timing, in timing.jsonl:
     worker/N/playing        share of the time since the previous step in which worker N played; only
@@ -103,7 +103,7 @@ class TimeoutRule:
         return max(MIN_TIMEOUT, units * TIMEOUT_MEDIANS * self._median)
 
 
-RECORDED_WORKERS = 16  # workers whose figures are recorded; the limit keeps the lines short
+RECORDED_WORKERS = 16  # number of workers in timing.jsonl; more would make its lines long
 
 
 class WorkerUtilisation(NamedTuple):
@@ -153,7 +153,7 @@ class UnitQueue:
     """The open units: issued and not answered yet, unsent or at play.
 
     Units are sent in the order of their numbers. While many short units are unsent, a message holds
-    several: each worker gets its share of half of them. All units of a message are of one issue,
+    several: together the workers get about half of them. All units of a message are of one issue,
     so no unit waits for the answer to a later issue. A unit that has ended a worker is sent alone.
     """
 
@@ -233,11 +233,11 @@ class UnitQueue:
 
 
 HOUR = 3600.0
-MAX_ENDED = 5  # workers that a unit may end before the run is given up; 3 of 1,000 may by chance
-FIRST_DELAY, LONGEST = 0.5, 30.0  # seconds before a lost worker is restarted, first and longest
+MAX_ENDED = 5  # workers that a unit may end before the run is given up; 3 may end by chance
+FIRST_DELAY, MAX_DELAY = 0.5, 30.0  # seconds before a lost worker is restarted
 START_TIMEOUT = 600.0  # start-up timeout of a worker in seconds
 STALE_CHECKS = 4  # stale heap entries per worker tolerated before the heap is rebuilt
-MIN_CHECK = 1.0  # shortest seconds between two checks of a worker; the longest are MIN_TIMEOUT
+MIN_CHECK = 1.0  # smallest seconds between two checks of a worker; the largest are MIN_TIMEOUT
 
 
 @dataclass(slots=True)
@@ -273,7 +273,7 @@ class UnitScheduler:
         issued      new units
         joined      a worker is ready
         answered    a worker has answered its units
-        lost        a worker is gone, or its answer cannot be read
+        lost        a worker has ended, or its answer cannot be read
         returned    a worker could not start on its units
         tick        time has passed
 
@@ -284,8 +284,8 @@ class UnitScheduler:
         workers: number of workers, which are numbered from 0.
         timeout: seconds per unit; None: see ``TimeoutRule``.
         restarts: largest number of restarts of a worker in an hour.
-        elastic: whether a worker may wait for a machine without limit. If not, a worker that has
-            not joined in ``START_TIMEOUT`` seconds is lost.
+        elastic: whether a worker may wait for a machine without limit. If not, a worker that is not
+            ready in ``START_TIMEOUT`` seconds is lost.
     """
 
     def __init__(
@@ -297,7 +297,7 @@ class UnitScheduler:
         elastic: bool = False,
     ) -> None:
         self.counts = FailureCounts()
-        self._elastic, self._unplayed_since = elastic, 0.0  # since when units wait without worker
+        self._elastic, self._unplayed_since = elastic, 0.0  # time since when no worker plays
         self._timeout_rule, self._restarts = TimeoutRule(timeout), restarts
         self._workers = [_WorkerState(start_at=0.0) for _ in range(workers)]
         self._queue = UnitQueue()
@@ -339,7 +339,7 @@ class UnitScheduler:
     def issued(self, units: Iterable[int], now: float) -> list[Command]:
         """Add units, which are played in the order of their numbers.
 
-        No message mixes them with units of another issue.
+        A message holds only units of one call.
         """
         if not self._queue:
             self._unplayed_since = now
@@ -347,7 +347,7 @@ class UnitScheduler:
         return self.tick(now)
 
     def joined(self, worker: int, now: float) -> list[Command]:
-        """Record that a worker is ready, and ignore a worker that is not starting."""
+        """Record that a starting worker is ready; other workers are ignored."""
         state = self._workers[worker]
         if state.is_starting:
             state.is_ready, state.ready_since = True, now
@@ -393,7 +393,8 @@ class UnitScheduler:
             state.is_given_up = True
             self._gone += 1
         else:
-            state.start_at = now + min(FIRST_DELAY * 2.0 ** min(state.num_failures - 1, 9), LONGEST)
+            delay = FIRST_DELAY * 2.0 ** min(state.num_failures - 1, 9)
+            state.start_at = now + min(delay, MAX_DELAY)
             self._schedule_check(worker, now)
         if only_unit is not None and num_ended >= MAX_ENDED:
             return [AbandonRun(f"it has ended {num_ended} workers", only_unit)]
@@ -436,7 +437,7 @@ class UnitScheduler:
         return max(check_at - now, 0.0)
 
     def _schedule_check(self, worker: int, now: float) -> None:
-        """Schedule the check of a worker; the check of one at play is early, as limits may fall."""
+        """Schedule the check of a worker, early if it plays, as timeouts may become shorter."""
         state = self._workers[worker]
         deadline = self._deadline(state)
         check_at = min(
@@ -447,7 +448,7 @@ class UnitScheduler:
             state.check_at = check_at
             heapq.heappush(self._checks, (check_at, worker))
         if len(self._checks) > (1 + STALE_CHECKS) * self.workers:
-            current = ((each.check_at, number) for number, each in enumerate(self._workers))
+            current = ((state.check_at, number) for number, state in enumerate(self._workers))
             self._checks = [check for check in current if check[0] < math.inf]
             heapq.heapify(self._checks)
 
@@ -495,7 +496,7 @@ class UnitScheduler:
             state = self._workers[number]
             state.is_listed = False
             if not state.is_ready:
-                continue  # it was lost since
+                continue  # it has been lost since
             state.playing = self._queue.pop_message(
                 self.workers - self._gone, self._timeout_rule.max_units
             )

@@ -69,13 +69,13 @@ class WeightsFile(NamedTuple):
 
 
 class WorkUnit(NamedTuple):
-    """The episodes that one worker plays, and their weights; any worker plays them alike."""
+    """The episodes that one worker plays, and their weights; any worker gives the same result."""
 
     specs: tuple[EpisodeSpec, ...]
     weights: tuple[WeightsFile, ...]
     progress: float | None  # share of the run that is done; None: no judging
-    place: int = 0  # its number within the step; not sent
-    fresh: bool = False  # sent with the newest weights; not sent itself
+    place: int = 0  # number of the unit within the step; not part of the message
+    fresh: bool = False  # whether it gets the newest weights when sent; not part of the message
 
 
 Task = Mapping[int, WorkUnit]  # units by their numbers
@@ -84,8 +84,8 @@ Task = Mapping[int, WorkUnit]  # units by their numbers
 class WorkerAnswer(NamedTuple):
     """The answer of a worker."""
 
-    rollouts: Mapping[int, Rollout]  # of each unit by its number
-    units: tuple[int, ...] = ()  # all answered units, also those no longer open
+    rollouts: Mapping[int, Rollout]  # by the number of the unit
+    units: tuple[int, ...] = ()  # all units of the answer, also those no longer open
 
 
 class UnreadableError(RolloutError):
@@ -111,7 +111,7 @@ def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[Epi
 
     Args:
         specs: the episodes; those of a group are adjacent.
-        games: the number of episodes from which on a unit is full.
+        games: the number of episodes at which a unit is full.
     """
     units: list[list[EpisodeSpec]] = []
     for spec in specs:
@@ -123,12 +123,12 @@ def split_into_units(specs: Sequence[EpisodeSpec], games: int) -> list[tuple[Epi
 
 
 def weights_after(
-    held_weights: Mapping[str, WeightsFile], files: Iterable[WeightsFile]
+    current: Mapping[str, WeightsFile], files: Iterable[WeightsFile]
 ) -> dict[str, WeightsFile]:
-    """Return the latest weights of each player that a worker holds after these units."""
+    """Return the weights of each player that a worker holds after it has loaded these files."""
     new = {file.player: file for file in files}
     remaining = {
-        name: file for name, file in held_weights.items() if ref(name).step is None or name in new
+        name: file for name, file in current.items() if ref(name).step is None or name in new
     }
     return {**remaining, **new}
 
@@ -187,7 +187,7 @@ def numbers_of(data: bytes) -> tuple[int, ...]:
 
 
 def known_games(games: Sequence[Environment]) -> dict[str, Environment]:
-    """Return environments as ``task_of`` takes them."""
+    """Return environments by their JSON, as ``task_of`` takes them."""
     return {
         json.dumps(asdict(spec), sort_keys=True): game for game in games if (spec := spec_of(game))
     }
@@ -203,25 +203,25 @@ def answer_bytes(answer: WorkerAnswer) -> bytes:
                 "dropped": sorted(rollout.counts.dropped_groups),
                 "judging": rollout.counts.judging,
                 "scored": rollout.counts.scored,
-                "silent": [record_of(each) for each in rollout.episodes if not each.turns],
+                "silent": [record_of(e) for e in rollout.episodes if not e.turns],
             }
             for number, rollout in answer.rollouts.items()
         ]
     }
-    spoken = [
+    episodes_with_turns = [
         (number, episode)
         for number, rollout in answer.rollouts.items()
         for episode in rollout.episodes
         if episode.turns
     ]
-    return json.dumps(head).encode() + b"\n" + to_stream(spoken)
+    return json.dumps(head).encode() + b"\n" + to_stream(episodes_with_turns)
 
 
 def head_of(data: bytes) -> dict[str, Any]:
     """Return the line of JSON at the start of a message.
 
     Raises:
-        UnreadableError: it begins with none.
+        UnreadableError: the message does not begin with JSON.
     """
     try:
         head = parse_json(data.partition(b"\n")[0])
@@ -247,14 +247,14 @@ def answer_of(data: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswer:
         units = tuple(unit["number"] for unit in head["units"])
         if not units:
             raise ValueError("it answers no unit")
-        spoken: dict[int, dict[int, Episode]] = {number: {} for number in units}
-        if open_units.keys() & spoken.keys():
+        episodes: dict[int, dict[int, Episode]] = {number: {} for number in units}
+        if open_units.keys() & episodes.keys():
             for number, episode in from_stream(data.partition(b"\n")[2]):
-                spoken[number][episode.episode_id] = episode
+                episodes[number][episode.episode_id] = episode
         rollouts = {
-            unit["number"]: _rollout(unit, spoken[unit["number"]], open_units[unit["number"]].specs)
-            for unit in head["units"]
-            if unit["number"] in open_units
+            number: _rollout(unit, episodes[number], open_units[number].specs)
+            for number, unit in zip(units, head["units"], strict=True)
+            if number in open_units
         }
     except UNREADABLE as error:
         raise UnreadableError(f"its answer cannot be read: {error!r:.200}") from error
@@ -262,20 +262,21 @@ def answer_of(data: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswer:
 
 
 def _rollout(
-    unit: Mapping[str, Any], spoken: Mapping[int, Episode], specs: Sequence[EpisodeSpec]
+    unit: Mapping[str, Any], with_turns: Mapping[int, Episode], specs: Sequence[EpisodeSpec]
 ) -> Rollout:
-    episodes = {**spoken, **{each.episode_id: each for each in map(episode_of, unit["silent"])}}
+    without_turns = {e.episode_id: e for e in map(episode_of, unit["silent"])}
+    episodes = {**with_turns, **without_turns}
     counts = RolloutCounts(
         int(unit["retried"]),
         frozenset(map(int, unit["dropped"])),
         float(unit["judging"]),
-        tuple(LogprobCheck(*each) for each in unit["scored"]),
+        tuple(LogprobCheck(*fields) for fields in unit["scored"]),
     )
     complete = [spec for spec in specs if spec.group_id not in counts.dropped_groups]
-    return Rollout([_fitting(episodes, spec) for spec in complete], counts)
+    return Rollout([_find_episode(episodes, spec) for spec in complete], counts)
 
 
-def _fitting(episodes: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
+def _find_episode(episodes: Mapping[int, Episode], spec: EpisodeSpec) -> Episode:
     episode = episodes.get(spec.episode_id)
     if episode is None or (episode.group_id, episode.seed) != (spec.group_id, spec.deal.key):
         raise ValueError(f"episode {spec.episode_id} is missing or has another seed or group")

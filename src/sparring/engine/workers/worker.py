@@ -1,7 +1,7 @@
-"""A worker: makes the players of a run once, and plays the units that it is sent.
+"""A worker: makes the players of a run once, and plays the units of episodes that it receives.
 
-A worker holds no state that matters. Weights come as files, and an answer is a function of the task
-and the configuration, so any worker gives the same bytes.
+A worker can be replaced by any other. Weights come as files, and an answer is a function of the
+task and the configuration, so any worker gives the same bytes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def facts() -> dict[str, Any]:
 
 
 def fingerprint() -> dict[str, str]:
-    """Return what the bits of a computation depend on: versions, processor, and compiler."""
+    """Return the versions, processor and compiler, on which the bits of a computation depend."""
     return {
         "sparring": version(),
         "python": platform.python_version(),
@@ -64,7 +64,7 @@ def fingerprint() -> dict[str, str]:
     }
 
 
-def check_same(other_versions: object) -> None:
+def check_same_versions(other_versions: object) -> None:
     """Check that a worker computes the same bits as this process.
 
     Raises:
@@ -94,7 +94,7 @@ class Worker:
     """Plays units with the players of a run.
 
     Args:
-        config: of the run, as values of JSON.
+        config: the run's configuration, as values of JSON.
         threads: number of threads, 0 for as many as this process has; with 1 thread, the bits of a
             reply do not depend on other replies.
     """
@@ -103,7 +103,7 @@ class Worker:
         self.config = resolve({**config, "threads": threads})
         self.players = Players(self.config)
         games = [game for game, _ in self.players.environments]
-        self._games, self._known = games, known_games(games)
+        self._games, self._games_by_json = games, known_games(games)
         self._oracles = configured_oracles(self.config.environments, games)
         self._rewards = rewards_of(self.config) if self.config.rollout.candidates.count > 1 else ()
         self._weights_of: dict[str, WeightsFile] = {}  # by player
@@ -115,18 +115,18 @@ class Worker:
 
         Args:
             data: the task.
-            files: contents of its weights files by their SHA-256; other files are read from disk.
+            files: contents of weights files by their SHA-256; other files are read from disk.
             between: called while no reply is pending, and between two tokens where the sampler can
                 pause; it may ``renew`` the weights.
 
         Raises:
-            SparringError: as playing raises it.
+            SparringError: playing failed.
         """
-        task, rollouts = task_of(data, self._known), dict[int, Rollout]()
+        task, rollouts = task_of(data, self._games_by_json), dict[int, Rollout]()
         self.players.between = between
         try:
-            for _, alike in itertools.groupby(task.items(), lambda item: item[1][1:]):
-                rollouts.update(self._play_units(dict(alike), files))
+            for _, same_weights in itertools.groupby(task.items(), lambda item: item[1][1:]):
+                rollouts.update(self._play_units(dict(same_weights), files))
         except RefusedError as refusal:
             log.warning("A worker refuses weights: %s.", refusal)
             return json.dumps({"refused": str(refusal)}).encode()
@@ -161,7 +161,7 @@ class Worker:
 
         Args:
             data: a message of ``news_bytes``.
-            files: contents of its weights files by their SHA-256; other files are read from disk.
+            files: contents of weights files by their SHA-256; other files are read from disk.
         """
         newer = [file for file in news_of(data) if self._is_newer(file)]
         past = [file for file in self._weights_of.values() if ref(file.player).step is not None]
@@ -184,8 +184,8 @@ class Worker:
     ) -> Iterator[tuple[int, Rollout]]:
         """Yield the rollouts of units that share their weights.
 
-        All units are played in one rollout, which is quicker and gives the same episodes. After a
-        failure each unit is played by itself, so that each has its own counts.
+        All units are played in one rollout, which is faster and gives the same episodes. After a
+        failure each unit is played separately, so that each has its own counts.
         """
         first = next(iter(units.values()))
         self.take(first.weights, files)
@@ -228,40 +228,42 @@ def _tensors(weights: WeightsFile, content: bytes | None) -> Any:
 
 
 def serve(
-    hear: Callable[[], Message], say: Callable[[bytes], None], waits: Callable[[], bool] = bool
+    receive: Callable[[], Message],
+    send: Callable[[bytes], None],
+    has_message: Callable[[], bool] = bool,
 ) -> None:
-    """Run a worker until the sender of its messages is gone.
+    """Run a worker until the sender of its messages has ended.
 
     The first message that arrives holds the configuration; the first reply says that the worker is
     ready, and its fingerprint.
 
     Args:
-        hear: returns the next message, or raises EOFError.
-        say: sends a message.
-        waits: returns whether a message has arrived. While a task is played in fresh order, such a
-            message announces weights, as no worker is sent a second task before it has answered.
+        receive: returns the next message, or raises EOFError.
+        send: sends a message.
+        has_message: returns whether a message has arrived. While a task is played in fresh order,
+            it announces weights, as a worker gets no second task before it has answered.
     """
 
-    def news() -> None:
-        last = None
-        while waits():
-            last = hear()
-        if last is not None:
-            worker.renew(*last)
+    def load_newest_weights() -> None:
+        newest = None
+        while has_message():
+            newest = receive()
+        if newest is not None:
+            worker.renew(*newest)
 
     try:
-        worker = Worker(json.loads(hear()[0]))
-        say(ready_message())
-        fresh = worker.config.scale.order == FRESH
+        worker = Worker(json.loads(receive()[0]))
+        send(ready_message())
+        is_fresh = worker.config.scale.order == FRESH
         with CallWatch(worker.config.call_seconds):
             while True:
-                message = hear()
+                message = receive()
                 if is_news(message[0]):
                     worker.renew(*message)
                 else:
-                    say(task_answer(worker, *message, news if fresh else None))
+                    send(task_answer(worker, *message, load_newest_weights if is_fresh else None))
     except SparringError as error:
-        say(error_message(error))
+        send(error_message(error))
     except (EOFError, OSError):
         return
 
@@ -291,18 +293,18 @@ def error_message(error: SparringError) -> bytes:
     return _error(type(error).__name__, str(error))
 
 
-def unexpected_error_message(error: Exception, who: str, kind: type[SparringError]) -> bytes:
+def unexpected_error_message(error: Exception, subject: str, kind: type[SparringError]) -> bytes:
     """Log an unexpected error, and return it as a message that says where it was raised.
 
     Args:
         error: the error.
-        who: the subject of the sentence, capitalised.
+        subject: the subject of the sentence, capitalised.
         kind: the error class that the receiver raises.
     """
-    log.exception("%s failed.", who)
+    log.exception("%s failed.", subject)
     frame = traceback.extract_tb(error.__traceback__)[-1]
     where = f"{Path(frame.filename).name}:{frame.lineno}"
-    return _error(kind.__name__, f"{who} failed at {where}: {error!r}.")
+    return _error(kind.__name__, f"{subject} failed at {where}: {error!r}.")
 
 
 def _error(kind: str, message: str) -> bytes:

@@ -1,7 +1,7 @@
-"""The weights of the workers: files per player and version, and the files that each worker holds.
+"""The workers' weights: a file per player and version, and the files that each worker holds.
 
-Episodes that are begun pin their weights: a file stays until they end, also after an update, or
-after a snapshot has left the league.
+Episodes pin their weights when they begin. A file stays until its episodes end, also after an
+update, or after a snapshot has left the league.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from sparring.models.language_model import LanguageModel
 
 
 class PublishedWeights:
-    """Files of weights in a folder; a file that nothing pins is removed.
+    """Files of weights in a folder; unpinned files are removed.
 
     Args:
-        players: whose weights are written.
+        players: the players whose weights are written.
         folder: for the files; it is emptied first, and removed by ``close``.
     """
 
     def __init__(self, players: Players, folder: Path) -> None:
         self.folder = folder.absolute()
         self._players = players
-        self._written: dict[WeightKey, WeightsFile] = {}
+        self._files: dict[WeightKey, WeightsFile] = {}
         self._pinned: list[Pinned] = []
         with disk_errors(self.folder):
             shutil.rmtree(self.folder, ignore_errors=True)
@@ -45,7 +45,7 @@ class PublishedWeights:
 
         Raises:
             RunError: the disk is full or not writable.
-            DivergedError: one of them is not finite.
+            DivergedError: a weight is not finite.
         """
         models: dict[str, LanguageModel] = {}
         for policy in sorted({player for player in seated if player.kind in OWN}, key=str):
@@ -53,7 +53,7 @@ class PublishedWeights:
             if named_model is not None:
                 models[named_model[0]] = named_model[1]
         for name, model in models.items():
-            if (name, model.version) not in self._written:
+            if (name, model.version) not in self._files:
                 self._write(name, model)
         return self.keep(tuple((name, model.version) for name, model in models.items()))
 
@@ -76,7 +76,7 @@ class PublishedWeights:
         Raises:
             CheckpointError: a file does not exist.
         """
-        missing = [key for key in keys if key not in self._written]
+        missing = [key for key in keys if key not in self._files]
         if missing:
             raise CheckpointError(
                 f"The weights of {missing[0][0]} after {missing[0][1]} updates, of a step that is "
@@ -90,26 +90,25 @@ class PublishedWeights:
         """Unpin files, and remove those that nothing else has pinned."""
         self._pinned.remove(keys)
         still_pinned = {key for pinned in self._pinned for key in pinned}
-        for key in self._written.keys() - still_pinned:
-            Path(self._written.pop(key).file).unlink(missing_ok=True)
+        for key in self._files.keys() - still_pinned:
+            Path(self._files.pop(key).file).unlink(missing_ok=True)
 
     def files(self, keys: Pinned) -> tuple[WeightsFile, ...]:
         """Return pinned files."""
-        return tuple(self._written[key] for key in keys)
+        return tuple(self._files[key] for key in keys)
 
     def rewrite_damaged(self, keys: Pinned) -> int:
-        """Rewrite the damaged ones of these files from the current weights, and return their
-        number.
+        """Rewrite damaged files from the current weights, and return their number.
 
         Raises:
-            CheckpointError: the weights have been updated since, so that only the file held them.
+            CheckpointError: the policy was updated since, so the file was the only copy.
         """
-        damaged = [key for key in keys if not _is_whole(self._written[key])]
+        damaged = [key for key in keys if not _is_intact(self._files[key])]
         for name, version in damaged:
             named_model = self._find_model(ref(name))
             if named_model is None or named_model[1].version != version:
                 raise CheckpointError(
-                    f"{self._written[name, version].file} was damaged after it was written, and "
+                    f"{self._files[name, version].file} was damaged after it was written, and "
                     "the policy has been updated since. Resume from the last checkpoint "
                     "(--resume) on another disk."
                 )
@@ -117,8 +116,7 @@ class PublishedWeights:
         return len(damaged)
 
     def save(self, folder: Path) -> dict[str, list[Any]]:
-        """Link pinned files into a checkpoint's folder, and return [player, version, digest] by
-        name.
+        """Link pinned files into a checkpoint's folder; return [player, version, digest] by name.
 
         Raises:
             OSError: the disk is full or not writable.
@@ -126,7 +124,7 @@ class PublishedWeights:
         saved = {}
         for pinned in self._pinned:
             for key in pinned:
-                weights = self._written[key]
+                weights = self._files[key]
                 name = f"open-{Path(weights.file).name}"
                 if name not in saved and not link_or_copy(Path(weights.file), folder / name):
                     raise OSError(f"{weights.file} cannot be copied to {folder}")
@@ -143,13 +141,13 @@ class PublishedWeights:
             path = self._path(player, version)
             with disk_errors(path):
                 link_or_copy(folder / name, path)
-            self._written[player, version] = WeightsFile(player, str(path), digest, version)
+            self._files[player, version] = WeightsFile(player, str(path), digest, version)
 
     def _find_model(self, player: PlayerRef) -> tuple[str, LanguageModel] | None:
-        """Return a player's name and model at a worker; None if its weights are not trained."""
+        """Return a player's name at workers, and its model; None if its weights are not trained."""
         policy = self._players.policies.get(player.name or MAIN)
-        frozen = policy is None or policy.frozen or player.kind == "demonstrator"
-        model = None if policy is None or frozen else policy.model_of(player)
+        is_fixed = policy is None or policy.frozen or player.kind == "demonstrator"
+        model = None if policy is None or is_fixed else policy.model_of(player)
         if policy is None or model is None:
             return None
         return str(LEARNER.of(policy.name)) if model is policy.model else str(player), model
@@ -164,28 +162,28 @@ class PublishedWeights:
             save_weights(model, temporary)
             digest = file_digest(temporary)
             os.replace(temporary, path)
-        self._written[name, model.version] = WeightsFile(name, str(path), digest, model.version)
+        self._files[name, model.version] = WeightsFile(name, str(path), digest, model.version)
 
     def close(self) -> None:
         """Remove the folder."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def _is_whole(weights: WeightsFile) -> bool:
+def _is_intact(weights: WeightsFile) -> bool:
     try:
         return file_digest(Path(weights.file)) == weights.digest
     except OSError:
         return False
 
 
-REFUSALS = 3  # largest number of refusals of a worker in a row
+MAX_REFUSALS = 3  # of a worker in a row
 
 
 class WorkerWeights:
     """The weights that each worker holds.
 
     Args:
-        published: the files.
+        published: the files of weights.
     """
 
     def __init__(self, published: PublishedWeights) -> None:
@@ -204,16 +202,16 @@ class WorkerWeights:
         self._weights_of[worker] = {}
 
     def end(self, worker: int) -> None:
-        """Record that a worker is gone."""
+        """Record that a worker has ended."""
         del self._weights_of[worker]
-        self.refusing = [other for other in self.refusing if other != worker]
+        self.refusing = [number for number in self.refusing if number != worker]
 
-    def answered(self, worker: int) -> None:
+    def record_answer(self, worker: int) -> None:
         """Record that a worker could read its weights."""
         self._refusals.pop(worker, None)
 
     def record_sent(self, worker: int, units: Iterable[WorkUnit]) -> dict[str, Path]:
-        """Record sent units, and return the weights files that the worker lacks, by digest."""
+        """Record sent units, and return by digest the weights files that the worker lacks."""
         current, files = self._weights_of[worker], dict[str, Path]()
         for unit in units:
             new = [weights for weights in unit.weights if current.get(weights.player) != weights]
@@ -229,7 +227,7 @@ class WorkerWeights:
             RunError: the worker has refused them several times in a row.
         """
         self._refusals[worker] += 1
-        if self._refusals[worker] > REFUSALS:
+        if self._refusals[worker] > MAX_REFUSALS:
             raise RunError(
                 f"A worker has refused the weights in {self._published.folder} "
                 f"{self._refusals[worker]} times: it reads other bytes than were written. Choose a "

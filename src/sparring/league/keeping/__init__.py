@@ -1,1 +1,1 @@
-"""Which snapshots stay in the league, one rule per file."""
+"""Rules that decide which snapshots stay in the league, one per file."""

@@ -19,10 +19,10 @@ class KeepRequest:
 
     Args:
         members: all snapshots, oldest first; the last one is new.
-        keep: how many may stay (``league.keep``).
+        keep: the largest number that may stay (``league.keep``).
         payoffs: the payoff book.
         step: number of steps done.
-        stream: of all draws.
+        stream: the stream of all draws.
         others: members that stay in any case: the learners' initial weights, and the snapshots of
             other learners of the league.
     """
@@ -48,7 +48,7 @@ def check_output(rule: BoundPlugin, remaining: Any, request: KeepRequest) -> Non
     """Check the answer of a rule, after every call.
 
     Raises:
-        PluginError: it is not at most ``keep`` different members.
+        PluginError: the answer is not a tuple of at most ``keep`` different members.
     """
     if not isinstance(remaining, Sequence) or not all(isinstance(m, PlayerRef) for m in remaining):
         raise PluginError(
@@ -59,7 +59,7 @@ def check_output(rule: BoundPlugin, remaining: Any, request: KeepRequest) -> Non
     if unknown:
         raise PluginError(
             f"The {rule} keeps {unknown[0]!r}, which is not one of the {len(request.members)} "
-            "snapshots; return a part of request.members."
+            "snapshots; return some of request.members."
         )
     if len(set(remaining)) != len(remaining) or len(remaining) > request.keep:
         raise PluginError(

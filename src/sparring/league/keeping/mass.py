@@ -1,4 +1,4 @@
-"""Keep the snapshots with weight in the meta-strategy."""
+"""Keep the snapshots with the largest weights in the meta-strategy."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ def mass(
 ) -> tuple[PlayerRef, ...]:
     """Keep the newest snapshot, and those with the largest weights in a meta-strategy.
 
-    What: a meta-solver weighs all members by their plays with each other. While there are too many,
-    the snapshot with the smallest weight leaves, the oldest of equal ones first. The newest stays,
-    as it has no episodes yet.
+    What: a meta-solver weighs all members by the payoffs of their games with each other. While
+    there are too many, the snapshot with the smallest weight leaves, of equal ones the oldest. The
+    newest stays, as it has no episodes yet.
     When to use: populations that grow without limit (PSRO): a member without weight is never an
     opponent, and is not part of the answer.
-    Mathematics: with U the members' payoffs in all environments, each counting the same,
+    Mathematics: with U the members' mean payoffs over all environments,
 
         sigma = solver(U)
         i* = argmin of sigma(i) over snapshots i without the newest
 
-    Pitfalls: weights need ``league.plays``: without them all payoffs are 0. A member without weight
-    may gain some later, with new members; ``keep`` should be larger than the support.
+    Pitfalls: without ``league.plays`` all payoffs are 0, and the weights mean nothing. A member
+    without weight may get some when new members join; let ``keep`` exceed the number with weight.
     Reference: pruning of dominated or unused strategies, as in the PSRO literature.
     Verified by: tests/league/keeping/test_mass.py.
 
@@ -35,10 +35,10 @@ def mass(
     Raises:
         GameError: the solver cannot solve the meta-game.
     """
-    everyone = (*request.others, *request.members)
+    all_members = (*request.others, *request.members)
     environments = dict.fromkeys(sorted({row.environment for row in request.payoffs.rows}), 1.0)
-    game = member_payoffs(request.payoffs, everyone, environments or {"": 1.0})
-    weights = dict(zip(everyone, solve_meta_game(solver, game).sides[0].tolist(), strict=True))
+    game = member_payoffs(request.payoffs, all_members, environments or {"": 1.0})
+    weights = dict(zip(all_members, solve_meta_game(solver, game).sides[0].tolist(), strict=True))
     remaining = list(request.members)
     while len(remaining) > request.keep:
         remaining.remove(min(remaining[:-1] or remaining, key=weights.__getitem__))

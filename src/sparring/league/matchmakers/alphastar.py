@@ -1,4 +1,4 @@
-"""AlphaStar's league, draw by draw: main agents, main exploiters and league exploiters."""
+"""The opponents of AlphaStar's league: main agents, main exploiters and league exploiters."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from sparring.league.payoffs import AS_PUBLISHED, weights
 
 T = TypeVar("T")
 MAIN, EXPLOITER, LEAGUE = "main", "main_exploiter", "league_exploiter"  # tags
-BEATEN = 0.7  # win rates against verified snapshots below this are too low
+BEATEN = 0.7  # below this win rate a snapshot may be one that the learner has forgotten
 PRESETS = {"paper": {"prior": 0.0}}
 
 
 def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2.0) -> Seating:
     """Seat the learner as AlphaStar's league does, by its tag.
 
-    What: a learner with the tag main meets all snapshots, by their strength against it (half of the
-    states), snapshots that it may have forgotten how to beat (0.15), and itself or another main
-    learner (the rest). A main_exploiter meets the current weights of a main learner as long as it
-    sometimes wins, and otherwise its snapshots. Any other learner is a league_exploiter, and meets
-    all snapshots.
+    What: a learner with the tag main plays against all snapshots, by their strength against it
+    (half of the initial states), against snapshots that it may have forgotten how to beat (0.15),
+    and against itself or another main learner (0.35). A main_exploiter plays against the current
+    weights of a main learner as long as it sometimes wins, and otherwise against snapshots of that
+    learner. Any other learner is a league_exploiter, and plays against all snapshots.
     When to use: with ``league.learners`` of these tags, with the schedule ``gate``, and exploiters
     that restart from initial weights; recipe league/alphastar-tiny.
     Mathematics: p_j is the learner's win rate against j, and "PFSP f over S" draws a
@@ -44,20 +44,20 @@ def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2
                                 else PFSP p (1 - p) over its snapshots
         league_exploiter        PFSP min(1/2, 1 - p) over all snapshots
 
-    Pitfalls: rates are those of the payoff book; let them fade by ``league.payoff_decay``, as the
-    learners change. Without snapshots the learner plays itself.
+    Pitfalls: win rates come from the payoff book; let old results fade by ``league.payoff_decay``,
+    as the learners change. Without snapshots the learner plays itself.
     Reference: the pseudo-code published with Vinyals et al., 2019 (Nature 575). There a result
-    fades by 0.99 with each later result of the same pair, and an unseen pair has 1/2, as here with
-    prior 0 (preset paper). There both agents learn if a main agent meets another; here only the
-    requested learner does, and both seats if it meets itself.
+    fades by 0.99 with each later result of the same pair, and a pair without results has 1/2, as
+    here with prior 0 (preset paper). There both agents learn if a main agent plays another. Here
+    only the requested learner is trained, in both seats if it plays itself.
     Verified by: tests/league/matchmakers/test_alphastar.py.
 
     Args:
-        prior: number of draws added to every record, at least 0, so that one episode decides
-            little. Default 2.
+        prior: number of draws added to every record, at least 0, so that one episode has little
+            effect. Default 2.
     """
     mains = [player for player in (request.learner, *request.others) if request.tag(player) == MAIN]
-    chosen = opponent(
+    player = opponent(
         request.tag(request.learner),
         mains=mains or [request.learner],
         frozen=list(request.members),
@@ -66,9 +66,9 @@ def alphastar(request: MatchRequest, *, prior: Annotated[float, Field(ge=0)] = 2
         rate=lambda player: _rate(request, player, prior),
         stream=request.stream,
     )
-    if chosen is None or chosen == request.learner:
+    if player is None or player == request.learner:
         return self_play(request)
-    return against(request, lambda seat: chosen)
+    return against(request, lambda seat: player)
 
 
 def _rate(request: MatchRequest, player: PlayerRef, prior: float) -> float:
@@ -95,14 +95,14 @@ def opponent(
         tag: returns the tag of a snapshot.
         past: returns the snapshots of a main agent, oldest first.
         rate: returns the agent's win rate against another one.
-        stream: of all draws.
+        stream: the stream of all draws.
     """
 
-    def pfsp(among: Sequence[T], weighting: str) -> T | None:
-        if not among:
+    def pfsp(snapshots: Sequence[T], weighting: str) -> T | None:
+        if not snapshots:
             return None
-        draw_weights = weights([rate(snapshot) for snapshot in among], *AS_PUBLISHED[weighting])
-        return draw_member(among, draw_weights, stream.uniform(1))
+        draw_weights = weights([rate(snapshot) for snapshot in snapshots], *AS_PUBLISHED[weighting])
+        return draw_member(snapshots, draw_weights, stream.uniform(1))
 
     if learner_tag not in (MAIN, EXPLOITER):
         return pfsp(frozen, "linear_capped")
@@ -125,10 +125,10 @@ def opponent(
 
 
 def without_monotonic_suffix(rates: Sequence[float]) -> int:
-    """Return the number of snapshots before the final ones over which win rates only fall.
+    """Return the number of snapshots before the newest run over which win rates only fall.
 
     Args:
-        rates: win rates, of the oldest snapshot first.
+        rates: win rates, the oldest snapshot's first.
     """
     for last in range(len(rates) - 1, 0, -1):
         if rates[last - 1] < rates[last]:

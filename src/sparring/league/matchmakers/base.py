@@ -1,4 +1,4 @@
-"""Matchmakers: their input, their answer, and what they share."""
+"""Matchmakers: their input, their answer, and functions that they share."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ class MatchRequest:
     """The input of a matchmaker: one initial state, whose episodes share the seating.
 
     Args:
-        environment: to be played.
+        environment: the environment to be played.
         roles: name of the role of each seat, [num_seats].
         teams: number of the team of each seat, [num_seats].
         members: snapshots, oldest first; may be empty.
-        payoffs: the payoff book, up to the step before.
+        payoffs: the payoff book, up to the previous step.
         bots: names of the run's ``bots``, which may be seated besides the player plug-ins.
         step: number of steps done.
-        number: of the initial state in the whole run; used to balance seats.
-        stream: of all draws.
+        number: number of the initial state in the whole run; used to balance seats.
+        stream: the stream of all draws.
         policies: name of the learner's policy in each seat, [num_seats]; (): ``main`` in all.
         learns: whether that policy is trained, [num_seats]; (): all are.
         learner: the player to be trained: ``LEARNER``, or one of several in a league.
@@ -80,7 +80,7 @@ class MatchRequest:
 
     @property
     def own_sides(self) -> tuple[tuple[int, ...], ...]:
-        """The sides with a trained policy; all sides without such a policy."""
+        """The sides with a trained policy; all sides if no policy is trained."""
         learns = self.learns or (True,) * self.num_seats
         return tuple(s for s in self.sides if any(learns[seat] for seat in s)) or self.sides
 
@@ -98,11 +98,11 @@ class MatchRequest:
 class Seating:
     """The player of each seat, and whether its tokens are trained on."""
 
-    seats: Sequence[PlayerRef | str | Mixture]  # [num_seats]; names are held as references
+    seats: Sequence[PlayerRef | str | Mixture]  # [num_seats]; names become references
     trained: tuple[bool, ...]  # [num_seats]
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "seats", _held(self.seats))
+        object.__setattr__(self, "seats", _as_references(self.seats))
 
     @property
     def players(self) -> tuple[PlayerRef | Mixture, ...]:
@@ -110,7 +110,7 @@ class Seating:
         return cast("tuple[PlayerRef | Mixture, ...]", self.seats)
 
 
-def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixture, ...]:
+def _as_references(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixture, ...]:
     if isinstance(seats, Sequence) and any(isinstance(player, Mixture) for player in seats):
         return tuple(player if isinstance(player, Mixture) else ref(player) for player in seats)
     names: Any = seats
@@ -118,14 +118,14 @@ def _held(seats: Sequence[PlayerRef | str | Mixture]) -> tuple[PlayerRef | Mixtu
 
 
 def self_play(request: MatchRequest) -> Seating:
-    """Return the learner in every seat, trained in all of them."""
+    """Return a seating with the learner in every seat, trained in all of them."""
     return Seating(
         seats=(request.learner,) * request.num_seats, trained=(True,) * request.num_seats
     )
 
 
 def against(request: MatchRequest, opponent: Callable[[int], PlayerRef]) -> Seating:
-    """Return the learner in one side, and opponents in the others.
+    """Return a seating with the learner in one side, and opponents in the others.
 
     The learner's side rotates from one initial state to the next, and only this side is trained.
 
@@ -152,7 +152,7 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
     """Check the answer of a matchmaker, after every call.
 
     Raises:
-        PluginError: it does not fill every seat with a player that exists.
+        PluginError: the answer does not fill every seat with a player that exists.
     """
     if not isinstance(seating, Seating):
         raise PluginError(
@@ -171,7 +171,7 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
             continue  # which always exists
         possible = player.shares(request.members) if isinstance(player, Mixture) else (player,)
         for member in possible:
-            if not _is_there(member, request):
+            if not _exists(member, request):
                 raise PluginError(
                     f"The {matchmaker} put {str(member)!r} into seat {seat}, and there is no such "
                     f"player. {_advice(member, request)}"
@@ -184,7 +184,7 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
             )
 
 
-def _is_there(player: PlayerRef, request: MatchRequest) -> bool:
+def _exists(player: PlayerRef, request: MatchRequest) -> bool:
     if player.kind == "bot":
         return player.name in request.bots or registry.known("players", player.name)
     if request.tags:  # each policy is a player

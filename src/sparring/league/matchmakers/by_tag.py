@@ -30,9 +30,9 @@ def by_tag(
 ) -> Seating:
     """Seat the learner against other learners, snapshots or itself, by shares of their tags.
 
-    What: with the share of a tag in ``live`` the other seats go to a learner of this tag, with
-    current weights; with its share in ``past`` to a snapshot of a learner of this tag. Each team is
-    an independent draw. The remaining share is self-play of the learner. "any" means all tags.
+    What: ``live`` gives by tag the probability that the opponents are learners of this tag, with
+    current weights. ``past`` gives by tag the probability that they are snapshots of such learners.
+    Each team is an independent draw. Otherwise the learner plays itself. "any" means all tags.
     When to use: leagues of several learners (``league.learners``): exploiters that meet the main
     learner, a main learner that meets them and its own snapshots, Fictitious Cross-Play.
     Mathematics: with S the snapshots of the drawn tag, and p_j the learner's win rate against j (as
@@ -45,8 +45,8 @@ def by_tag(
         f(p) = p (1 - p)        "variance"
 
     Pitfalls: the share of a tag without players goes to self-play. Only the requested learner is
-    trained: a live opponent learns from other states. If all seats are one team, each seat is a
-    draw.
+    trained; a live opponent learns from other initial states. If all seats are one team, each seat
+    is an independent draw.
     Reference: Xu et al., 2023 (arXiv 2310.03354), as released for the gridworld: presets fxp_main
     and fxp_counter. The exploiters follow Vinyals et al., 2019 (Nature 575).
     Verified by: tests/league/matchmakers/test_by_tag.py.
@@ -56,7 +56,7 @@ def by_tag(
             (default): none.
         past: share of the initial states by the tag of snapshots, such as ``{any: 0.5}``. Together
             with ``live`` at most 1. null (default): none.
-        weighting: f, which snapshots of a tag are met more often, as above. Default "uniform".
+        weighting: the function f above, by which snapshots of a tag are drawn. Default "uniform".
         power: the exponent of "hard", at least 0. Default 2.
         prior: number of draws added to every record, at least 0. Default 2.
 
@@ -82,7 +82,7 @@ def by_tag(
 def _against_tag(
     request: MatchRequest, is_current: bool, tag: str, weight_options: tuple[str, float, float]
 ) -> Seating:
-    """Return the learner against players of a tag, or self-play without such players."""
+    """Return a seating against players of a tag, or self-play if there are none."""
     candidates = request.others if is_current else tuple(request.members)
     players = [player for player in candidates if tag in (ANY, request.tag(player))]
     if not players:

@@ -1,4 +1,4 @@
-"""Opponents by a meta-strategy: members of the league with the weights of a meta-solver."""
+"""Opponents drawn from a meta-strategy: league members by the weights of a meta-solver."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.records import PlayerRef
 from sparring.league.matchmakers.base import MatchRequest, Seating, against, draw_member, self_play
-from sparring.league.meta_game import APART, member_payoffs, side_payoffs, takes_opposed
-from sparring.league.meta_solvers.base import SolverOption, bound, solve_meta_game
+from sparring.league.meta_game import APART, is_two_sided, member_payoffs, side_payoffs
+from sparring.league.meta_solvers.base import SolverOption, bind_solver, solve_meta_game
 from sparring.league.payoffs import IdentityKey, Payoffs
 
 SOLVER = "solver"  # the option that names a meta-solver
@@ -30,9 +30,9 @@ def meta_strategy(
 ) -> Seating:
     """Seat the learner against members of the league by the weights of a meta-solver.
 
-    What: with probability ``own`` the learner sits in all seats. Else each other team is a draw
-    from the meta-strategy, so that the learner is trained as a response to it. The meta-game is
-    that of the members' plays with each other in this environment.
+    What: with probability ``own`` the learner plays itself. Otherwise each other team is drawn from
+    the meta-strategy, so that the learner is trained as a response to it. The payoffs of the
+    meta-game are those of the members against each other in this environment.
     When to use: PSRO (``solver: nash``, ``league.restart: true``), fictitious self-play
     (``uniform``), delta-uniform self-play (``delta_uniform``), vanilla self-play (``last``). With
     ``own`` above 0 the learner also plays itself, as the main policy of Fictitious Cross-Play does.
@@ -41,21 +41,21 @@ def meta_strategy(
         sigma = solver(U)
         P(opponent is j) = (1 - own) sigma(j)
 
-    With ``of`` and ``by`` U is the part of the meta-game of the members B with tags ``by`` against
-    the members A with tags ``of``, and sigma is A's side of its solution: the hardest mixture for
-    B.
+    With ``of`` and ``by``, U is the meta-game of the members B with tags ``by`` against the members
+    A with tags ``of``. sigma is the strategy of A in its solution: the hardest mixture for B.
 
     With ``sides: apart`` U has a row for each member in the first side and a column for each in the
-    second, and the opponent in side s is drawn from sigma_s. So each role has its own population:
-    where ``roles`` give the roles to several policies, a member's snapshot in side s is that of the
-    side's policy. The plays of ``league.plays`` then include those of a member with itself.
+    second, and the opponent in side s is drawn from sigma_s. Each role then has its own population.
+    If ``roles`` assign several policies, the member in side s is a snapshot of the side's policy.
+    ``league.plays`` then also measures a member against itself.
 
-    Pitfalls: U is measured by plays: without ``league.plays`` all payoffs are 0, and a solver that
-    reads them is useless. With few plays a Nash equilibrium is unstable; ``max_entropy_nash`` or
-    ``projected_replicator`` move less. If all seats are one team, each seat is a draw. As long
-    as there is no member, the learner plays itself; ``league.start: true`` makes its initial
-    weights the first member. A response to a mixture is not an equilibrium: the answer of such a
-    run is the mixture of its members; with ``sides: apart`` one for each side.
+    Pitfalls: U is measured by episodes. Without ``league.plays`` all payoffs are 0, and a solver
+    that reads them is useless. With few episodes a Nash equilibrium is unstable;
+    ``max_entropy_nash`` or ``projected_replicator`` move less. If all seats are one team, each seat
+    is an independent draw. As long as there is no member, the learner plays itself;
+    ``league.start: true`` makes its initial weights the first member. The last policy only responds
+    to a mixture, so the result of such a run is the mixture of its members (with ``sides: apart``
+    one for each side).
     Reference: Lanctot et al., 2017 (arXiv 1711.00832), PSRO; Xu et al., 2023 (arXiv 2310.03354),
     Fictitious Cross-Play.
     Verified by: tests/league/matchmakers/test_meta_strategy.py.
@@ -66,11 +66,11 @@ def meta_strategy(
         own: share of the initial states with self-play, in [0, 1]. Default 0; Fictitious
             Cross-Play's is 0.3.
         of: tags of the opponents, in a league of several learners. null (default): all members.
-        by: tags of the members that they are weighed against. null (default): the same as ``of``.
+        by: tags of the members against which they are weighed. null (default): the same as ``of``.
             The counter policy of Fictitious Cross-Play has ``of: [main], by: [counter]``.
         sides: "together" (default): members may sit in any side; "apart": the meta-game has a
             population for each of two sides, as PSRO has in games with different roles. Solvers of
-            two sides take the payoffs of the sides as opposed.
+            two sides take the payoffs of the sides as opposed (zero-sum).
 
     Raises:
         ConfigError: sides are apart, and there are not two of them, or ``by`` is set.
@@ -87,13 +87,13 @@ def meta_strategy(
     others, solver_json = _with_tag(request, by) if by else (), json.dumps(solver, sort_keys=True)
     book, first = IdentityKey(request.payoffs), [side[0] for side in request.sides]
     if sides == APART:
-        weighed = _solved_apart(book, members, request.label, (first[0], first[1]), solver_json)
+        weights = _solve_apart(book, members, request.label, (first[0], first[1]), solver_json)
     else:
-        weighed = (_solved(book, members, others, request.label, solver_json),) * len(first)
-    by_seat = dict(zip(first, weighed, strict=True))
+        weights = (_solve_together(book, members, others, request.label, solver_json),) * len(first)
+    weights_of = dict(zip(first, weights, strict=True))
     return against(
         request,
-        lambda seat: draw_member(members, by_seat[seat], request.stream.child(seat).uniform(0)),
+        lambda seat: draw_member(members, weights_of[seat], request.stream.child(seat).uniform(0)),
     )
 
 
@@ -104,7 +104,7 @@ def _with_tag(request: MatchRequest, tags: list[str] | None) -> tuple[PlayerRef,
 
 
 @lru_cache(maxsize=16)  # all initial states of a step have the same book
-def _solved(
+def _solve_together(
     book: IdentityKey[Payoffs],
     members: tuple[PlayerRef, ...],
     others: tuple[PlayerRef, ...],
@@ -117,15 +117,15 @@ def _solved(
 
 
 @lru_cache(maxsize=16)
-def _solved_apart(
+def _solve_apart(
     book: IdentityKey[Payoffs],
     members: tuple[PlayerRef, ...],
     environment: str,
     seats: tuple[int, int],
     solver: str,
 ) -> tuple[tuple[float, ...], ...]:
-    """Return the weight of each member in each side, [2][m]; ``seats`` begin the sides."""
+    """Return the weight of each member in each side, [2][m]; ``seats`` are their first seats."""
     solver_options = json.loads(solver)
-    opposed = takes_opposed(bound(solver_options))
+    opposed = is_two_sided(bind_solver(solver_options))
     game = side_payoffs(book.value, members, environment, seats, opposed=opposed)
     return tuple(tuple(side.tolist()) for side in solve_meta_game(solver_options, game).sides)

@@ -1,4 +1,4 @@
-"""Self-play mixed with plays against snapshots and bots, against collapse."""
+"""Self-play mixed with games against snapshots and bots, to prevent collapse."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ def mixed(
 ) -> Seating:
     """Seat the learner against itself, a snapshot or a bot, by fixed shares.
 
-    What: with probability ``past`` the other seats go to snapshots; each team is an independent,
-    uniform choice, and so is each seat where all are one team. With the shares in ``bots`` they go
-    to a bot. Otherwise they go to the learner.
+    What: with probability ``past`` the opponents are snapshots, drawn uniformly and independently
+    for each team (for each seat if all seats are one team). With the probabilities in ``bots`` they
+    are a bot. Otherwise the learner plays itself.
     When to use: wherever pure self-play visits few positions, so that the rare ones are never
     trained on.
     Pitfalls: against others only one side is trained, so a step has fewer trained turns than
     self-play. The learner's team rotates between initial states. As long as there is no snapshot,
-    its share goes to self-play.
+    their share goes to self-play.
     Reference: fixed anchors against collapse in self-play; mixture shares as in fictitious
     self-play.
 
@@ -45,7 +45,7 @@ def mixed(
 
 
 def _against(request: MatchRequest, player: PlayerRef | None) -> Seating:
-    """Return the learner against a bot, or against snapshots where ``player`` is None."""
+    """Return a seating against a bot, or against snapshots if ``player`` is None."""
     if player is not None:
         return against(request, lambda seat: player)
     if not request.members:

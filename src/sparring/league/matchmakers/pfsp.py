@@ -20,9 +20,9 @@ def pfsp(
 ) -> Seating:
     """Seat the learner against snapshots by its win rates against them, or against itself.
 
-    What: with probability ``past`` the other seats go to snapshots, otherwise to the learner. Each
-    team is an independent draw, in which a snapshot has a weight f(p) of the learner's win rate p
-    against it in this environment, by the payoff book. So is each seat if all are one team.
+    What: with probability ``past`` the opponents are snapshots; otherwise the learner plays itself.
+    A snapshot is drawn for each team (for each seat if all seats are one team) with weight f(p),
+    where p is the learner's win rate against it in this environment, from the payoff book.
     When to use: a league whose old members are too weak: "hard" meets those that still win,
     "variance" prefers snapshots of about the learner's strength.
     Mathematics: with w wins, d draws and l losses of the learner against snapshot j, from any seat,
@@ -33,12 +33,12 @@ def pfsp(
         f(p) = min(1/2, 1 - p)   "capped"
         f(p) = p (1 - p)         "variance"
 
-    p_j is 1/2 where nothing was decided and prior is 0. If all weights are 0, and where power is
-    0, the draw is uniform: it equals the draw of ``mixed`` with the same ``past``.
-    Pitfalls: the rates are of all training plays since the snapshot, while the learner has changed:
-    a snapshot that was strong once stays likely for a while. Without a prior, one that was beaten
-    in its first game is never met again. If all seats are one team nobody wins, and the draw is
-    uniform. Against others only one team is trained.
+    p_j is 1/2 without decided episodes if prior is 0. If all weights are 0, or power is 0, the draw
+    is uniform and equals that of ``mixed`` with the same ``past``.
+    Pitfalls: the rates count all training episodes since the snapshot, in which the learner has
+    changed, so a snapshot that once was strong stays likely for a while. Without a prior, a
+    snapshot that lost its first game is never drawn again. If all seats are one team nobody wins,
+    and the draw is uniform. Against opponents only one team is trained.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575), "Prioritized fictitious self-play";
     there power is 2, unmet opponents have p = 1/2 and draws are half a win.
     Verified by: tests/league/matchmakers/test_pfsp.py.
@@ -46,10 +46,10 @@ def pfsp(
     Args:
         past: share of the initial states with snapshots, in [0, 1]. Default 0.5; self-play as long
             as there is no snapshot.
-        weighting: f, as above: "hard" (default) prefers snapshots that win, "capped" all that win
-            half of the time or more, equally, "variance" those with p near 1/2.
+        weighting: the function f above. "hard" (default) prefers snapshots that win; "capped" all
+            that win at least half of the time, equally; "variance" those with p near 1/2.
         power: the exponent of "hard", at least 0; 1 is linear, and 0 uniform. Default 2.
-        prior: number of draws added to every record, at least 0, against noise of few games.
+        prior: number of draws added to every record, at least 0, against the noise of few episodes.
             Default 2; AlphaStar's is 0.
     """
     if not request.members or request.stream.uniform(0) >= past:

@@ -1,1 +1,1 @@
-"""Which mix of a population's members is answered next, one solver per file."""
+"""Meta-solvers, one per file: the mixture of members to which the next member responds."""

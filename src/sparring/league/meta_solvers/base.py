@@ -1,4 +1,4 @@
-"""Meta-solvers: the check of their answer, and what solvers share."""
+"""Meta-solvers: the check of their answer, and functions that they share."""
 
 from __future__ import annotations
 
@@ -30,39 +30,39 @@ def distribution(weights: FloatArray) -> FloatArray:
     return normalised
 
 
-def answer(game: MetaGame, sides: Sequence[FloatArray]) -> MetaStrategy:
-    """Return a strategy of independent sides; in a symmetric game both have the first one."""
+def strategy_of(game: MetaGame, sides: Sequence[FloatArray]) -> MetaStrategy:
+    """Return a strategy of independent sides; those of a symmetric game both have the first one."""
     distributions = tuple(map(distribution, sides))
     return MetaStrategy(
         sides=(distributions[0], distributions[0]) if game.symmetric else distributions
     )
 
 
-def opposed(game: MetaGame, solver: str) -> FloatArray:
-    """Return the payoffs to side 0 of two sides whose payoffs sum to 0, [m_0, m_1].
+def zero_sum_payoffs(game: MetaGame, solver: str) -> FloatArray:
+    """Return the payoffs to side 0 of a zero-sum meta-game of two sides, [m_0, m_1].
 
-    Where they sum to another constant, half of it is subtracted from both.
+    If the payoffs sum to another constant, half of it is subtracted from each side.
 
     Args:
         game: the meta-game.
-        solver: name of the solver, for messages.
+        solver: name of the solver, for errors.
 
     Raises:
-        GameError: there are more sides, or the sum is not constant.
+        GameError: there are more than two sides, or the sum is not constant.
     """
-    two_sided(game, solver)
+    check_two_sides(game, solver)
     first, second = game.payoffs
     size, sums = largest_size(game.payoffs), first + second
     low, high = float(sums.min()), float(sums.max())
     if high - low > EXACT * size:
         raise GameError(
             f"meta-solver {solver!r} needs payoffs of two sides that sum to a constant; here the "
-            f"sums go from {low:g} to {high:g}. Take correlated, alpha_rank or regret_matching."
+            f"sum goes from {low:g} to {high:g}. Take correlated, alpha_rank or regret_matching."
         )
     return first if low == high == 0.0 else (first - second) / 2
 
 
-def two_sided(game: MetaGame, solver: str) -> None:
+def check_two_sides(game: MetaGame, solver: str) -> None:
     """Check that a meta-game has two sides.
 
     Raises:
@@ -79,7 +79,7 @@ def check_output(solver: BoundPlugin, strategy: Any, game: MetaGame) -> None:
     """Check the answer of a solver, after every call.
 
     Raises:
-        PluginError: it is not a MetaStrategy of distributions over the members.
+        PluginError: the answer is not a MetaStrategy of distributions over the members.
     """
     if not isinstance(strategy, MetaStrategy):
         raise PluginError(
@@ -102,14 +102,14 @@ def check_output(solver: BoundPlugin, strategy: Any, game: MetaGame) -> None:
     _check_rows(solver, strategy, game)
 
 
-def _check_weights(solver: BoundPlugin, where: str, weights: FloatArray) -> None:
+def _check_weights(solver: BoundPlugin, owner: str, weights: FloatArray) -> None:
     if not (
         np.isfinite(weights).all()
         and (weights >= 0).all()
         and abs(float(weights.sum()) - 1.0) <= EXACT
     ):
         raise PluginError(
-            f"The {solver} must give weights that are at least 0 and sum to 1; for {where} it gave "
+            f"The {solver} must give weights that are at least 0 and sum to 1; for {owner} it gave "
             f"{weights.tolist()!r:.200}."
         )
 
@@ -147,8 +147,8 @@ def _check_rows(solver: BoundPlugin, strategy: MetaStrategy, game: MetaGame) -> 
                 _check_weights(solver, f"member {member} of side {side}", row)
 
 
-def bound(solver: Any) -> BoundPlugin:
-    """Return the meta-solver of a text or a mapping, as in a configuration.
+def bind_solver(solver: Any) -> BoundPlugin:
+    """Return the meta-solver that a text or a mapping names, as in a configuration.
 
     Raises:
         UnknownNameError, ConfigError: there is no such name or option.
@@ -156,21 +156,21 @@ def bound(solver: Any) -> BoundPlugin:
     return PluginConfig.model_validate(solver).bind("league.meta_solvers")
 
 
-def _existing(solver: Any) -> Any:
-    """Return the written form of a meta-solver, if it exists."""
-    bound(solver)
+def _check_solver(solver: Any) -> Any:
+    """Return a meta-solver's name and options unchanged, if they exist."""
+    bind_solver(solver)
     return solver
 
 
-SolverOption = Annotated[str | dict[str, Any], AfterValidator(_existing)]
+SolverOption = Annotated[str | dict[str, Any], AfterValidator(_check_solver)]
 
 
 def solve_meta_game(solver: Any, game: MetaGame) -> MetaStrategy:
     """Return the answer of a meta-solver.
 
     Raises:
-        GameError: it cannot solve this meta-game.
-        PluginError: it raised, or gave no distributions.
+        GameError: the solver cannot solve this meta-game.
+        PluginError: the solver raised, or did not return distributions.
     """
-    strategy: MetaStrategy = bound(solver)(game)
+    strategy: MetaStrategy = bind_solver(solver)(game)
     return strategy

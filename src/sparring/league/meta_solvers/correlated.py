@@ -10,7 +10,7 @@ from sparring.core.errors import GameError
 from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, distribution
 from sparring.ops.matrix_games import most_mixed
 
-CELLS = 400  # largest number; a least-squares problem has an unknown per cell and deviation
+MAX_CELLS = 400  # the least-squares problem has an unknown per cell and deviation
 
 
 def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStrategy:
@@ -18,9 +18,9 @@ def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStr
 
     What: ``joint`` is a distribution over combinations of the sides' members from which no side
     gains by deviating; ``sides`` are its marginals. The answer is unique.
-    When to use: JPSRO, on any number of sides and any payoffs. "cce": a new member of each side
-    answers the others' marginal. "ce": one answers each recommended member, given the others'
-    distribution then.
+    When to use: JPSRO, on any number of sides and any payoffs. With "cce" a new member of
+    each side responds to the others' marginal. With "ce" a new member responds to each recommended
+    member, given the distribution of the others at this recommendation.
     Mathematics: over distributions p of the cells c = (c_1, ..., c_n)
 
         min over p of sum_c p(c)^2   so that for every side s and members i, j
@@ -30,23 +30,23 @@ def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStr
 
     The problem is solved exactly, as a projection onto a cone by non-negative least squares.
     Pitfalls: the marginals are an equilibrium only for two sides whose payoffs sum to a constant:
-    use ``joint``. Copies of a member have more weight together. Up to 400 combinations of members;
-    near that it is slow.
+    use ``joint``. Copies of a member together have more weight than one. At most 400 combinations
+    of members; close to that it is slow.
     Reference: Marris et al., 2021 (arXiv 2106.09435), JPSRO with maximum-Gini (coarse) correlated
     equilibria; Aumann, 1974; Moulin and Vial, 1978.
     Verified by: tests/league/meta_solvers/test_correlated.py.
 
     Args:
-        kind: "ce", from which no side deviates after it knows its recommended member, or "cce"
-            (default), before it knows it.
+        kind: "ce": no side gains by deviating when it knows its recommended member. "cce"
+            (default): no side gains by deviating before it knows it.
 
     Raises:
         GameError: there are more than 400 combinations.
     """
     cells = int(np.prod(game.shape))
-    if cells > CELLS:
+    if cells > MAX_CELLS:
         raise GameError(
-            f"meta-solver 'correlated': {cells} combinations of members are more than {CELLS}; "
+            f"meta-solver 'correlated': {cells} combinations of members are more than {MAX_CELLS}; "
             "keep fewer members, or take regret_matching."
         )
     joint = most_mixed(game.payoffs, recommended=kind == "ce")
@@ -54,5 +54,6 @@ def correlated(game: MetaGame, *, kind: Literal["ce", "cce"] = "cce") -> MetaStr
         joint = (joint + joint.T) / 2
         first = distribution(joint.sum(axis=1))
         return MetaStrategy(sides=(first, first), joint=joint)
-    others = [tuple(o for o in range(game.num_sides) if o != s) for s in range(game.num_sides)]
-    return MetaStrategy(sides=tuple(joint.sum(axis=axes) for axes in others), joint=joint)
+    sides = range(game.num_sides)
+    other_axes = [tuple(other for other in sides if other != side) for side in sides]
+    return MetaStrategy(sides=tuple(joint.sum(axis=axes) for axes in other_axes), joint=joint)

@@ -20,15 +20,16 @@ def delta_uniform(
     """Give the newest share of each side's members the same weight, and older ones none.
 
     What: the payoffs are not used.
-    When to use: for opponents of about the learner's strength, without the cycles of answering only
-    the last one.
+    When to use: for opponents of about the learner's strength, without the cycles that responding
+    only to the last member causes.
     Mathematics: with m_s members of side s, numbered from 0, oldest first,
 
         first = min(floor(delta m_s), m_s - 1)
         sigma_s(i) = 1 / (m_s - first) if i >= first, else 0
 
     delta 0 is ``uniform``, and delta 1 is ``last``.
-    Pitfalls: delta counts members, not steps. Members outside the window may beat the newest again.
+    Pitfalls: delta counts members, not steps. Older members, which are left out, may beat the
+    newest ones.
     Reference: Bansal et al., 2018 (arXiv 1710.03748), with uniform opponents from the newest share
     of the history.
     Verified by: tests/league/meta_solvers/test_delta_uniform.py.
@@ -36,10 +37,10 @@ def delta_uniform(
     Args:
         delta: share of the history that is left out, in [0, 1]. Default 0.5.
     """
-    return MetaStrategy(sides=tuple(_newest(size, delta) for size in game.shape))
+    return MetaStrategy(sides=tuple(_weigh_newest(size, delta) for size in game.shape))
 
 
-def _newest(size: int, delta: float) -> FloatArray:
+def _weigh_newest(size: int, delta: float) -> FloatArray:
     first = min(math.floor(delta * size + 1e-9), size - 1)  # 0.29 * 100 is 28.999...
     weights = np.zeros(size)
     weights[first:] = 1.0 / (size - first)

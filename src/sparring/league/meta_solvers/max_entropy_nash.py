@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer, opposed
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, strategy_of, zero_sum_payoffs
 from sparring.ops.matrix_games import most_even
 
 TWO_SIDED = True
@@ -19,12 +19,12 @@ def max_entropy_nash(game: MetaGame) -> MetaStrategy:
         max over sigma of - sum_i sigma(i) log sigma(i)
         so that sum_i sigma(i) U(i, j) >= v for every j
 
-    and the same of -U transposed for side 1. Linear programs find the members that any equilibrium
-    plays; Newton's method on the multipliers of j finds the weights. A unique equilibrium equals
-    that of ``nash``; with equal payoffs the answer is ``uniform``.
-    Pitfalls: one more linear program per member is solved, so that it takes longer. The answer
-    is not robust: a small change of a payoff may still move the support. Payoffs that differ by
-    less than 1e-8 of their range may count as equal.
+    and the same of -U transposed for side 1. Linear programs find the members with
+    weight in any equilibrium. Newton's method on the multipliers of j finds the weights. A unique
+    equilibrium equals that of ``nash``; if all payoffs are equal, the answer is ``uniform``.
+    Pitfalls: it solves one more linear program per member, so it is slower than ``nash``. The
+    answer is not robust: a small change of a payoff may still move the support.
+    Payoffs that differ by less than 1e-8 of their range may count as equal.
     Reference: Balduzzi et al., 2018 (arXiv 1806.02643, Nash averaging); Liu et al., 2022 (arXiv
     2202.07415, NeuPL).
     Verified by: tests/league/meta_solvers/test_max_entropy_nash.py.
@@ -32,6 +32,6 @@ def max_entropy_nash(game: MetaGame) -> MetaStrategy:
     Raises:
         GameError: more than two sides, or payoffs that do not sum to a constant.
     """
-    payoffs = opposed(game, "max_entropy_nash")
+    payoffs = zero_sum_payoffs(game, "max_entropy_nash")
     first = most_even(payoffs)
-    return answer(game, (first, first if game.symmetric else most_even(-payoffs.T)))
+    return strategy_of(game, (first, first if game.symmetric else most_even(-payoffs.T)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer, opposed
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, strategy_of, zero_sum_payoffs
 from sparring.ops.matrix_games import maximin
 
 TWO_SIDED = True
@@ -11,8 +11,8 @@ TWO_SIDED = True
 def nash(game: MetaGame) -> MetaStrategy:
     """Give each side an optimal strategy of the zero-sum meta-game: a Nash equilibrium.
 
-    What: no member of the other side earns more than the value against a side's mixture. The
-    program is solved for each side separately.
+    What: against a side's mixture no member of the other side earns more than the game's value. A
+    linear program is solved for each side separately.
     When to use: double oracle and PSRO-Nash on two sides whose payoffs sum to a constant, and as
     the answer of a finished population.
     Mathematics: with U the payoffs to side 0, and -U those to side 1,
@@ -23,7 +23,7 @@ def nash(game: MetaGame) -> MetaStrategy:
     which changes no equilibrium. If all payoffs are equal the answer is uniform.
     Pitfalls: among several equilibria the choice is arbitrary: a copy of a member has all of its
     weight or none, and noise in the payoffs moves the support. ``max_entropy_nash`` has one answer,
-    and ``projected_replicator`` moves less. Payoffs of few episodes give wrong supports.
+    and ``projected_replicator`` moves less. With payoffs of few episodes wrong members have weight.
     Reference: von Neumann, 1928; McMahan, Gordon and Blum, 2003 (double oracle); Lanctot et al.,
     2017 (arXiv 1711.00832), PSRO.
     Verified by: tests/league/meta_solvers/test_nash.py.
@@ -31,6 +31,6 @@ def nash(game: MetaGame) -> MetaStrategy:
     Raises:
         GameError: more than two sides, or payoffs that do not sum to a constant.
     """
-    payoffs = opposed(game, "nash")
+    payoffs = zero_sum_payoffs(game, "nash")
     first = maximin(payoffs)[0]
-    return answer(game, (first, first if game.symmetric else maximin(-payoffs.T)[0]))
+    return strategy_of(game, (first, first if game.symmetric else maximin(-payoffs.T)[0]))

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparring.core.errors import GameError
 from sparring.core.records import FloatArray
-from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, two_sided
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, check_two_sides
 from sparring.league.payoffs import AS_PUBLISHED, weights
 
 TWO_SIDED = True
@@ -33,29 +33,29 @@ def pfsp(
         f(p) = min(1/2, 1 - p)   "linear_capped"
         f(p) = p (1 - p)         "variance"
 
-    If all weights are 0 they are uniform. Rates are ``MetaGame.wins``; without it they are
-    derived from the payoffs u to side 0, if all are in [-1, 1] and side 1 has -u:
+    If all weights are 0 they are uniform. Rates are ``MetaGame.wins``; if it is None, they
+    follow from the payoffs u to side 0, if all are in [-1, 1] and side 1 has -u:
 
         p = (1 + u) / 2
 
-    Pitfalls: p is the newest member's rate, not the opponent's; with the latter easy opponents are
-    preferred. In a symmetric game the newest member also meets itself, with p = 1/2. With rates of
-    few plays a member that was beaten by luck is never answered again.
+    Pitfalls: p is the win rate of the newest member, not of its opponent; the opponent's rate would
+    prefer easy opponents. In a symmetric game the newest member also meets itself, with p = 1/2.
+    With rates of few episodes, a member that lost by chance gets no weight again.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575), "Prioritized fictitious self-play" and
     its pseudo-code.
     Verified by: tests/league/meta_solvers/test_pfsp.py.
 
     Args:
-        weighting: f, as above. Default "squared".
+        weighting: the function f above. Default "squared".
 
     Raises:
         GameError: more than two sides, or win rates are unknown.
     """
-    two_sided(game, "pfsp")
+    check_two_sides(game, "pfsp")
     wins = _wins(game)
-    of_second = _weights(wins[-1], weighting)
-    of_first = of_second if game.symmetric else _weights(1 - wins[:, -1], weighting)
-    return MetaStrategy(sides=(of_first, of_second))
+    second = _weights(wins[-1], weighting)
+    first = second if game.symmetric else _weights(1 - wins[:, -1], weighting)
+    return MetaStrategy(sides=(first, second))
 
 
 def _wins(game: MetaGame) -> FloatArray:

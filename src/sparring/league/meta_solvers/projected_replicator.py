@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from sparring.core.errors import ConfigError
-from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, strategy_of
 from sparring.ops.normal_form import choice_payoffs, in_range, onto_simplex
 
 PRESETS = {"openspiel": {"gamma": 1e-6, "dt": 1e-3, "steps": 100_000, "averaged": 1.0}}
@@ -25,7 +25,7 @@ def projected_replicator(
     """Average projected replicator dynamics over time.
 
     What: each side begins uniform. At every step a member's weight grows with its payoff less the
-    mean payoff of its side; then the weights are projected onto those of at least gamma.
+    mean payoff of its side; then the weights are projected so that each is at least gamma.
     When to use: PSRO with a small or noisy table, whose exact equilibrium would overfit, and
     wherever every member must keep some weight. Any number of sides, any payoffs.
     Mathematics: with u_s(i) the payoff of member i of side s while the others play sigma, and P the
@@ -37,10 +37,10 @@ def projected_replicator(
     shifted and scaled into [-1, 1], by half of the largest range of a side, so that dt and steps do
     not depend on units.
     Pitfalls: with a small time steps * dt the answer stays near uniform. Only the mean converges to
-    an equilibrium, and only where payoffs sum to a constant. Copies of a member have twice its
-    weight. A gamma above 1 / members is refused.
-    Reference: Lanctot et al., 2017 (arXiv 1711.00832), appendix; OpenSpiel's numbers are the preset
-    ``openspiel``, and its result is ours where the largest range of payoffs is 2.
+    an equilibrium, and only where payoffs sum to a constant. Two copies of a member together
+    have twice its weight. A gamma above 1 / members is refused.
+    Reference: Lanctot et al., 2017 (arXiv 1711.00832), appendix; preset ``openspiel`` has
+    OpenSpiel's numbers, and gives its result if the largest range of payoffs is 2.
     Verified by: tests/league/meta_solvers/test_projected_replicator.py.
 
     Args:
@@ -65,8 +65,8 @@ def projected_replicator(
         if step >= first:
             sums = [total + side for total, side in zip(sums, sides, strict=True)]
         values = [choice_payoffs(table, sides, s) for s, table in enumerate(tables)]
-        grown = [x + dt * x * (u - x @ u) for x, u in zip(sides, values, strict=True)]
-        sides = [onto_simplex(x, gamma) for x in grown]
+        updated = [x + dt * x * (u - x @ u) for x, u in zip(sides, values, strict=True)]
+        sides = [onto_simplex(x, gamma) for x in updated]
         if game.symmetric:
             sides[1] = sides[0]
-    return answer(game, sums)
+    return strategy_of(game, sums)

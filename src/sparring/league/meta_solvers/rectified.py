@@ -1,11 +1,11 @@
-"""Rectified Nash: each member of the equilibrium answers those that it beats."""
+"""Rectified Nash: each member of the equilibrium responds to those that it beats."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sparring.core.errors import GameError
-from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer, opposed
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, strategy_of, zero_sum_payoffs
 from sparring.ops.matrix_games import maximin
 
 TWO_SIDED = True
@@ -15,9 +15,10 @@ def rectified(game: MetaGame) -> MetaStrategy:
     """Give each member of the equilibrium a row: the mixture of those it beats or ties.
 
     What: ``sides`` is the equilibrium of ``nash``. ``rows`` has for each member with weight the
-    mixture that it answers; members without weight have rows of zeros, and are not trained.
+    mixture to which its successor responds. Members without weight have rows of zeros and no
+    successor.
     When to use: PSRO with rectified Nash, for diverse populations: each member amplifies its
-    strengths. Two sides drawn from one population, whose payoffs sum to 0.
+    strengths. Both sides must share one population, and payoffs sum to 0.
     Mathematics: with the equilibrium p and payoffs U to side 0,
 
         row_i(j) = p(j) [U(i, j) >= 0] / sum over k of p(k) [U(i, k) >= 0]     where p(i) > 0
@@ -25,8 +26,8 @@ def rectified(game: MetaGame) -> MetaStrategy:
     A member ties with itself, so that no such row is empty. If one member has all the weight, its
     row is that member, as with ``nash``.
     Pitfalls: it may fail to converge to an equilibrium even in small games, as weaknesses are never
-    answered. The linear program gives all the weight of copies to one. A payoff of few plays that
-    is just below 0 removes an opponent.
+    exploited. The linear program gives the weight of all copies to one copy. A noisy payoff just
+    below 0 removes an opponent.
     Reference: Balduzzi et al., 2019 (arXiv 1901.08106), "Open-ended learning in symmetric zero-sum
     games".
     Verified by: tests/league/meta_solvers/test_rectified.py.
@@ -34,13 +35,13 @@ def rectified(game: MetaGame) -> MetaStrategy:
     Raises:
         GameError: the meta-game is not symmetric, or its payoffs do not sum to 0.
     """
-    payoffs = opposed(game, "rectified")
+    payoffs = zero_sum_payoffs(game, "rectified")
     if not game.symmetric:
         raise GameError(
             "meta-solver 'rectified' is for one population that plays both sides; give "
             "MetaGame(symmetric=True), or take nash."
         )
-    equilibrium = answer(game, (maximin(payoffs)[0],) * 2)
+    equilibrium = strategy_of(game, (maximin(payoffs)[0],) * 2)
     weights = equilibrium.sides[0]
     scores = weights * (payoffs >= 0) * (weights > 0)[:, None]
     sums = scores.sum(axis=1, keepdims=True)

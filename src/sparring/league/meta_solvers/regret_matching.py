@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, answer
+from sparring.league.meta_solvers.base import MetaGame, MetaStrategy, strategy_of
 from sparring.ops.normal_form import choice_payoffs, in_range, shares_above_zero
 
 
@@ -15,7 +15,7 @@ def regret_matching(game: MetaGame, *, steps: Annotated[int, Field(ge=1)] = 10_0
     """Average regret matching between the sides over its steps.
 
     What: each side begins uniform, and all move at once. A member's regret is the sum over steps of
-    its payoff less that of its side.
+    its payoff minus the payoff of its side.
     When to use: any number of sides and any payoffs: for two opposed sides it converges to an
     equilibrium, for others the joint play converges to the coarse correlated equilibria.
     Mathematics: with u_s(i) the payoff of member i of side s while the others play sigma,
@@ -23,15 +23,15 @@ def regret_matching(game: MetaGame, *, steps: Annotated[int, Field(ge=1)] = 10_0
         R_s(i) <- R_s(i) + u_s(i) - sum_k sigma_s(k) u_s(k)
         sigma_s(i) = max(R_s(i), 0) / sum_k max(R_s(k), 0)
 
-    and uniform if no regret is above 0. The answer is the mean of sigma, with the uniform
-    beginning. The regret per step is at most, with m members and payoffs of range D,
+    and uniform if no regret is above 0. The answer is the mean of sigma over all steps, the first
+    one included. With m members and payoffs of range D, the regret per step is at most
 
         D sqrt(m / steps)
 
     Pitfalls: convergence is slow, so that every member keeps some weight. With more sides, or
     payoffs whose sum is not constant, the means of the sides need not be an equilibrium.
     Reference: Hart and Mas-Colell, 2000, "A simple adaptive procedure leading to correlated
-    equilibrium"; OpenSpiel's also has a smallest weight of 1e-6.
+    equilibrium"; OpenSpiel's version also has a smallest weight of 1e-6.
     Verified by: tests/league/meta_solvers/test_regret_matching.py.
 
     Args:
@@ -50,4 +50,4 @@ def regret_matching(game: MetaGame, *, steps: Annotated[int, Field(ge=1)] = 10_0
         if game.symmetric:
             regrets[1], sides[1] = regrets[0].copy(), sides[0]
         sums = [total + side for total, side in zip(sums, sides, strict=True)]
-    return answer(game, sums)
+    return strategy_of(game, sums)

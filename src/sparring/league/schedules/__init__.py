@@ -1,1 +1,1 @@
-"""When a snapshot of a learner is taken into the league: a file each."""
+"""Schedules that decide when a learner's snapshot joins the league, one per file."""

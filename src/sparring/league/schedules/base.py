@@ -21,10 +21,10 @@ class ScheduleRequest:
     Args:
         age: steps since the learner's last snapshot, or since the run began; at least 1.
         every: ``league.every``.
-        learner: of which a snapshot may be due.
+        learner: the learner whose snapshot may be due.
         members: snapshots of all learners, oldest first; may be empty.
         tags: tag of each policy that learns in the league, by its name.
-        payoffs: the payoff book, with this step.
+        payoffs: the payoff book, this step included.
         returns: the learner's mean return of each step since then in which it learnt, oldest first;
             filled where the schedule NEEDS "returns".
     """
@@ -58,7 +58,7 @@ def check_output(schedule: BoundPlugin, due: Any, request: ScheduleRequest) -> N
     """Check the answer of a schedule, after every call.
 
     Raises:
-        PluginError: it is not a bool.
+        PluginError: the answer is not a bool.
     """
     if not isinstance(due, bool):
         raise PluginError(

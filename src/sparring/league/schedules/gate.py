@@ -36,11 +36,11 @@ def gate(
     p_j > rate.
 
     Pitfalls: where the size of wins differs, as in poker, a best response may not win more often
-    than other policies: choose ``earned`` there. In Kuhn poker a learner that earned 0.33 a play
-    won 51 % of the plays. The rates are of all training plays in the book, also those of weaker
-    weights: with a ``league.payoff_decay`` above 0 old ones fade. Against an opponent that the
-    matchmaker never seats there are no results, and no snapshot is due until ``longest``; the same
-    holds without any opponent. If all seats are one team nobody wins.
+    than other policies; choose ``earned`` there. In Kuhn poker a learner that earned 0.33 per game
+    won 51 % of the games. The rates count all training episodes in the book, also those of earlier
+    weights; with ``league.payoff_decay`` above 0 old ones fade. Without any opponent, or with one
+    that the matchmaker never seats, no snapshot is due until ``longest``. If all seats are one team
+    nobody wins.
     Reference: Vinyals et al., 2019 (AlphaStar, Nature 575): 0.7 against all members, exploiters of
     the main agent 0.7 against the learner itself, at the latest after twice the steps. Silver et
     al., 2017 (AlphaGo Zero, Nature 550) has 0.55 against the newest.
@@ -50,7 +50,7 @@ def gate(
         rate: win rate that must be exceeded, in (0, 1). Default 0.7.
         against: "members" (default), all snapshots; "newest", the newest one of each learner;
             "learners", the other learners with their current weights.
-        tags: of the opponents that count; null (default): all.
+        tags: tags of the opponents that count. null (default): all.
         least: smallest number of decided episodes against each of them. Default 20.
         longest: multiple of ``league.every`` after which a snapshot is due in any case, at least 1.
             Default 2.
@@ -64,7 +64,8 @@ def gate(
     opponents = [
         ref for ref in _opponents(request, against) if tags is None or request.tag(ref) in tags
     ]
-    return bool(opponents) and all(_beaten(request, ref, rate, least, earned) for ref in opponents)
+    limits = (rate, least, earned)
+    return bool(opponents) and all(_is_beaten(request, ref, *limits) for ref in opponents)
 
 
 def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
@@ -75,10 +76,10 @@ def _opponents(request: ScheduleRequest, against: str) -> list[PlayerRef]:
     return list(request.members)
 
 
-def _beaten(
+def _is_beaten(
     request: ScheduleRequest, opponent: PlayerRef, rate: float, least: float, earned: float | None
 ) -> bool:
-    results, enough = request.results(opponent), max(least, 1.0)
+    results, min_games = request.results(opponent), max(least, 1.0)
     if earned is not None:
-        return results.games >= enough and results.mean_return > earned
-    return results.wins + results.draws + results.losses >= enough and results.win_rate() > rate
+        return results.games >= min_games and results.mean_return > earned
+    return results.wins + results.draws + results.losses >= min_games and results.win_rate() > rate

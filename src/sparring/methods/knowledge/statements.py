@@ -20,7 +20,7 @@ from sparring.environments.base import Environment
 from sparring.environments.foreign import environment_call
 from sparring.methods.knowledge.base import replies
 from sparring.ops.clusters import finder
-from sparring.play.replay import replayed
+from sparring.play.replay import replay_states
 
 
 class AbstractState(NamedTuple):
@@ -115,7 +115,7 @@ def judged_decisions(
         actions: whether to include decisions that are not statements.
     """
     decisions = []
-    pairs = zip(episode.turns, replayed(game, episode), strict=False)
+    pairs = zip(episode.turns, replay_states(game, episode), strict=False)
     for number, (turn, play) in enumerate(pairs):
         if not turn.is_decision or turn.seat not in play.due():
             continue

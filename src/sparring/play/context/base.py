@@ -3,13 +3,13 @@
 A strategy is called before every prompt of a seat, and gives one of two answers:
 
 ``ContextWindow``
-    The past exchanges that stand in the conversation, and the text after them. If they are those
-    of the current conversation, the text is appended to it. Otherwise a new conversation is laid
-    out from the ids of these exchanges. Each conversation is one training sequence, and a reply is
-    trained in the conversation in which it was sampled.
+    The past exchanges in the conversation, and the text after them. If they are the exchanges of
+    the current conversation, the text is appended to it. Otherwise a new conversation is built from
+    the ids of these exchanges. Each conversation is one training sequence, and a reply is trained
+    in the conversation in which it was sampled.
 ``WriteMemory``
-    The seat must write a memory first. This reply is a turn that is recorded and trained, and it
-    moves no play. Then the strategy is called again; the memory is the last exchange of the past.
+    The seat must write a memory first. This reply is a turn that is recorded and trained, and takes
+    no action. Then the strategy is called again, with the memory as the last exchange of the past.
 
 A strategy with ``GROWS = True`` always shows everything and is not called: the ledger appends every
 prompt to the conversation. No strategy can change an id of a prompt or of a reply, and a seat has
@@ -29,7 +29,7 @@ from sparring.core.errors import ContextError, PluginError
 from sparring.core.records import Observation, Segment
 from sparring.environments.base import Environment
 
-GIVEN = {  # what NEEDS may name
+GIVEN = {  # the values that a strategy's NEEDS may have
     "view": "what a seat sees of the position now, at every turn (Observation.view)",
     "notes": "notes between attempts (Observation.note, as in the environment trial)",
 }
@@ -41,7 +41,7 @@ class Exchange(NamedTuple):
     prompt: str
     reply_ids: tuple[int, ...]  # as sampled; empty where the conversation was too long to be sent
     end_ids: tuple[int, ...]  # scaffold ids after a reply without its end token
-    observation: Observation  # of the turn
+    observation: Observation  # at the turn
     reply: str = ""  # as text
     memory: bool = False  # whether the reply is a memory
 
@@ -49,9 +49,9 @@ class Exchange(NamedTuple):
 class ContextRequest(NamedTuple):
     """Input of a context strategy: what the seat has seen, and its next prompt."""
 
-    observation: Observation  # of the turn that is due
-    # the new prompt: ``observation.text``, preceded by a notice if the last reply was illegal; the
-    # notice alone where the seat tries again
+    observation: Observation  # at the due turn
+    # the new prompt: ``observation.text``, after a notice if the last reply was illegal; if the
+    # seat tries again, only the notice
     text: str
     # exchanges since the environment last began a fresh conversation, oldest first
     past: tuple[Exchange, ...] = ()
@@ -79,7 +79,7 @@ def grows(strategy: BoundPlugin) -> bool:
     return strategy.plugin.declarations.GROWS
 
 
-def no_view(strategy: BoundPlugin, environment: Environment | None) -> ContextError:
+def no_view_error(strategy: BoundPlugin, environment: Environment | None) -> ContextError:
     """Return the error of an environment whose observations have no view of the position."""
     name = "the environment" if environment is None else environment.name
     return ContextError(
@@ -89,7 +89,7 @@ def no_view(strategy: BoundPlugin, environment: Environment | None) -> ContextEr
     )
 
 
-def no_notes(strategy: BoundPlugin, environment: Environment) -> ContextError:
+def no_notes_error(strategy: BoundPlugin, environment: Environment) -> ContextError:
     """Return the error of an environment without notes between attempts."""
     name = environment.name
     return ContextError(
@@ -103,8 +103,8 @@ def check_output(strategy: BoundPlugin, answer: Any, request: ContextRequest) ->
     """Check the answer of a strategy, after every call.
 
     Raises:
-        PluginError: the window has exchanges that are not of the seat's past, or in another order,
-            or twice; or the answer requests a memory without new exchanges since the last one.
+        PluginError: the window is not a part of the seat's past in its order, or the answer
+            requests a memory without new exchanges since the last one.
     """
     if isinstance(answer, WriteMemory):
         if not isinstance(answer.request, str) or not answer.request.strip():
@@ -138,16 +138,16 @@ if TYPE_CHECKING:
     from sparring.play.players.base import Reply
 
 
-_NOTHING = Observation(prompt="", key="")  # before the first prompt
+_EMPTY_OBSERVATION = Observation(prompt="", key="")  # before the first prompt
 
 
 class Ledger:
     """The conversations of one seat as token ids, one after the other.
 
     Attributes:
-        renderer: of the agent in the seat.
-        ids: of the current conversation.
-        known: how many of these ids the model had seen at the last turn.
+        renderer: the renderer of the agent in the seat.
+        ids: token ids of the current conversation.
+        known: number of these ids that the model had seen at the last turn.
         conversation: number of the current conversation.
         prompt: text of the last prompt.
         memory_example: the memory that the warm-up writes if a memory is requested, or None.
@@ -155,7 +155,7 @@ class Ledger:
     Args:
         renderer: encodes texts and decodes ids.
         context: the strategy, bound; None: full.
-        environment: whose ``name`` and ``brief`` are read; None: unknown.
+        environment: the environment, of which ``name`` and ``brief`` are read; None: unknown.
     """
 
     __slots__ = (
@@ -184,7 +184,7 @@ class Ledger:
         self._num_conversations = 1
         self.prompt = ""
         self.memory_example: str | None = None
-        self._observation = _NOTHING
+        self._observation = _EMPTY_OBSERVATION
         self._past: tuple[Exchange, ...] = ()  # since the environment's last fresh conversation
         self._visible: tuple[Exchange, ...] = ()  # in the current conversation
         self._pending: tuple[Segment, ...] = ()
@@ -198,21 +198,21 @@ class Ledger:
 
         Args:
             text: the new prompt.
-            observation: of the turn that is due; None: the text is the whole observation.
+            observation: the observation at the due turn; None: it is the text alone.
             again: whether the seat tries again after an illegal reply.
 
         Raises:
-            ContextError: the strategy shows the position, and there is no view of it.
+            ContextError: the strategy shows the view of the position, and there is none.
             PluginError: the strategy raised, or gave an answer that ``check_output`` refuses.
         """
-        self._observation = seen = observation or Observation(prompt=text, key="")
-        fresh = seen.fresh and not again
-        if fresh:
+        due = self._observation = observation or Observation(prompt=text, key="")
+        is_fresh = due.fresh and not again
+        if is_fresh:
             self._past = ()
         past, self.prompt, self.memory_example = self._past, text, None
         if self._context is not None:
-            past = self._ask_strategy(self._context, seen, text, again)
-        if self.ids and not fresh and self.renderer.prefix_stable and past == self._visible:
+            past = self._ask_strategy(self._context, due, text, again)
+        if self.ids and not is_fresh and self.renderer.prefix_stable and past == self._visible:
             segment = Segment("context", self.renderer.append(self.prompt))
         else:
             if self.ids:
@@ -227,7 +227,7 @@ class Ledger:
     ) -> tuple[Exchange, ...]:
         """Return the exchanges that the strategy shows, and set the prompt."""
         if not observation.view and "view" in context.needs:
-            raise no_view(context, self._environment)
+            raise no_view_error(context, self._environment)
         brief = self._environment is not None and self._environment.brief
         answer: ContextWindow | WriteMemory = context(
             ContextRequest(observation, text, self._past, len(self.ids), again, brief)
@@ -242,7 +242,7 @@ class Ledger:
         """Record a reply that is not played, as the end of another conversation.
 
         Returns:
-            The number of that conversation, and all of its segments.
+            The number of that conversation, and all its segments.
         """
         prompt = Segment(kind="prompt", ids=self.ids[:1] if is_unsent(reply) else self.ids)
         return self._next_conversation(), (prompt, *sampled_segments(reply))
@@ -263,8 +263,8 @@ class Ledger:
         return ids + self._text_ids(ids, text)
 
     def _text_ids(self, ids: tuple[int, ...], text: str) -> tuple[int, ...]:
-        added: tuple[int, ...] = (self.renderer.append if ids else self.renderer.initial)(text)
-        return added
+        text_ids: tuple[int, ...] = (self.renderer.append if ids else self.renderer.initial)(text)
+        return text_ids
 
     def read(self, text: str) -> str | None:
         """Return the action text in a reply; None where the reply has another form."""
@@ -274,12 +274,12 @@ class Ledger:
     def record(self, reply: Reply) -> tuple[Segment, ...]:
         """Append a reply to the conversation, and return all segments since the last reply.
 
-        A prompt that was too long to be sent gives an empty reply, after the first token of the
-        conversation if no part of it was sent before.
+        A prompt that was too long to be sent gets an empty reply. If no part of the conversation
+        was sent before, only its first token is recorded before this reply.
         """
-        # another end token is a word of the model: the end token of the scaffold follows it
-        other_end = bool(reply.ids) and reply.ids[-1] in self.renderer.stop_ids[1:]
-        end_ids: tuple[int, ...] = self.renderer.close(reply.truncated or other_end)
+        # an end token other than the scaffold's is part of the reply; the scaffold's follows it
+        has_other_end = bool(reply.ids) and reply.ids[-1] in self.renderer.stop_ids[1:]
+        end_ids: tuple[int, ...] = self.renderer.close(reply.truncated or has_other_end)
         segments = self._reply_segments(reply, end_ids)
         memory = self.memory_example is not None
         exchange = Exchange(self.prompt, reply.ids, end_ids, self._observation, reply.text, memory)
@@ -303,12 +303,12 @@ class Ledger:
 
 
 def is_unsent(reply: Reply) -> bool:
-    """Return whether a conversation had outgrown the model's context, and was not sent.
+    """Return whether a conversation was too long for the model, and was not sent.
 
-    The reply is then truncated and empty: a model that is asked samples at least one token.
+    The reply is then truncated and empty; any reply of a model has at least one token.
 
     Args:
-        reply: of an agent with a renderer.
+        reply: a reply of an agent with a renderer.
     """
     return reply.truncated and not reply.ids
 

@@ -1,4 +1,4 @@
-"""Context: the whole past."""
+"""Context strategy: the whole past."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def full(request: ContextRequest) -> ContextWindow:
     What: each prompt is appended to the conversation, after all earlier prompts and replies. Where
     a renderer edits earlier replies, every turn is laid out again with the whole past.
     When to use: the default, for episodes whose conversations stay within the model's context.
-    Mathematics: with t(n) tokens in the new text of own turn n and s(n) in its reply, the input has
+    Mathematics: with t(n) tokens in the text of turn n and s(n) in its reply, the model reads
 
         t(1) + s(1) + ... + t(n-1) + s(n-1) + t(n)
 

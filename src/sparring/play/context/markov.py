@@ -1,4 +1,4 @@
-"""Context: the current position only."""
+"""Context strategy: the current position only."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ def markov(request: ContextRequest) -> ContextWindow:
 
     What: at every turn the prompt is the environment's view of the position and the question. Every
     turn is one conversation: one training sequence, with one trained reply. Earlier prompts and
-    replies are not shown, and neither is the notice of an illegal reply: a seat that tries again
-    gets the same prompt.
+    replies are not shown. The notice of an illegal reply is not shown either, so a seat that tries
+    again gets the same prompt.
     When to use: environments whose view has all that matters for the future (board games, puzzles).
     Prompts are as short as possible, and equal positions give equal prompts.
     Mathematics: the policy depends only on the view v,
 
-        pi(reply | v(1), said(1), ..., v(n)) = pi(reply | v(n))
+        pi(reply | v(1), reply(1), ..., v(n)) = pi(reply | v(n))
 
     which loses nothing where v(n) is a Markov state. With hidden cards, or an opponent whose style
-    must be learnt, the best policy of this kind is worse than the best one with memory.
-    Pitfalls: ``told`` is not shown, so that the rules must be in the view, in the question or in
-    the weights. An environment without a view at some turn is refused before the run begins, and so
-    is a view with words outside the tiny model's vocabulary: most games of OpenSpiel draw a board,
-    and are for pretrained models.
+    must be learnt, the best such policy is worse than the best policy with memory.
+    Pitfalls: ``Observation.prompt`` is not shown, so the rules must be in the view, in the question
+    or in the weights. An environment without a view at some turn is refused before the run begins,
+    and so is a view with words outside the tiny model's vocabulary: most games of OpenSpiel draw a
+    board, and are for pretrained models.
     Reference: history_length 0 in verl-agent; VPR's prompts.
     Verified by: tests/play/context/test_strategies.py.
     """

@@ -1,4 +1,4 @@
-"""Context: of earlier attempts, only the reflections."""
+"""Context strategy: the current attempt, and only the reflections of earlier attempts."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def reflections(request: ContextRequest) -> ContextWindow:
     """Show this attempt, and only the reflections of earlier attempts.
 
     What: every attempt of the environment ``trial`` is one conversation that begins with the notes
-    that the seat wrote after the earlier attempts, id for id, each with its prompt, which says how
-    the attempt ended. Nothing else of those attempts is shown.
+    that the seat wrote after the earlier attempts, token id for token id. Before each note stands
+    its prompt, which says how the attempt ended. Nothing else of those attempts is shown.
     When to use: to train a seat to put what it learnt into words (Reflexion, LaMer's setting
     "reflection only"), and to keep many attempts within the model's context.
     Mathematics: the conversation of attempt k begins with

@@ -1,4 +1,4 @@
-"""Context: the last exchanges."""
+"""Context strategy: the last few exchanges."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ def sliding_window(
     """Show the last few exchanges of a seat.
 
     What: an exchange is the prompt and the reply of one turn. The model sees the last ``exchanges``
-    of them, id for id, and the new prompt. While there are no more than these, the conversation
-    grows as under ``full``. After that every turn is one conversation: one training sequence, with
-    one trained reply.
-    When to use: plays that are too long for the model's context, where recent events matter.
-    Mathematics: the prompt of own turn n holds, with w = ``exchanges``,
+    of them, token id for token id, and the new prompt. While there are no more than these, the
+    conversation grows as under ``full``. After that every turn is one conversation: one training
+    sequence, with one trained reply.
+    When to use: episodes that are too long for the model's context, where recent events matter.
+    Mathematics: the prompt of the seat's turn n holds, with w = ``exchanges``,
 
         the exchanges max(1, n - w) to n - 1, and the new text of turn n
 
@@ -30,15 +30,15 @@ def sliding_window(
 
         T * w exchanges in place of T
 
-    tokens to train on, as each exchange stands in w prompts.
-    Pitfalls: older exchanges are forgotten, with the seat's own messages and hidden cards. A turn
-    after an illegal reply counts as an exchange. If one view of the environment has all that
+    in tokens to train on, as each exchange stands in w prompts.
+    Pitfalls: older exchanges are forgotten, also the seat's messages and hidden cards in them. A
+    turn after an illegal reply counts as an exchange. If one view of the environment has all that
     matters, markov shows more for the same tokens.
     Reference: the history_length of verl-agent's memory (GiGPO's released code).
     Verified by: tests/play/context/test_strategies.py.
 
     Args:
-        exchanges: how many are shown besides the first one, 1 to 10,000. Default 2.
+        exchanges: number of exchanges shown besides the first one, 1 to 10,000. Default 2.
         opening: true (default): the seat's first exchange is always shown, as it has the rules and
             the role. false: it slides out like the others.
     """

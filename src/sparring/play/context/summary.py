@@ -1,4 +1,4 @@
-"""Context: a memory that the model writes."""
+"""Context strategy: a memory that the model writes replaces the past."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ def summary(
 ) -> ContextWindow | WriteMemory:
     """Let the model write a memory from time to time, which replaces the past.
 
-    What: after ``every`` own turns, or when the conversation has ``tokens`` tokens, the seat writes
-    a memory before its next prompt. This reply is a turn (event "memory") that is recorded and
-    trained, and it moves no play. Then a new conversation begins with the memory, id for id. The
-    next memory is written in that conversation, and so edits the old one.
-    When to use: plays that are too long for the model's context, where old events may matter. The
-    model learns what to remember, as a memory is trained with the return of what follows.
+    What: after ``every`` turns of the seat, or when the conversation has ``tokens`` tokens, the
+    seat writes a memory before its next prompt. This reply is a turn (event "memory") that is
+    recorded and trained, and takes no action. Then a new conversation begins with the token ids of
+    the memory. The next memory is written in that conversation, and so edits the old one.
+    When to use: episodes that are too long for the model's context, where old events may matter.
+    The model learns what to remember, as a memory is trained with the return of what follows.
     Mathematics: with memory m(j), h(j) the prompts and replies since it, and x the new prompt,
 
         m(j+1) ~ pi( . | m(j), h(j), request)
@@ -51,10 +51,10 @@ def summary(
     Verified by: tests/play/context/test_summary.py.
 
     Args:
-        every: own turns after which a memory is written, 1 to 10,000. Default 4. null: never for
-            that reason.
-        tokens: length of the conversation from which on a memory is written, 1 to 1,000,000. null
-            (default): never for that reason. At least one of both is needed.
+        every: turns of the seat after which a memory is written, 1 to 10,000. Default 4. null: any
+            number of turns.
+        tokens: length of a conversation, 1 to 1,000,000, at which a memory is written. null
+            (default): any length. ``every`` or ``tokens`` must be a number.
         opening: true (default): the seat's first exchange stays before the memory, as it has the
             rules and the role. false: only the memory.
         request: prompt of the memory. Empty (default): "remember" in brief style, else two
@@ -70,10 +70,10 @@ def summary(
     memories = [place for place, exchange in enumerate(context_request.past) if exchange.memory]
     recent = context_request.past[memories[-1] :] if memories else context_request.past
     window = (*context_request.past[:1], *recent) if memories and opening else recent
-    turns = sum(not exchange.memory for exchange in recent)
-    full = tokens is not None and context_request.tokens >= tokens
-    due = full or (every is not None and turns >= every)
-    if turns and due and not context_request.again:
+    num_turns = sum(not exchange.memory for exchange in recent)
+    is_full = tokens is not None and context_request.tokens >= tokens
+    is_due = is_full or (every is not None and num_turns >= every)
+    if num_turns and is_due and not context_request.again:
         example = " ".join(
             exchange.reply if exchange.memory else exchange.prompt for exchange in recent
         )

@@ -1,1 +1,1 @@
-"""How the games of a group come about."""
+"""Rollout plans: at which state each episode of a group begins."""

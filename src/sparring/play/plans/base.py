@@ -1,16 +1,16 @@
-"""Rollout plans: where the games of a group begin, at the initial state or in another game.
+"""Rollout plans: where the episodes of a group begin, at the initial state or in another episode.
 
-A plan is called in waves, once per wave and group of several games, with the number of remaining
-games and the finished ones; it returns where the next games begin. A game that begins in the middle
-of another replays the turns before that place, with tokens and log-probabilities, and chance goes
-on as dealt. When a plan returns nothing, the remaining games begin at the initial state. So the
-number of games does not depend on the plan, and the stream of each game depends on the answers of
-the plan alone.
+A plan is called in waves, once per wave and group of several episodes, with the number of remaining
+episodes and the finished ones. The plan returns where the next episodes begin. An episode that
+begins in the middle of another replays the turns before that place, with tokens and
+log-probabilities; chance goes on as dealt. When a plan returns nothing, the remaining episodes
+begin at the initial state. So the number of episodes does not depend on the plan, and the stream of
+each episode depends only on the answers of the plan.
 
-Metrics, where a plan holds games back for later waves:
-    branches                games per group that began in the middle of another, mean
-    shared_turns            share of the trained turns that were replayed from another game of the
-                            group, and not sampled
+Metrics, where a plan holds episodes back for later waves:
+    branches                mean number of episodes per group that began in the middle of another
+    shared_turns            share of the trained turns that were replayed from another episode of
+                            the group, and not sampled
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ from sparring.play.spec import EpisodeSpec
 
 
 class Origin(NamedTuple):
-    """The place where a game begins: before turn ``turn`` of game ``parent`` of its group."""
+    """Where an episode begins: before turn ``turn`` of episode ``parent`` of its group."""
 
     parent: int
-    turn: int  # of all seats' turns
+    turn: int  # place among the turns of all seats
 
 
 FRESH = Origin(-1, 0)  # the initial state
 
 
-class PlannedGame(NamedTuple):
-    """A finished game of a group, and its origin."""
+class PlannedEpisode(NamedTuple):
+    """A finished episode of a group, and its origin."""
 
     origin: Origin
     episode: Episode
@@ -51,12 +51,12 @@ class PlannedGame(NamedTuple):
 
 
 def check_output(
-    plan: BoundPlugin, origins: Any, num_left: int, games: Sequence[PlannedGame], *stream: Any
+    plan: BoundPlugin, origins: Any, num_left: int, episodes: Sequence[PlannedEpisode], *stream: Any
 ) -> None:
     """Check the answer of a plan, after every call.
 
     Raises:
-        PluginError: an origin is not a place in a finished game.
+        PluginError: an origin is not a place in a finished episode.
     """
     if not isinstance(origins, Sequence) or not all(
         isinstance(origin, Origin) for origin in origins
@@ -64,26 +64,26 @@ def check_output(
         raise PluginError(f"The {plan} must return a list of Origin; it returned {origins!r:.100}.")
     for origin in origins:
         if origin.turn and not (
-            0 <= origin.parent < len(games)
-            and 0 < origin.turn <= len(games[origin.parent].episode.turns)
+            0 <= origin.parent < len(episodes)
+            and 0 < origin.turn <= len(episodes[origin.parent].episode.turns)
         ):
             raise PluginError(
-                f"The {plan} begins a game at {origin}, which is not a place in the {len(games)} "
-                "finished games."
+                f"The {plan} begins an episode at {origin}, which is not a place in the "
+                f"{len(episodes)} finished episodes."
             )
 
 
 def play_planned(
     plan: BoundPlugin, specs: Sequence[EpisodeSpec], *, group_size: int, progress: float = 0.0
 ) -> EpisodeRequests[tuple[Rollout, dict[str, float]]]:
-    """Request the games of all groups by a plan, wave by wave.
+    """Request the episodes of all groups by a plan, wave by wave.
 
     Args:
-        plan: called with the number of remaining games, the finished games and a stream of the
-            group; returns origins. Fewer than remain hold games back.
-        specs: the games, the members of a group next to each other. Game n of a group has the
+        plan: called with the number of remaining episodes, the finished ones and a stream of the
+            group; returns the origins of the next ones. The others wait for a later wave.
+        specs: the episodes, those of a group next to each other. Episode n of a group has the
             streams of its n-th spec.
-        group_size: games per group.
+        group_size: episodes per group.
         progress: share of the run that is done, for schedules of the plan.
 
     Returns:
@@ -96,81 +96,81 @@ def play_planned(
         _Group(specs[begin : begin + group_size]) for begin in range(0, len(specs), group_size)
     ]
     counts = RolloutCounts()
-    while due := [spec for group in groups for spec in group.due(plan, progress)]:
+    while due := [spec for group in groups for spec in group.next_specs(plan, progress)]:
         played = yield due
         counts += played.counts
         finished = {episode.episode_id: episode for episode in played.episodes}
         for group in groups:
-            group.take(finished)
+            group.add_finished(finished)
     complete_groups = [group for group in groups if group.is_complete(counts)]
-    episodes = [game.episode for group in complete_groups for game in group.games]
+    episodes = [planned.episode for group in complete_groups for planned in group.episodes]
     return Rollout(episodes, counts).require_any(), _metrics(complete_groups)
 
 
 class _Group:
-    """The games of one group, finished and requested."""
+    """The finished and requested episodes of one group."""
 
     def __init__(self, specs: Sequence[EpisodeSpec]) -> None:
         self.specs = specs
-        self.games: list[PlannedGame] = []
+        self.episodes: list[PlannedEpisode] = []
         self.held_back = False
         self._requested: list[Origin] = []
-        self._lost = False
+        self._has_failed = False
 
-    def due(self, plan: BoundPlugin, progress: float) -> list[EpisodeSpec]:
-        """Return the group's next games; none when all are played, or one failed."""
-        num_left = len(self.specs) - len(self.games)
-        if not num_left or self._lost:
+    def next_specs(self, plan: BoundPlugin, progress: float) -> list[EpisodeSpec]:
+        """Return the specs of the group's next episodes; [] if all are played, or one failed."""
+        num_left = len(self.specs) - len(self.episodes)
+        if not num_left or self._has_failed:
             return []
-        if len(self.specs) == 1:  # there is no other game to begin in
+        if len(self.specs) == 1:  # there is no other episode to begin in
             self._requested = [FRESH]
             return [self.specs[0]]
         stream = self.specs[0].stream.child("plan")
-        origins: Sequence[Origin] = plan(num_left, tuple(self.games), stream, progress=progress)
+        origins: Sequence[Origin] = plan(num_left, tuple(self.episodes), stream, progress=progress)
         self._requested = list(origins[:num_left]) or [FRESH] * num_left
         self.held_back |= len(self._requested) < num_left
         return [
             self._spec(number, origin)
-            for number, origin in enumerate(self._requested, start=len(self.games))
+            for number, origin in enumerate(self._requested, start=len(self.episodes))
         ]
 
     def _spec(self, number: int, origin: Origin) -> EpisodeSpec:
         if origin.turn == 0:
             return self.specs[number]
-        turns = self.games[origin.parent].episode.turns
+        turns = self.episodes[origin.parent].episode.turns
         return replace(
             self.specs[number],
-            prefix=turns[: moment_begin(turns, origin.turn)],  # whole moments
+            prefix=turns[: moment_begin(turns, origin.turn)],  # up to a complete moment
         )
 
-    def take(self, finished: Mapping[int, Episode]) -> None:
-        """Add the requested games; the group is lost if one of them is missing."""
+    def add_finished(self, finished: Mapping[int, Episode]) -> None:
+        """Add the requested episodes; the group has failed if one of them is missing."""
         episodes = [
             finished.get(spec.episode_id)
-            for spec in self.specs[len(self.games) :][: len(self._requested)]
+            for spec in self.specs[len(self.episodes) :][: len(self._requested)]
         ]
-        self._lost |= None in episodes
-        self.games += [
-            PlannedGame(origin, game)
-            for origin, game in zip(self._requested, episodes, strict=True)
-            if game is not None
+        self._has_failed |= None in episodes
+        self.episodes += [
+            PlannedEpisode(origin, episode)
+            for origin, episode in zip(self._requested, episodes, strict=True)
+            if episode is not None
         ]
         self._requested = []
 
     def is_complete(self, counts: RolloutCounts) -> bool:
         return (
-            len(self.games) == len(self.specs)
+            len(self.episodes) == len(self.specs)
             and self.specs[0].group_id not in counts.dropped_groups
         )
 
 
 def _metrics(groups: Sequence[_Group]) -> dict[str, float]:
-    """Return the metrics listed above; none if no plan held games back."""
+    """Return the metrics listed above; {} if the plan held no episodes back."""
     if not any(group.held_back for group in groups):
         return {}
-    games = [game for group in groups for game in group.games]
-    shared = sum(place < game.origin.turn for game in games for place in game.decisions)
+    episodes = [planned for group in groups for planned in group.episodes]
+    shared = sum(place < planned.origin.turn for planned in episodes for place in planned.decisions)
     return {
-        "branches": sum(game.origin.turn > 0 for game in games) / len(groups),
-        "shared_turns": shared / max(sum(len(game.decisions) for game in games), 1),
+        "branches": sum(planned.origin.turn > 0 for planned in episodes) / len(groups),
+        "shared_turns": shared / max(sum(len(planned.decisions) for planned in episodes), 1),
     }

@@ -13,14 +13,14 @@ from pydantic import Field
 from sparring.core.errors import ConfigError
 from sparring.core.records import Turn
 from sparring.core.rng import Stream
-from sparring.play.plans.base import FRESH, Origin, PlannedGame
+from sparring.play.plans.base import FRESH, Origin, PlannedEpisode
 
 PRESETS = {"aepo": {"penalty": 0.05, "balance": 0.5}}
 
 
 def branch(
     num_left: int,
-    games: Sequence[PlannedGame],
+    episodes: Sequence[PlannedEpisode],
     stream: Stream,
     *,
     initial: Annotated[int, Field(ge=1)] | None = None,
@@ -31,103 +31,103 @@ def branch(
     penalty: Annotated[float, Field(ge=0, le=1)] = 0.0,
     balance: Annotated[float, Field(ge=0)] | None = None,
 ) -> list[Origin]:
-    """Play some games of a group from the initial state, and the rest from turns of high entropy.
+    """Play some episodes of a group from the initial state, and others from turns of high entropy.
 
-    What: after each wave of finished games the rule is applied to the trained turns that were
-    sampled in it. Where it branches, another game goes on from before the turn, until the group has
-    all its games. When no turn branches, the remaining games begin at the initial state.
-    When to use: with credit ``branch_grpo`` and groups of 8 and more, in games of several turns.
+    What: after each wave of finished episodes the rule is applied to the trained turns that were
+    sampled in it. If a turn branches, another episode goes on from before this turn, until the
+    group is complete. If no turn branches, the remaining episodes begin at the initial state.
+    When to use: with credit ``branch_grpo``, groups of 8 or more, and episodes of several turns.
     Mathematics:
         H = mean of -log p over the turn's first tokens
-        dH = H less its mean over the first trained turns of games from the initial state
+        dH = H - its mean over the first trained turns of episodes from the initial state
         q = u - entropy_weight * dH
         f = max(0, 1 - penalty * l)
     p is the sampler's probability of what it sampled, u uniform in [0, 1), and l the number of
     branching turns in a row just before. q becomes
         1 - (1 - q) * f
-    and a game branches before the turn if
+    and an episode branches before the turn if
         clip(q, 0, 1) <= threshold
-    Where l = 0 this has probability threshold + entropy_weight * dH, clipped to [0, 1]. A game's
-    first trained turn never branches. Turns are taken in order of depth, then of games, while games
-    remain.
-    Pitfalls: H is the surprise of the tokens that were sampled, an unbiased but noisy estimate of
-    the sampler's entropy in nats. The paper takes the entropy of the ten likeliest tokens over log
-    |V|, so its weight of 0.2 is 0.2 / log |V| here. ARPO's release compares with the first turn of
-    the same line, branches one turn later than it measured, and uses a branch while the others are
-    still played. Lines of high entropy get more games, so group means are biased towards them, and
-    with them the gradient of the earlier turns. AEPO's release discards its first game and counts l
-    over the whole group; here that game stays, and l is counted along the line. Turns without
-    sampled tokens never branch.
+    Where l = 0 this has probability threshold + entropy_weight * dH, clipped to [0, 1]. The first
+    trained turn of an episode never branches. Turns are taken in order of depth, then of episodes,
+    until the group is complete.
+    Pitfalls: H is the surprise of the sampled tokens: an unbiased but noisy estimate of the
+    sampler's entropy in nats. Lines of play with high entropy get more episodes, which biases group
+    means, and the gradient of earlier turns, towards them. Turns without sampled tokens never
+    branch. The paper divides the entropy of the ten likeliest tokens by log |V|, so its weight 0.2
+    is 0.2 / log |V| here. ARPO's release compares with the first turn of the same line, and
+    branches one turn after the measured one, while other episodes are still played. AEPO's release
+    discards its first episode and counts l over the whole group. Here that episode stays, and l is
+    counted along the line.
     Reference: ARPO (arXiv 2507.19849) and AEPO (arXiv 2510.14545, literal reading), code of
     dongguanting/ARPO, vllm_rollout_with_tools.py.
     Verified by: tests/play/plans/test_plans.py, tests/play/plans/test_credit_on_trees.py.
 
     Args:
-        num_left: games of the group that have not begun.
-        games: the finished games.
-        stream: of the group; game number n draws u of its turns from child n.
-        initial: games that begin at the initial state, at least 1. null (default): half of the
+        num_left: number of episodes of the group that have not begun.
+        episodes: the finished episodes.
+        stream: the group's stream; episode n draws u of its turns from child n.
+        initial: episodes that begin at the initial state, at least 1. null (default): half of the
             group, rounded up.
-        extra: games that a branching turn adds, at least 1 (ARPO's beam size less one).
+        extra: episodes that a branching turn adds, at least 1 (ARPO's beam size less one).
         threshold: probability of branching where dH is 0, in [0, 1].
         entropy_weight: change of that probability per nat of entropy, at least 0.
         first_tokens: number of sampled tokens at the beginning of a turn that H is a mean of, at
             least 1.
-        penalty: factor of 1 - q is less by this per branching turn just before, in [0, 1]. 0
-            (default): none; preset ``aepo`` has 0.05.
-        balance: weight of entropies in the number of games from the initial state, at least 0. null
-            (default): the number is ``initial``. With a value (preset ``aepo``: 0.5) one game is
-            played first, and the number is then group_size * sigmoid(balance * (H of its first
-            trained turn less the mean H of its others)), rounded, at least 1.
+        penalty: by how much each branching turn just before lowers the factor f, in [0, 1]. 0
+            (default): not at all; preset ``aepo`` has 0.05.
+        balance: weight of entropies in the number of episodes from the initial state, at least 0.
+            null (default): the number is ``initial``. With a value (preset ``aepo``: 0.5) one
+            episode is played first, and the number is then group_size * sigmoid(balance * (H of its
+            first trained turn less the mean H of its others)), rounded, at least 1.
 
     Raises:
-        ConfigError: the group has one game, fewer than ``initial``, or both ``initial`` and
+        ConfigError: the group has one episode, fewer than ``initial``, or both ``initial`` and
             ``balance`` are given.
     """
-    size = num_left + len(games)
+    size = num_left + len(episodes)
     _check(size, initial, balance)
     surprises = [
-        [_surprise(game.episode.turns[place], first_tokens) for place in game.decisions]
-        for game in games
+        [_surprise(planned.episode.turns[place], first_tokens) for place in planned.decisions]
+        for planned in episodes
     ]
     num_initial = -(-size // 2) if initial is None else initial
     if balance is not None:
-        num_initial = _balance(size, balance, surprises[0]) if games else 1
-    if len(games) < num_initial:
-        return [FRESH] * (num_initial - len(games))
-    scores = [
+        num_initial = _balance(size, balance, surprises[0]) if episodes else 1
+    if len(episodes) < num_initial:
+        return [FRESH] * (num_initial - len(episodes))
+    first_surprises = [
         row[0]
-        for row, game in zip(surprises, games, strict=True)
-        if row and row[0] is not None and game.origin == FRESH
+        for row, planned in zip(surprises, episodes, strict=True)
+        if row and row[0] is not None and planned.origin == FRESH
     ]
-    if not scores:
+    if not first_surprises:
         return []
-    start = fmean(scores)
+    mean_first = fmean(first_surprises)
 
     def is_branching(number: int, place: int, surprise: float | None, run: int) -> bool:
         draw, factor = stream.child(number).uniform(place), max(0.0, 1.0 - penalty * run)
         return surprise is not None and _branches(
-            draw, entropy_weight * (surprise - start), threshold, factor
+            draw, entropy_weight * (surprise - mean_first), threshold, factor
         )
 
-    known_origins = {game.origin for game in games}
-    new = [o for o in _branching(games, surprises, is_branching) if o not in known_origins]
-    return [origin for origin in new for _ in range(extra)]
+    known_origins = {planned.origin for planned in episodes}
+    origins = _branch_origins(episodes, surprises, is_branching)
+    return [o for o in origins if o not in known_origins for _ in range(extra)]
 
 
-def _branching(
-    games: Sequence[PlannedGame],
+def _branch_origins(
+    episodes: Sequence[PlannedEpisode],
     surprises: Sequence[Sequence[float | None]],
     is_branching: Callable[[int, int, float | None, int], bool],
 ) -> list[Origin]:
     branches: list[tuple[int, Origin]] = []
-    runs = {FRESH: 0}  # branching turns in a row, by the origin of a game
-    for number, game in enumerate(games):
-        run = runs[game.origin]
+    runs = {FRESH: 0}  # branching turns in a row, by the origin of an episode
+    for number, planned in enumerate(episodes):
+        run = runs[planned.origin]
         for depth, (place, surprise) in enumerate(
-            zip(game.decisions, surprises[number], strict=True)
+            zip(planned.decisions, surprises[number], strict=True)
         ):
-            if depth == 0 or (game.origin != FRESH and place <= game.origin.turn):
+            if depth == 0 or (planned.origin != FRESH and place <= planned.origin.turn):
                 continue
             run = run + 1 if is_branching(number, place, surprise, run) else 0
             if run:
@@ -139,19 +139,19 @@ def _branching(
 def _check(size: int, initial: int | None, balance: float | None) -> None:
     if size == 1:
         raise ConfigError(
-            "rollout.plan 'branch': rollout.group_size=1 leaves no games to branch; write "
+            "rollout.plan 'branch': rollout.group_size=1 leaves no episodes to branch; write "
             "rollout.group_size=8, or rollout.plan.name=none."
         )
     if initial is not None and initial > size:
         raise ConfigError(
-            f"rollout.plan 'branch': initial={initial} games from the start are more than "
-            f"rollout.group_size={size}; write rollout.plan.initial={-(-size // 2)}, or a larger "
-            "group."
+            f"rollout.plan 'branch': initial={initial} episodes from the initial state are more "
+            f"than rollout.group_size={size}; write rollout.plan.initial={-(-size // 2)}, or a "
+            "larger group."
         )
     if initial is not None and balance is not None:
         raise ConfigError(
             f"rollout.plan 'branch': initial={initial} and balance={balance} both say how many "
-            "games begin at the start; leave one out."
+            "episodes begin at the initial state; leave one out."
         )
 
 
@@ -163,12 +163,12 @@ def _surprise(turn: Turn, first_tokens: int) -> float | None:
         if segment.kind == "sampled"
         for logprob in segment.logprobs
     )
-    looked_at = list(islice(sampled, first_tokens))
-    return -fmean(looked_at) if looked_at else None
+    logprobs = list(islice(sampled, first_tokens))
+    return -fmean(logprobs) if logprobs else None
 
 
 def _balance(size: int, balance: float, surprises: Sequence[float | None]) -> int:
-    """Return the number of games from the initial state, by the surprises of the first game."""
+    """Return the number of episodes from the initial state, by surprises of the first episode."""
     later = [surprise for surprise in surprises[1:] if surprise is not None]
     first = surprises[0] if surprises else None
     gap = first - fmean(later) if later and first is not None else 0.0

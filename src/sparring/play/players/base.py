@@ -1,4 +1,4 @@
-"""Agents that sit in seats: their protocols, the turns they are given, and their replies."""
+"""Agents that play in seats: their protocols, their due turns, and their replies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sparring.environments.foreign import is_raised_by, lacking_error
 if TYPE_CHECKING:
     from sparring.models.samplers.base import Sampler
 
-GIVEN = {"terminal": "a person at a terminal"}  # what NEEDS may name
+GIVEN = {"terminal": "a person at a terminal"}  # the values that a player's NEEDS may have
 
 
 class PendingTurn(NamedTuple):
@@ -42,7 +42,7 @@ class PendingTurn(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """The reply of an agent, of token agents with sampled ids and their log-probabilities."""
+    """The reply of an agent; agents with tokens also give sampled ids and log-probabilities."""
 
     text: str
     ids: tuple[int, ...] = ()
@@ -50,17 +50,17 @@ class Reply(NamedTuple):
     support: tuple[tuple[int, ...], ...] = ()
     truncated: bool = False
     weights_version: int = 0  # of the last token
-    runs: tuple[SampledRun, ...] = ()  # where the weights changed during the reply
+    runs: tuple[SampledRun, ...] = ()  # runs of equal weights, if they changed during the reply
 
 
 class FailedPlay(NamedTuple):
-    """A failure of the play's code while an agent read it, in place of a reply."""
+    """In place of a reply: an error that the play's code raised while an agent read the play."""
 
     error: Exception
 
 
 class Agent(Protocol):
-    """Anything that can sit in a seat; abilities are ``HasSubmit`` to ``HasNotes`` below.
+    """A player of a seat; the protocols ``HasSubmit`` to ``HasNotes`` below are optional abilities.
 
     ``renderer`` encodes texts as tokens; None for agents without tokens.
     """
@@ -75,7 +75,7 @@ class Agent(Protocol):
 
 @runtime_checkable
 class HasSubmit(Protocol):
-    """An agent that answers some turns before others, so that no play waits for another one."""
+    """An agent that answers some turns before others, so that no episode waits for another."""
 
     def submit(self, turns: Sequence[PendingTurn], /) -> Iterator[Sequence[tuple[int, Reply]]]:
         """Yield replies with the places of their turns, in any order; [] while none is complete."""
@@ -84,11 +84,11 @@ class HasSubmit(Protocol):
 
 @runtime_checkable
 class HasJointCall(Protocol):
-    """An agent that is called at once with others whose ``together`` equals its own."""
+    """An agent that shares one call with all agents whose ``together`` is equal."""
 
     @property
     def together(self) -> JointCall | None:
-        """The object that calls them all; None: the agent has its own call."""
+        """The object that calls these agents; None: the agent is called alone."""
         ...
 
 
@@ -137,7 +137,7 @@ def replies(name: str, agent: Agent, turns: Sequence[PendingTurn]) -> list[Reply
     reply.
 
     Args:
-        name: of the agent in its seats.
+        name: the agent's name in its seats.
         agent: the agent.
         turns: the decisions that are due.
 
@@ -187,9 +187,9 @@ def _reply_of(agent: Agent, turn: PendingTurn) -> Reply | FailedPlay:
 
 
 def first_ability(agent: Agent, abilities: Sequence[str]) -> str | None:
-    """Return the name of the method by which an agent is called, or None.
+    """Return the first of some methods that an agent defines, by which it is called, or None.
 
-    The object comes before its class, and a subclass before its base classes.
+    The object is searched before its class, and a subclass before its base classes.
     """
     for names in (getattr(agent, "__dict__", {}), *map(vars, type(agent).__mro__)):
         for ability in abilities:
@@ -205,25 +205,25 @@ class Flight:
     agent gives all of them by ``act``.
 
     Attributes:
-        name: of the agent in its seats.
+        name: the agent's name in its seats.
         done: whether all replies were taken.
 
     Raises:
         PluginError: the agent raised.
     """
 
-    __slots__ = ("_call", "_coming", "_missing", "done", "name")
+    __slots__ = ("_batches", "_call", "_missing", "done", "name")
 
     def __init__(self, name: str, agent: Agent, turns: Sequence[PendingTurn]) -> None:
         self.name, self.done = name, not turns
         self._call = PluginCall(named("players", name))
         self._missing = set(range(len(turns)))
-        self._coming: Iterator[Sequence[tuple[int, Reply | FailedPlay]]]
+        self._batches: Iterator[Sequence[tuple[int, Reply | FailedPlay]]]
         if isinstance(agent, HasSubmit) and first_ability(agent, ("submit", "act")) == "submit":
             with self._call:
-                self._coming = iter(agent.submit(turns))
+                self._batches = iter(agent.submit(turns))
         else:
-            self._coming = iter(([*enumerate(replies(name, agent, turns))],))
+            self._batches = iter(([*enumerate(replies(name, agent, turns))],))
 
     def take(self) -> Sequence[tuple[int, Reply | FailedPlay]]:
         """Return the replies that have arrived, with the places of their turns.
@@ -232,7 +232,7 @@ class Flight:
             PluginError: the agent raised, or did not give one reply per turn.
         """
         with self._call:
-            arrived = next(self._coming, None)
+            arrived = next(self._batches, None)
         if arrived is None:
             raise self._error(f"gave no reply to turn {min(self._missing)}")
         for place, reply in arrived:
@@ -243,9 +243,9 @@ class Flight:
         return arrived
 
     def close(self) -> None:
-        """Give up the missing replies, and close the agent's ``submit`` if it is a generator."""
-        if isinstance(self._coming, Generator):
-            self._coming.close()
+        """Drop the missing replies, and close the agent's ``submit`` if it is a generator."""
+        if isinstance(self._batches, Generator):
+            self._batches.close()
 
     def _error(self, fault: str) -> PluginError:
         return PluginError(
@@ -254,7 +254,7 @@ class Flight:
 
 
 class TextAgent:
-    """Base of agents that choose an action by the state of the play."""
+    """Base class of agents that choose an action by the state of the play."""
 
     name = ""
     renderer: Any = None
@@ -293,15 +293,15 @@ class JointAgent:
     """Several agents that are called together, as one agent.
 
     Args:
-        by: calls them.
-        agents: each with the number of its turns, in the order of the turns.
+        joint_call: the object that calls them.
+        agents: each agent with the number of its turns, in the order of the turns.
     """
 
-    renderer = None  # each has its own
+    renderer = None  # each agent has one
 
-    def __init__(self, by: JointCall, agents: Sequence[tuple[Agent, int]]) -> None:
+    def __init__(self, joint_call: JointCall, agents: Sequence[tuple[Agent, int]]) -> None:
         self.name = ", ".join(agent.name for agent, _ in agents)
-        self._by, self._agents = by, agents
+        self._joint_call, self._agents = joint_call, agents
 
     def submit(self, turns: Sequence[PendingTurn]) -> Iterator[Sequence[tuple[int, Reply]]]:
         """Yield replies with the places of their turns, as they are finished."""
@@ -310,35 +310,35 @@ class JointAgent:
         for agent, count in self._agents:
             calls.append((agent, turns[begin : begin + count]))
             begin += count
-        return self._by.submit(calls)
+        return self._joint_call.submit(calls)
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one reply per pending turn, in order."""
-        by_place = {place: reply for replies in self.submit(turns) for place, reply in replies}
-        return [by_place[place] for place in range(len(turns))]
+        reply_at = {place: reply for replies in self.submit(turns) for place, reply in replies}
+        return [reply_at[place] for place in range(len(turns))]
 
 
 def joint_agents(
-    due: Mapping[str, int], agents: Mapping[str, Agent]
+    num_due: Mapping[str, int], agents: Mapping[str, Agent]
 ) -> Iterator[tuple[tuple[str, ...], Agent]]:
     """Yield the names of the agents of each call, and the agent to call.
 
     Args:
-        due: the number of due turns of each agent.
-        agents: by the same names.
+        num_due: the number of due turns of each agent.
+        agents: the agents by the same names.
     """
     names_by_call: dict[object, list[str]] = {}
-    for name in due:
-        by = _joint_call(agents[name])
-        names_by_call.setdefault(name if by is None else (JointCall, by), []).append(name)
+    for name in num_due:
+        call = _joint_call(agents[name])
+        names_by_call.setdefault(name if call is None else (JointCall, call), []).append(name)
     for names in names_by_call.values():
-        by = _joint_call(agents[names[0]]) if len(names) > 1 else None
-        if by is None:
+        call = _joint_call(agents[names[0]]) if len(names) > 1 else None
+        if call is None:
             yield (names[0],), agents[names[0]]
         else:
-            yield tuple(names), JointAgent(by, [(agents[name], due[name]) for name in names])
+            yield tuple(names), JointAgent(call, [(agents[name], num_due[name]) for name in names])
 
 
 def _joint_call(agent: Agent) -> JointCall | None:
-    last = first_ability(agent, ("together", "submit", "act"))
-    return agent.together if last == "together" and isinstance(agent, HasJointCall) else None
+    ability = first_ability(agent, ("together", "submit", "act"))
+    return agent.together if ability == "together" and isinstance(agent, HasJointCall) else None

@@ -1,4 +1,4 @@
-"""Several replies of another player, of which an oracle's best is played."""
+"""A player that asks another player for several replies, and plays the one an oracle rates best."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sparring.environments.base import Cloneable, EnvironmentPlay, read_reply
 from sparring.environments.situation import close_copies
 from sparring.play.players.base import Agent, HasContext, PendingTurn, Reply
 
-Judge = Callable[[Sequence[Any]], Sequence[Verdict | None]]  # of states
+Judge = Callable[[Sequence[Any]], Sequence[Verdict | None]]  # returns the verdict of each state
 
 
 class BestOfN:
     """A player that plays the best of several replies of another agent, as an oracle judges them.
 
-    Among equal replies the first is played. Reply 0 is the reply of the single agent.
+    Among equally good replies the first is played. Reply 0 is what the agent alone would reply.
 
     Args:
         agent: gives the replies.
@@ -49,8 +49,8 @@ class BestOfN:
             for turn, count in zip(turns, counts, strict=True)
             for number in range(count)
         ]
-        answers = iter(self.agent.act(samples))
-        replies = [[next(answers) for _ in range(count)] for count in counts]
+        sampled_replies = iter(self.agent.act(samples))
+        replies = [[next(sampled_replies) for _ in range(count)] for count in counts]
         open_turns = [
             turn for turn, candidates in zip(turns, replies, strict=True) if len(candidates) > 1
         ]
@@ -83,9 +83,9 @@ class BestOfN:
         """Return the reply with the largest value; the first one where the oracle abstains."""
         if verdict is None:
             return replies[0]
-        worth = dict(zip(verdict.actions, verdict.values, strict=True))
-        worst = min(verdict.values) - 1.0  # of illegal replies
-        values = [worth.get(self._action(turn, reply) or "", worst) for reply in replies]
+        value_of = dict(zip(verdict.actions, verdict.values, strict=True))
+        illegal_value = min(verdict.values) - 1.0
+        values = [value_of.get(self._action(turn, reply) or "", illegal_value) for reply in replies]
         return replies[values.index(max(values))]
 
     def _action(self, turn: PendingTurn, reply: Reply) -> str | None:
@@ -106,14 +106,15 @@ def best_of_n(
 ) -> Agent:
     """The best of several replies of another player, as an oracle judges them.
 
-    The gain over the player alone shows what a policy would gain by choosing as well. Option
-    ``--best-of`` of ``sparring evaluate`` measures a run's policy so.
+    The gain over the player alone shows how much a policy would gain by a better choice among its
+    own replies. ``sparring evaluate --best-of`` measures a run's policy in this way.
 
     Args:
-        player: gives the replies, a bot as on a command line: random (default), 'mcts
+        player: the player that gives the replies, as on a command line: random (default), 'mcts
             simulations=10'.
-        oracle: judges them, as on a command line: minimax (default), 'mcts simulations=1000'.
-        count: replies for each turn, 1 to 1024; default 4. With 1 it is the player alone.
+        oracle: judges the replies, as on a command line: minimax (default), 'mcts
+            simulations=1000'.
+        count: replies per turn, 1 to 1024. Default 4. With 1 the player plays alone.
     """
     agent: Agent = bound_agent(player)()
     name, options = parse_named(oracle, "Oracle", "mcts simulations=1000")

@@ -11,32 +11,33 @@ from sparring.environments.base import Play, is_searchable_play
 from sparring.environments.combining import innermost_play
 from sparring.environments.options import unknown_words
 from sparring.environments.reply import actions_meant
-from sparring.play.players.described import DescribedAgent, legal_actions_of
+from sparring.play.players.chances import AgentWithChances, legal_actions_of
 
 
 @dataclass(kw_only=True, eq=False)
-class BiasedAgent(DescribedAgent):
-    """Any legal action, with probabilities proportional to weights.
+class BiasedAgent(AgentWithChances):
+    """Draws any legal action, with probabilities proportional to weights.
 
-    What: the same draw at every turn, independent of the past. A name that is not an action or word
-    of the environment is an error at the first turn.
+    What: the same weights at every turn, independent of the past. A name that is not an action or
+    word of the environment is an error at the first turn.
     When to use: as an opponent to adapt to, such as one that prefers rock, and as biased random
     play.
     Mathematics: with weights w and the legal actions A,
 
         P(a) = w_a / sum over b in A of w_b
 
-    In rock, paper, scissors {rock: 3, paper: 1} plays .6 .2 .2, and paper earns .4 against it.
+    In rock, paper, scissors {rock: 3, paper: 1} gives .6 .2 .2, as scissors has weight 1; the best
+    response, paper, earns .4.
     Among the candidates of ``choose`` the weights of the numbered actions count.
     Pitfalls: if all legal actions have weight 0 they are equally likely.
     Verified by: tests/play/players/test_choices.py.
 
     Args:
-        weights: weight by action, at least 0; 1 for those that are not named. null (default):
-            uniform, as ``random``.
+        weights: weight by action, at least 0; other actions have 1. null (default): all have 1, as
+            with ``random``.
 
     Raises:
-        ConfigError: a weight is negative or not finite, or their sum is not.
+        ConfigError: a weight is negative or not finite, or the sum of weights is not finite.
     """
 
     weights: dict[str, float] | None = None
@@ -62,7 +63,7 @@ class BiasedAgent(DescribedAgent):
 
         Raises:
             UnknownNameError: the environment has no action of a name in ``weights``.
-            GameError: any text is a reply.
+            GameError: any text is a legal reply.
         """
         legal = legal_actions_of(self.name, state, seat)
         self._check(innermost_play(state), legal)
@@ -76,13 +77,13 @@ class BiasedAgent(DescribedAgent):
     def _check(self, play: Play, legal: tuple[str, ...]) -> None:
         for name in self._weights:
             if name not in legal:
-                words = _words(play)
+                words = _action_words(play)
                 if words and unknown_words(name, words):
                     raise UnknownNameError("action", name, sorted({*legal, *words}))
 
 
-def _words(play: Play) -> tuple[str, ...]:
-    """Return the words that actions of an environment are among; () if they are unknown."""
+def _action_words(play: Play) -> tuple[str, ...]:
+    """Return the words from which an environment makes its actions; () if they are unknown."""
     rules: Any = play.game if is_searchable_play(play) else getattr(play, "rules", None)
     if is_searchable_play(play) and rules.words:
         return tuple(rules.words)

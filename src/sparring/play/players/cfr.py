@@ -20,7 +20,7 @@ Variant = CfrVariant
 
 @dataclass(kw_only=True, eq=False)
 class CfrAgent(TextAgent):
-    """The average policy after a number of CFR or CFR+ iterations, sampled: near an equilibrium.
+    """Samples the average policy of CFR or CFR+, which is near an equilibrium.
 
     Args:
         iterations: passes over the game tree, at least 1. After 400 (default) of CFR+, NashConv is
@@ -30,7 +30,7 @@ class CfrAgent(TextAgent):
             error.
 
     Raises:
-        ConfigError: a number out of range.
+        ConfigError: a number is out of range.
 
     Reference: Zinkevich et al., "Regret minimization in games with incomplete information", 2007;
     Tammelin, "CFR+", 2014.
@@ -82,14 +82,14 @@ class CfrAgent(TextAgent):
                 f"Agent 'cfr' needs information states, which OpenSpiel lacks for {game.name!r}; "
                 "write agent random there."
             )
-        if not fits(game, self.max_histories):
+        if not has_at_most(game, self.max_histories):
             raise TooLargeError(
                 f"Agent 'cfr': the tree of {game.name!r} has over "
                 f"max_histories={self.max_histories} histories; write agent mcts there."
             )
 
 
-def fits(game: GameRules, limit: int) -> bool:
+def has_at_most(game: GameRules, limit: int) -> bool:
     """Return whether the game tree has at most ``limit`` histories."""
     open_nodes, count = [game.first_node()], 0
     while open_nodes:

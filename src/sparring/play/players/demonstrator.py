@@ -18,9 +18,9 @@ class DemonstratorAgent:
 
     Args:
         renderer: the learner's renderer, which encodes the replies.
-        name: of the agent.
+        name: the agent's name.
         context: the learner's context strategy, bound. null (default): full.
-        player: that chooses the moves, from ``imitated_player``. null (default): random legal ones.
+        player: the imitated player (see ``imitated_player``). null (default): random legal play.
     """
 
     renderer: Any
@@ -30,9 +30,9 @@ class DemonstratorAgent:
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one legal reply per pending turn; its log-probabilities are 0."""
-        return [self._say(turn) for turn in turns]
+        return [self._reply(turn) for turn in turns]
 
-    def _say(self, turn: PendingTurn) -> Reply:
+    def _reply(self, turn: PendingTurn) -> Reply:
         text = turn.memory
         if text is None and self.player is not None:
             text = self.player.choose(turn.state, turn.seat, turn.stream)
@@ -47,7 +47,7 @@ def imitated_player(player: BoundPlugin | None) -> TextAgent | None:
     """Return the player that the warm-up imitates; None: random legal play.
 
     Raises:
-        ConfigError: the player does not choose only by the state, like a model or an endpoint.
+        ConfigError: the player replies to prompts, such as a model or an endpoint.
     """
     if player is None:
         return None

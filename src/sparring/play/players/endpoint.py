@@ -25,8 +25,8 @@ class EndpointAgent:
     """A player that sends one stateless request per turn, several at a time.
 
     Args:
-        account: at the endpoint, with the budget and the cache of answers.
-        fields: of all requests, such as ``model``.
+        account: the account at the endpoint, with the budget and the cache of answers.
+        fields: fields of all requests, such as ``model``.
         system: the system line; empty for none.
         seed_requests: whether a request has a seed, drawn from its turn's stream.
         concurrency: limit of requests under way at a time.
@@ -47,7 +47,7 @@ class EndpointAgent:
         check_range("endpoint: concurrency", concurrency, 1)
         self.fields, self.system, self.seed_requests = dict(fields), system, seed_requests
         self.concurrency, self.account = concurrency, account
-        self._threads: ThreadPoolExecutor | None = None  # of all calls
+        self._threads: ThreadPoolExecutor | None = None  # shared by all calls
         self._batch = _RequestBatch()
 
     @property
@@ -68,7 +68,7 @@ class EndpointAgent:
         try:
             wait(answers)
         except BaseException:
-            batch.stop(None)  # a person interrupts
+            batch.stop(None)  # a person interrupted the call
             raise
         return [_reply(answer) for answer in answers]
 
@@ -78,16 +78,16 @@ class EndpointAgent:
         Raises:
             RolloutError, RunError: as for ``act``.
         """
-        return _arriving(*self._ask(turns))
+        return _yield_replies(*self._ask(turns))
 
     def _ask(self, turns: Sequence[PendingTurn]) -> tuple[_RequestBatch, list[Future[Answer]]]:
         """Give the requests of these turns to the threads."""
         if self._threads is None:
             self._threads = ThreadPoolExecutor(self.concurrency, thread_name_prefix="endpoint")
-        if self._batch.over:
+        if self._batch.is_over:
             self._batch = _RequestBatch()
         batch = self._batch
-        # here, not in the threads: game states are not thread-safe
+        # made here, not in the threads, as game states are not thread-safe
         requests = [(self._request(turn), turn.stream.key) for turn in turns]
         answers = [
             self._threads.submit(batch.answer, self.account, *request) for request in requests
@@ -111,15 +111,15 @@ class EndpointAgent:
 
 
 class _RequestBatch:
-    """Requests of one or more calls: after a failure of one no others are sent."""
+    """Requests of one or more calls; after one fails, no others are sent."""
 
     def __init__(self) -> None:
-        self.futures: list[Future[Answer]] = []  # that may be under way
+        self.futures: list[Future[Answer]] = []  # may still be under way
         self.stopped = Event()
         self._error: SparringError | None = None
 
     @property
-    def over(self) -> bool:
+    def is_over(self) -> bool:
         """Whether no request is under way, or no caller waits."""
         self.futures = [answer for answer in self.futures if not answer.done()]
         return not self.futures or (self.stopped.is_set() and self._error is None)
@@ -139,7 +139,7 @@ class _RequestBatch:
             raise
 
 
-def _arriving(
+def _yield_replies(
     batch: _RequestBatch, answers: Sequence[Future[Answer]]
 ) -> Iterator[list[tuple[int, Reply]]]:
     pending = dict(enumerate(answers))
@@ -147,8 +147,8 @@ def _arriving(
         while pending:
             if batch.stopped.is_set():
                 wait(pending.values())  # answers under way are cached
-            done = [place for place, answer in pending.items() if answer.done()]
-            yield [(place, _reply(pending.pop(place))) for place in done]
+            finished = [place for place, answer in pending.items() if answer.done()]
+            yield [(place, _reply(pending.pop(place))) for place in finished]
     finally:
         if pending:
             batch.stop(None)
@@ -180,20 +180,20 @@ def endpoint(
 ) -> Agent:
     """A language model behind any OpenAI-compatible chat endpoint, within a budget and resumable.
 
-    Each turn is one request without memory: a system line and the complete observation of the seat
-    (rules, own secrets, all public information, legal actions), or the whole conversation so far
-    where observations are only new information. The environment finds the action in
-    the reply. An empty reply is a reply without an action.
+    Each turn is one request without memory. The request has a system line and the seat's complete
+    observation: rules, secrets, all public information and legal actions. If an environment
+    observes only new information, the request has the whole conversation so far. The environment
+    finds the action in the reply. An empty reply is a reply without an action.
 
     When to use: to measure a trained policy against a hosted or locally served model (vLLM, SGLang,
     llama.cpp, Ollama). Play the games in style "full"; the brief words of style "brief" explain
     nothing. Needs the extra ``endpoint``.
-    Pitfalls: an answer in the cache belongs to address, model, messages, options and turn. So two
-    checkpoints served under one name and address need two cache files. After an illegal reply that
-    the rules allow, the request ends with a notice of that reply. Budgets count the spending of
-    this agent, not the cache's answers. Requests under way when a budget runs out are still paid,
-    so the spending can exceed it by ``concurrency`` - 1 requests and the length of the last one.
-    Sampling is reproducible only as far as the endpoint honours seeds.
+    Pitfalls: the key of a cached answer is address, model, messages, options and turn. So two
+    checkpoints served under one name and address need two cache files. If a seat may try again
+    after an illegal reply, its request ends with a notice of that reply. Budgets count what this
+    agent spends; answers from the cache are free. Requests under way when a budget runs out are
+    still paid, so the spending can exceed it by ``concurrency`` - 1 requests and the length of the
+    last one. Sampling is reproducible only as far as the endpoint honours seeds.
 
     Args:
         model: the model's name at the endpoint.

@@ -19,9 +19,9 @@ from sparring.core.trust import cache_file, parse_address
 from sparring.environments.options import check_range
 
 log = logging.getLogger(__name__)
-_BEGINNING = b'{"request": "'  # of every line of a cache
+_LINE_PREFIX = b'{"request": "'  # of every line of a cache
 _MILLION = 1_000_000
-_MOST_TOKENS = 10**9  # plausible count of one answer
+_MAX_TOKENS = 10**9  # larger counts of one answer are implausible
 _ADVICE = {
     400: (
         "It may not know an option of the request: see its message, and try seed_requests=false, "
@@ -47,7 +47,7 @@ class AnswerCache:
     """A file with one answered request per line: its digest, the reply and the token counts.
 
     Each line is appended in one write and flushed; an incomplete line is skipped. Several agents
-    and processes may share a file; each sees the lines at its own start, and its own answers.
+    and processes may share a file. Each sees only older lines and its own answers.
 
     Args:
         path: the file; it and its folder are made when missing. Allowed places are in
@@ -114,7 +114,7 @@ class AnswerCache:
         if (
             records
             and not self._answers
-            and not (len(records) == 1 and _BEGINNING.startswith(records[0][: len(_BEGINNING)]))
+            and not (len(records) == 1 and _LINE_PREFIX.startswith(records[0][: len(_LINE_PREFIX)]))
         ):
             raise ConfigError(
                 f"endpoint: cache={str(self.path)!r} is not a file of answers; write the path of "
@@ -143,7 +143,7 @@ class Account:
     """A thread-safe client of an endpoint with a budget and a cache of answers.
 
     Args:
-        who: of the account, for errors.
+        owner: whose account it is, for errors, such as "Agent 'endpoint'".
         base_url, key_variable, timeout, retries: see ``Connection``.
         budget_tokens: limit of tokens, 0 for no limit.
         budget_cost: limit of money; needs a price.
@@ -159,7 +159,7 @@ class Account:
 
     def __init__(
         self,
-        who: str,
+        owner: str,
         *,
         base_url: str,
         key_variable: str,
@@ -185,7 +185,7 @@ class Account:
                 f"endpoint: budget_cost={budget_cost:g} needs prices; write price_in and "
                 "price_out, per million tokens."
             )
-        self.who, self.budget_tokens, self.budget_cost = who, budget_tokens, budget_cost
+        self.owner, self.budget_tokens, self.budget_cost = owner, budget_tokens, budget_cost
         self.counters = Counters(price_in=price_in, price_out=price_out)
         self.connection = Connection(
             base_url=base_url,
@@ -195,8 +195,8 @@ class Account:
             advice=_ADVICE,
         )
         # OpenAI's new models refuse the old name
-        at_openai = parse_address(base_url).host == OPENAI
-        self.limit_name = "max_completion_tokens" if at_openai else "max_tokens"
+        is_openai = parse_address(base_url).host == OPENAI
+        self.limit_name = "max_completion_tokens" if is_openai else "max_tokens"
         self.cache = None if cache is None else AnswerCache(cache_file(cache))
         self._lock = Lock()
 
@@ -222,7 +222,7 @@ class Account:
             self._check_budget()
         try:
             answer = self.connection.send(
-                "/chat/completions", request, _answer, "a chat completion"
+                "/chat/completions", request, _parse_answer, "a chat completion"
             )
         except RolloutError as error:
             raise RolloutError(f"{error} {self._cache_advice()}") from None
@@ -251,7 +251,7 @@ class Account:
         priced = counters.price_in or counters.price_out
         cost = f", {counters.cost:.6g} in money" if priced else ""
         raise BudgetError(
-            f"{self.who}: {name}={value} is spent: {counters.requests} requests took "
+            f"{self.owner}: {name}={value} is spent: {counters.requests} requests took "
             f"{counters.tokens_in} tokens in and {counters.tokens_out} out{cost}. To go on, write "
             f"a larger {name}. {self._cache_advice()}"
         )
@@ -265,23 +265,23 @@ class Account:
         )
 
 
-def _answer(body: str) -> Answer:
+def _parse_answer(body: str) -> Answer:
     """Return the answer in the body of a response; "" where its content is absent or null."""
     try:
         data = json.loads(body)
         choice, usage = data["choices"][0], data.get("usage") or {}
-        text = _text(choice["message"].get("content"))
+        text = _content_text(choice["message"].get("content"))
         counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
         truncated = choice.get("finish_reason") == "length"
     except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
         raise MalformedError(body.strip() or "an empty body") from None
     tokens_in, tokens_out = (
-        count if type(count) is int and 0 <= count <= _MOST_TOKENS else None for count in counts
+        count if type(count) is int and 0 <= count <= _MAX_TOKENS else None for count in counts
     )
     return Answer(text=text, truncated=truncated, tokens_in=tokens_in, tokens_out=tokens_out)
 
 
-def _text(content: Any) -> str:
+def _content_text(content: Any) -> str:
     if content is None:
         return ""
     if isinstance(content, list):

@@ -28,7 +28,7 @@ from sparring.play.players.policy import policy
 FILE = "sparring.json"
 VERSIONS = (1, 2)
 TINY = "tiny"
-ONE = 1e-6  # tolerance of the sum of a mixture's weights
+SUM_TOLERANCE = 1e-6  # of a mixture's weights, which sum to 1
 
 
 class ExportedSampling(Strict):
@@ -45,25 +45,25 @@ class ExportedPolicy(Strict):
 
     version: Literal[1] = 1
     kind: Literal["policy"] = "policy"
-    model: str = Field(description="that it was trained from: tiny, or a pretrained one's name")
+    model: str = Field(description="trained from: tiny, or a pretrained model's name")
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    lora: LoraConfig | None = Field(None, description="where the folder has adapters alone")
-    longest: Some | None = Field(None, description="conversation in tokens, if not the model's")
+    lora: LoraConfig | None = Field(None, description="of a folder with adapters alone")
+    longest: Some | None = Field(None, description="longest conversation, if not the model's")
     renderer: PluginConfig
     context: PluginConfig
     sampling: ExportedSampling
     in_flight: Positive | None = None
-    style: str = Field("full", description="wording of the environments that it was trained on")
+    style: str = Field("full", description="wording of the environments in training")
 
 
 def _distribution(weights: dict[str, float]) -> dict[str, float]:
     for name, weight in weights.items():
-        if not 0 < weight <= 1 + ONE:
+        if not 0 < weight <= 1 + SUM_TOLERANCE:
             raise ValueError(
                 f"the weight of {name} is {weight!r}; it must be above 0 and at most 1"
             )
     total = math.fsum(weights.values())
-    if abs(total - 1) > ONE:
+    if abs(total - 1) > SUM_TOLERANCE:
         raise ValueError(f"the weights of members sum to {total:.6g}; they must sum to 1")
     return weights
 
@@ -78,8 +78,8 @@ class ExportedMixture(Strict):
 
     version: Literal[1] = 1
     kind: Literal["mixture"] = "mixture"
-    answer: str = Field(description="of the run, which gave the weights")
-    step: int = Field(ge=0, description="of the checkpoint")
+    answer: str = Field(description="the run's answer that gave the weights")
+    step: int = Field(ge=0, description="step of the checkpoint")
     members: Weights
 
     @property
@@ -93,9 +93,9 @@ class ExportedSides(Strict):
 
     version: Literal[2] = 2
     kind: Literal["mixture"] = "mixture"
-    answer: str = Field(description="of the run, which gave the weights")
-    step: int = Field(ge=0, description="of the checkpoint")
-    sides: tuple[Weights, Weights] = Field(description="of the first side, and of the second")
+    answer: str = Field(description="the run's answer that gave the weights")
+    step: int = Field(ge=0, description="step of the checkpoint")
+    sides: tuple[Weights, Weights] = Field(description="of the first and the second side")
 
     @property
     def weights(self) -> tuple[Weights, ...]:
@@ -135,33 +135,33 @@ def read_exported(folder: Path) -> ExportedPlayer:
         ModelError: there is no such folder or file, or it is damaged or of another version.
     """
     path = folder / FILE
-    again = "export the run again: sparring export RUN FOLDER"
+    advice = "export the run again: sparring export RUN FOLDER"
     if not path.is_file():
         fault = f"has no {FILE}" if folder.is_dir() else "is not a folder"
-        raise ModelError(f"{folder} {fault}, and so is not an exported player; {again}.")
+        raise ModelError(f"{folder} {fault}, and so is not an exported player; {advice}.")
     try:
         data: Any = parse_json(path.read_bytes())
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} cannot be read as JSON ({error}); {again}.") from None
+        raise ModelError(f"{path} cannot be read as JSON ({error}); {advice}.") from None
     version = data.get("version") if isinstance(data, dict) else None
     if type(version) is not int or version not in VERSIONS:
-        read = " and ".join(map(str, VERSIONS))
+        readable = " and ".join(map(str, VERSIONS))
         raise ModelError(
-            f"{path} has version {quoted(version)}, and this Sparring reads versions {read}; "
-            f"{again}, or install a newer Sparring."
+            f"{path} has version {quoted(version)}, and this Sparring reads versions {readable}; "
+            f"{advice}, or install a newer Sparring."
         )
     kind = KINDS.get((version, str(data.get("kind"))))
     if kind is None:
         expected = " or ".join(name for number, name in KINDS if number == version)
         raise ModelError(
             f"{path}: kind is {quoted(data.get('kind'))}; in version {version} it must be "
-            f"{expected}. {again[0].upper()}{again[1:]}."
+            f"{expected}. {advice[0].upper()}{advice[1:]}."
         )
     try:
         player = kind.model_validate(data)
     except ValidationError as error:
         explained = config_error(error, lambda _: list(kind.model_fields), str(path))
-        raise ModelError(f"{str(explained).rstrip('.')}; {again}.") from None
+        raise ModelError(f"{str(explained).rstrip('.')}; {advice}.") from None
     if not isinstance(player, ExportedPolicy):
         _check_members(folder, player)
     return player
@@ -184,8 +184,8 @@ class ExportedMembers(MemberMixture):
     """An exported mixture, whose members are exported policies.
 
     Args:
-        folder: of the mixture.
-        said: its file.
+        folder: the folder of the mixture.
+        mixture: the content of its file.
     """
 
     name = "exported"
@@ -199,7 +199,7 @@ class ExportedMembers(MemberMixture):
         first, *second = (
             {refs[name]: weight for name, weight in weights.items()} for weights in mixture.weights
         )
-        super().__init__(first, cache(lambda who: bound_agent(who.name)()), (), *second)
+        super().__init__(first, cache(lambda player: bound_agent(player.name)()), (), *second)
 
     def label(self, player: PlayerRef) -> str:
         """Return the name of a member, which is the name of its folder."""
@@ -209,17 +209,17 @@ class ExportedMembers(MemberMixture):
 def exported(*, folder: str) -> Agent:
     """A folder that ``sparring export`` wrote: a policy, or a mixture of a run's members.
 
-    What: the model plays as in its run: the same prompts, the same sampling. From a mixture one
-    member is drawn for each play and team, as for the player ``mixture``; where the run has solved
-    its population for each of two sides, by the weights of the side.
-    When to use: to play with, measure or meet the policy of another run, on any machine, without
-    the run's folder; ``policies`` with ``frozen: true`` is for a policy beside a trained one.
+    What: the model plays as in its run, with the same prompts and the same sampling. From a mixture
+    one member is drawn for each episode and team, as for the player ``mixture``. If the file has
+    weights for each of two sides, the draw uses those of the team's side.
+    When to use: to measure the policy of another run, or to play against it, on any machine and
+    without the run's folder. Within a run use ``policies`` with ``frozen: true``.
     Pitfalls: a tiny model knows only the words of its own environments, in their brief wording. A
-    mixture loads all its members; those that are adapters share their pretrained model. One with
+    mixture loads all its members; LoRA adapters share their pretrained model. A mixture with
     weights for each side plays only environments with two sides.
 
     Args:
-        folder: that ``sparring export RUN FOLDER`` wrote; with ``--answer nash`` it is a mixture.
+        folder: from ``sparring export RUN FOLDER``; with ``--answer nash`` it is a mixture.
 
     Raises:
         ModelError: the folder is not an exported player, or is damaged, of another version, or
@@ -265,7 +265,7 @@ def style_of(folder: str) -> str:
 
 
 def words_of(folder: str) -> frozenset[str] | None:
-    """Return the words that a tiny model knows; None: any.
+    """Return the words that a tiny model knows; None if the model knows any word.
 
     Raises:
         ModelError: as for ``exported``.
@@ -295,11 +295,11 @@ def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
     if isinstance(player, ExportedPolicy):
         return [(path, player)]
     members = [(path / name, read_exported(path / name)) for name in members_of(player)]
-    return [(place, member) for place, member in members if isinstance(member, ExportedPolicy)]
+    return [(path, member) for path, member in members if isinstance(member, ExportedPolicy)]
 
 
 def _model(folder: Path, policy_file: ExportedPolicy) -> Any:
-    from sparring.models.load import saved_model  # torch: only where a policy plays
+    from sparring.models.load import saved_model  # torch is loaded only where a policy plays
 
     tiny = policy_file.model == TINY
     return saved_model(

@@ -15,18 +15,18 @@ from sparring.play.players.base import TextAgent
 
 
 class FictitiousAgent(TextAgent):
-    """Fictitious play in games of one throw: a best response to the other's past actions.
+    """Fictitious play in rock, paper, scissors: a best response to the other's past actions.
 
     What: in ``trial`` and ``repeated`` over ``rock_paper_scissors`` or ``rps_spock_lizard`` it
-    counts the other player's actions in earlier plays, and plays a best response to their mean. In
-    the first play, and among equal actions, it draws uniformly.
+    counts the other player's actions in earlier rounds, and plays a best response to their
+    frequencies. In the first round, and among equally good actions, it draws uniformly.
     When to use: as an adaptive opponent or baseline for a policy that adapts, and for the warm-up
     (``warmup.player``).
     Mathematics: with n_b the number of times that the other played b and u(a, b) the payoff of a,
 
         a = argmax over a of sum over b of n_b u(a, b)
 
-    Pitfalls: it forgets nothing, and can be exploited by a player that knows it.
+    Pitfalls: old actions count as much as new ones. A player that knows the rule can exploit it.
     Reference: Brown, 1951, "Iterative solution of games by fictitious play".
     Verified by: tests/play/players/test_fictitious.py.
 
@@ -37,10 +37,10 @@ class FictitiousAgent(TextAgent):
     name = "fictitious"
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return a best response to the other's actions in earlier episodes; a random note.
+        """Return a best response to the other's past actions; a random text where a note is due.
 
         Raises:
-            GameError: the environment is not a game of one throw.
+            GameError: the environment is not one of these two games.
         """
         legal: tuple[str, ...] | None = state.legal(seat)
         if legal is None:
@@ -50,20 +50,19 @@ class FictitiousAgent(TextAgent):
         actions = actions_meant(state, seat, legal)
         if not isinstance(rules, SimultaneousChoice) or not set(actions) <= set(rules.moves):
             raise GameError(
-                f"Agent 'fictitious' plays games of one throw, rock_paper_scissors and "
+                f"Agent 'fictitious' plays only rock_paper_scissors and "
                 f"rps_spock_lizard, not {type(play).__name__} with the actions "
                 f"{', '.join(legal)}; write random or scripted there."
             )
-        seen = Counter(
-            innermost_play(past).moves[1 - inner_seat]
-            for past in getattr(state, "before", ())
+        counts = Counter(
+            innermost_play(earlier).moves[1 - inner_seat]
             for earlier in getattr(state, "before", ())
         )
-        worth = {
-            reply: sum(count * rules.payoff(move, other) for other, count in seen.items())
+        payoffs = {
+            reply: sum(count * rules.payoff(move, other) for other, count in counts.items())
             for reply, move in zip(legal, actions, strict=True)
         }
-        best = [reply for reply in legal if worth[reply] == max(worth.values())]
+        best = [reply for reply in legal if payoffs[reply] == max(payoffs.values())]
         return best[stream.integer(0, len(best))]
 
 

@@ -11,7 +11,7 @@ from sparring.play.players.base import TextAgent
 class EnvironmentPartnerAgent(TextAgent):
     """The environment's scripted partner, as a fixed opponent where replies are free text.
 
-    Plays with a method ``house(seat, stream)`` have a partner, such as those of ``bargain``.
+    An environment such as ``bargain`` has one if its plays have a method ``house(seat, stream)``.
     """
 
     name = "house"
@@ -20,7 +20,7 @@ class EnvironmentPartnerAgent(TextAgent):
         """Return the reply of the play's partner.
 
         Raises:
-            GameError: the play has none.
+            GameError: the play has no partner.
         """
         if not isinstance(state, PartnerPlay):
             raise GameError(

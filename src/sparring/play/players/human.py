@@ -1,4 +1,4 @@
-"""A person at the terminal."""
+"""A person who plays at the terminal."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class HumanAgent(TextAgent):
     patient = True  # no time limit
 
     def __post_init__(self) -> None:
-        self._twins: list[tuple[Environment, Environment]] = []
+        self._readable_games: list[tuple[Environment, Environment]] = []
 
     def act(self, turns: Sequence[PendingTurn]) -> list[Reply]:
         """Return one typed reply per turn.
@@ -54,12 +54,12 @@ class HumanAgent(TextAgent):
             Reply(
                 text=self.choose(turn.state, turn.seat, turn.stream)
                 if is_searchable_play(turn.state)
-                else self._open(turn)
+                else self._ask_by_prompt(turn)
             )
             for turn in turns
         ]
 
-    def _open(self, turn: PendingTurn) -> str:
+    def _ask_by_prompt(self, turn: PendingTurn) -> str:
         """Return the person's reply to the prompt of a turn: a legal action, or any text."""
         legal = turn.state.legal(turn.seat)
         choices = "" if legal is None else f"\n\nLegal actions: {list_actions(legal)}"
@@ -71,10 +71,10 @@ class HumanAgent(TextAgent):
             if reply.lower() in HELP:
                 text = wrap_lines("\n\n".join([*self._past_texts(turn), f"{turn.prompt}{choices}"]))
             elif reply:
-                action, trouble = understood(None, turn.state, turn.seat, reply)
+                action, fault = parse_human_reply(None, turn.state, turn.seat, reply)
                 if action is not None:
                     return action
-                text = wrap_lines(f"{trouble}{choices}")
+                text = wrap_lines(f"{fault}{choices}")
             else:
                 text = wrap_lines(f"Type your reply, ? for what was said, or q to leave.{choices}")
 
@@ -90,7 +90,7 @@ class HumanAgent(TextAgent):
             EOFError: the person leaves.
         """
         assert is_searchable_play(state)
-        game, legal = self._in_sentences(state.game), state.legal_actions()
+        game, legal = self._readable_game(state.game), state.legal_actions()
         text = wrap_lines(f"{seen_by(game, state, seat)}\n\nLegal actions: {list_actions(legal)}")
         while True:
             reply = self.ask(f"{text}\n> ").strip()
@@ -102,27 +102,27 @@ class HumanAgent(TextAgent):
                     [*map(wrap_lines, parts), wrap_lines(f"Legal actions: {', '.join(legal)}")]
                 )
                 continue
-            action, trouble = understood(game, state, seat, reply)
+            action, fault = parse_human_reply(game, state, seat, reply)
             if action is not None:
                 return action
-            hint = f"{trouble} (? shows the rules)." if reply else EMPTY
+            hint = f"{fault} (? shows the rules)." if reply else EMPTY
             text = wrap_lines(f"{hint} Legal actions: {list_actions(legal)}")
 
-    def _in_sentences(self, game: Environment) -> Environment:
-        for original, twin in self._twins:
+    def _readable_game(self, game: Environment) -> Environment:
+        for original, readable in self._readable_games:
             if original is game:
-                return twin
-        self._twins.append((game, for_people(game)))
-        return self._twins[-1][1]
+                return readable
+        self._readable_games.append((game, for_people(game)))
+        return self._readable_games[-1][1]
 
 
-def understood(people: Any, play: Play, seat: int, reply: str) -> tuple[str | None, str]:
+def parse_human_reply(readable: Any, play: Play, seat: int, reply: str) -> tuple[str | None, str]:
     """Return the action in a person's text and "", or None and why it is not legal.
 
     Args:
-        people: the game of ``for_people``, if the play is one of OpenSpiel's.
-        play: in its current state.
-        seat: of the person.
+        readable: the game with texts for people (``for_people``), if it is one of OpenSpiel's.
+        play: the play in its current state.
+        seat: the person's seat.
         reply: the typed text, without spaces around it.
     """
     legal = play.legal(seat)
@@ -130,7 +130,7 @@ def understood(people: Any, play: Play, seat: int, reply: str) -> tuple[str | No
         return reply, ""
     if not is_searchable_play(play):
         return None, f"{quoted(reply)} is not a legal action."
-    action = people.parse(people.state_of(play.node), reply)
+    action = readable.parse(readable.state_of(play.node), reply)
     if action in play.legal_actions():
         return str(action), ""
     if action is None:

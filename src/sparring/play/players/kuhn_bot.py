@@ -9,11 +9,11 @@ from sparring.core.errors import GameError
 from sparring.environments.base import Play, is_searchable_play
 from sparring.environments.combining import innermost_seat
 from sparring.environments.reply import actions_meant
-from sparring.play.players.described import DescribedAgent, legal_actions_of
+from sparring.play.players.chances import AgentWithChances, legal_actions_of
 
 Style = Literal["conservative", "aggressive", "intermediate", "passive", "station", "loose"]
 
-# by style, with J, Q, K: the probability to bet where nobody has, and to call a bet
+# style -> probabilities, with J, Q and K, to make the first bet, and to call a bet
 STYLES: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]] = {
     "conservative": ((0, 0, 1), (0, 0, 1)),
     "aggressive": ((1, 1, 1), (0, 1, 1)),
@@ -25,21 +25,22 @@ STYLES: dict[str, tuple[tuple[float, float, float], tuple[float, float, float]]]
 
 
 @dataclass(kw_only=True, eq=False)
-class KuhnBot(DescribedAgent):
+class KuhnBot(AgentWithChances):
     """Kuhn poker by a fixed style that is not an equilibrium, so that an agent can adapt to it.
 
     What: it bets and calls only by its card, and has no memory. The first three styles are MAGE's;
     ``passive``, ``station`` and ``loose`` are a second family to be held out of training.
     When to use: inside ``trial``, to measure how far an agent adapts to its opponent. Measure in
-    chips: in win rate no policy gains by knowing which of the three it meets.
-    Mathematics: in chips per play, for the best response to each style (first, second seat) and for
-    the best single policy against the pool,
+    chips: knowing which of MAGE's three styles it meets raises no policy's win rate.
+    Mathematics: the best response to each style gains, in chips per game (first, second seat),
 
         conservative .167 .333    aggressive .333 .333    intermediate .333 .167
-        at shares .3, .3, .4:     known .283 .267    single policy .083 .167    headroom .200 .100
-
         passive 1.00 1.00         station .333 .333       loose .083 .250
-        at equal shares:          known .472 .528    single policy .333 .417    headroom .139 .111
+
+    If the style is drawn, the best policy that knows it gains more than the best one that does not:
+
+        first three, shares .3 .3 .4    known .283 .267   unknown .083 .167   difference .200 .100
+        last three, equal shares        known .472 .528   unknown .333 .417   difference .139 .111
 
     ``measure.attempt_tree`` computes these, and the best values over several attempts.
     Pitfalls: two seats only. Other games are refused at the first turn.
@@ -47,11 +48,11 @@ class KuhnBot(DescribedAgent):
     Verified by: tests/play/players/test_kuhn_bot.py, tests/measure/test_attempt_tree.py.
 
     Args:
-        style: when it bets first, and when it calls a bet. "conservative" (default):
-            both only with the King. "aggressive": always; calls with Queen and King.
-            "intermediate": bets with Queen and King; calls with the King. "passive": never, never.
-            "station": never bets; always calls. "loose": both with the King always, with Jack and
-            Queen half of the time.
+        style: when it makes the first bet, and when it calls a bet. "conservative" (default): both
+            only with the King. "aggressive": always bets; calls with Queen and King.
+            "intermediate": bets with Queen and King; calls with the King. "passive": never bets or
+            calls. "station": never bets; always calls. "loose": bets and calls with the King
+            always, with Jack and Queen half of the time.
     """
 
     style: Style = "conservative"
@@ -77,7 +78,7 @@ class KuhnBot(DescribedAgent):
         bet = STYLES[self.style]["b" in key][int(key[0])]
         shares = dict(zip(play.legal_actions(), (1.0 - bet, float(bet)), strict=True))
         actions = actions_meant(state, seat, legal)
-        if len(actions) < len(shares):  # of candidates, or proposed before
+        if len(actions) < len(shares):  # a wrapper such as choose offers only some actions
             return dict.fromkeys(legal, 1.0 / len(legal))
         return {reply: shares[action] for reply, action in zip(legal, actions, strict=True)}
 

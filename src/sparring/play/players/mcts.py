@@ -28,7 +28,7 @@ class MctsAgent(TextAgent):
         solve: true: proven wins and losses are backed up exactly. false (default): they are not.
 
     Raises:
-        ConfigError: a number out of range.
+        ConfigError: a number is out of range.
 
     Reference: Kocsis and Szepesvari, "Bandit based Monte-Carlo planning", 2006; OpenSpiel's
     MCTSBot.

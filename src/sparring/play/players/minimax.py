@@ -17,12 +17,12 @@ from sparring.play.players.base import TextAgent
 
 @dataclass(kw_only=True, eq=False)
 class MinimaxAgent(TextAgent):
-    """Uniform play among the best actions, in small two-seat games of perfect information.
+    """Draws uniformly among the best actions of a small two-seat game of perfect information.
 
     Args:
-        max_states: largest number of positions in the table, at least 1. A game with more is an
-            error.
-        random_moves: probability of a uniform legal action instead, in [0, 1]. Default 0.
+        max_states: largest number of positions in the table, at least 1. A game with more positions
+            is an error.
+        random_moves: probability of a random legal action instead, in [0, 1]. Default 0.
 
     Raises:
         ConfigError: a number out of range.
@@ -41,7 +41,7 @@ class MinimaxAgent(TextAgent):
 
         Raises:
             GameError: the game has chance, hidden information or not two opposed seats.
-            TooLargeError: more than ``max_states`` positions.
+            TooLargeError: the game has more than ``max_states`` positions.
         """
         position: SearchablePlay = innermost_play(state)
         if self.random_moves and stream.uniform(1) < self.random_moves:

@@ -22,12 +22,12 @@ PAST = "past"  # in a mixture: all snapshots of the league, with equal shares
 class Mixture:
     """Players with weights, of which one is drawn for each episode and team.
 
-    A mixture does not act: ``play.team.play_teams`` and ``league.seating.starts`` put the drawn
+    A mixture does not act: ``play.team.play_teams`` and ``league.seating.step_specs`` put the drawn
     player into the seats of the team.
 
     Args:
-        weights: by the text forms of the players: those of the run (``learner``, ``policy``,
-            ``past-000100``, ``past`` for all snapshots equally), bots by their names.
+        weights: weight by player. Players of the run are written ``learner``, ``policy``,
+            ``past-000100``, or ``past`` for all snapshots equally; bots by their names.
     """
 
     name = "mixture"
@@ -37,7 +37,7 @@ class Mixture:
         self.weights = dict(weights)
         is_of_run = {text: text == PAST or ref(text).kind in OWN for text in weights}
         self._players = {text: ref(text) if is_of_run[text] else _bot(text) for text in weights}
-        # players of a run, as written; and bots, as on a command line
+        # players of a run as they were written, and bots as on a command line
         self.run_players = tuple(text for text in weights if is_of_run[text])
         self.bots = tuple(self._players[text].name for text in weights if not is_of_run[text])
         self._agents: dict[str, Agent] = {}
@@ -75,7 +75,7 @@ class Mixture:
                 shares[player] = shares.get(player, 0.0) + weight / len(players)
         return shares or {LEARNER: 1.0}
 
-    def at(self, game: Environment, seat: int) -> Mixture:
+    def mixture_of_seat(self, game: Environment, seat: int) -> Mixture:
         """Return the mixture from which a seat's team draws, which is this one.
 
         Args:
@@ -88,7 +88,7 @@ class Mixture:
         """Return a player drawn by the weights.
 
         Args:
-            stream: of the play.
+            stream: the episode's stream.
             side: first seat of the team.
             members: the snapshots of the league.
         """
@@ -98,7 +98,7 @@ class Mixture:
             if draw < share:
                 return player
             draw -= share
-        return player  # by rounding
+        return player  # if rounding has left a remainder
 
     def label(self, player: PlayerRef) -> str:
         """Return the name of a player, for people."""
@@ -142,9 +142,8 @@ def _bot(text: str) -> PlayerRef:
 def mixture(*, players: dict[str, float]) -> Agent:
     """One of several players, drawn for each episode and team.
 
-    What: before a play begins one of the players is drawn by the weights, and fills all seats of
-    the team. Every play and every team has its own draw. Records and the payoff book have the name
-    of the drawn player.
+    What: before an episode begins, one of the players is drawn by the weights for each team, and
+    fills all seats of the team. Records and the payoff book have the name of the drawn player.
     When to use: as an opponent for training or evaluation that differs between episodes, such as a
     population. In ``bots``, where a matchmaker seats it, it may have players of the run.
     Mathematics: with weights w,
@@ -152,8 +151,8 @@ def mixture(*, players: dict[str, float]) -> Agent:
         P(player j) = w_j / sum over i of w_i
         past counts as its n snapshots with w / n each
 
-    Pitfalls: plays of one group have different draws, so that an estimator that compares them also
-    sees the difference of their opponents. A snapshot that is not in the league is left out; where
+    Pitfalls: the episodes of a group have different draws, so an estimator that compares them also
+    sees the difference between opponents. A snapshot that is not in the league is left out; where
     no player is left the learner plays.
 
     Args:
@@ -164,7 +163,7 @@ def mixture(*, players: dict[str, float]) -> Agent:
             them, ``past-000100``.
 
     Raises:
-        ConfigError: no players, or weights that are negative, not finite, in sum too, or all 0.
+        ConfigError: no players, weights below 0, all weights 0, or a sum that is not finite.
 
     Reference: Lanctot et al., "A unified game-theoretic approach to multiagent reinforcement
     learning", 2017 (the mixed strategies of policy-space response oracles).
@@ -192,15 +191,15 @@ class MemberMixture(Mixture):
     """Members of a league with weights, of which one is drawn for each episode and team.
 
     Args:
-        weights: of the members; members of weight 0 are left out.
+        weights: weight by member; members of weight 0 are left out.
         agent_of: returns the agent of a member.
         notes: sentences on the weights that a report must state.
-        second: weights of the second of two sides, where ``weights`` are those of the first side,
-            which has the first seat; None: all sides have the same weights.
+        second: weights in the second of two sides; ``weights`` are then those of the first side,
+            which has the first seat. None: all sides have the same weights.
 
     Attributes:
-        sides: the weights above 0: of all sides, or of each of two.
-        members: weight of each member that can be drawn; its mean over two sides.
+        sides: the weights above 0: one mapping for all sides, or one for each of two.
+        members: weight of each member that can be drawn, as the mean over the sides.
     """
 
     def __init__(
@@ -220,8 +219,8 @@ class MemberMixture(Mixture):
         super().__init__({str(member): weight for member, weight in self.members.items()})
         self._agent_of = agent_of
         self.notes = tuple(notes)
-        has_two_sides = second is not None
-        self._apart = tuple(MemberMixture(side, agent_of) for side in self.sides if has_two_sides)
+        sides = self.sides if second is not None else ()
+        self._side_mixtures = tuple(MemberMixture(side, agent_of) for side in sides)
 
     def __str__(self) -> str:
         """Return the weights in words."""
@@ -229,19 +228,20 @@ class MemberMixture(Mixture):
             ", ".join(f"{weight:.3f} {self.label(member)}" for member, weight in side.items())
             for side in self.sides
         ]
-        return " in the first side; ".join(texts) + (" in the second" if self._apart else "")
+        ending = " in the second" if self._side_mixtures else ""
+        return " in the first side; ".join(texts) + ending
 
-    def at(self, game: Environment, seat: int) -> Mixture:
+    def mixture_of_seat(self, game: Environment, seat: int) -> Mixture:
         """Return the mixture from which a seat's team draws.
 
         Raises:
-            GameError: the weights are of two sides, and the environment has another number.
+            GameError: the weights are for two sides, and the environment has another number.
         """
-        if not self._apart:
+        if not self._side_mixtures:
             return self
-        return self._apart[_side(game.name, tuple(teams_of(game)), seat)]
+        return self._side_mixtures[_side_of_seat(game.name, tuple(teams_of(game)), seat)]
 
-    def played_by(self, agent_of: Callable[[PlayerRef], Agent]) -> MemberMixture:
+    def with_agents(self, agent_of: Callable[[PlayerRef], Agent]) -> MemberMixture:
         """Return the same mixture with other agents for its members."""
         return MemberMixture(self.sides[0], agent_of, self.notes, *self.sides[1:])
 
@@ -267,7 +267,7 @@ class MemberMixture(Mixture):
             queries: information states.
 
         Raises:
-            GameError: as for ``at``.
+            GameError: as for ``mixture_of_seat``.
         """
         earlier = [
             [
@@ -284,20 +284,20 @@ class MemberMixture(Mixture):
             for query in queries
         ]
         unique = list(dict.fromkeys(query for past in earlier for query in past))
-        logs, parts, reaches = self._logs(queries), [], []
-        for place, member in enumerate(self.members):
+        logs, logprobs_by_member, reaches = self._logs(queries), [], []
+        for number, member in enumerate(self.members):
             scorer: Any = self.agent(member)
             rows = scorer.action_logprobs(unique) if unique else []
             logprob_of = {query: float(row[0]) for query, row in zip(unique, rows, strict=True)}
             log_reach = [sum(logprob_of[query] for query in past) for past in earlier]
-            reaches.append(logs[place] + np.array(log_reach, dtype=np.float64))
-            parts.append(scorer.action_logprobs(queries))
+            reaches.append(logs[number] + np.array(log_reach, dtype=np.float64))
+            logprobs_by_member.append(scorer.action_logprobs(queries))
         reach = np.array(reaches)
         is_unreached = ~np.isfinite(reach).any(axis=0)
         reach[:, is_unreached] = logs[:, is_unreached]
         weights = np.exp(reach - np.logaddexp.reduce(reach, axis=0))
         return [
-            _mean([rows[number] for rows in parts], weights[:, number])
+            _log_mean([rows[number] for rows in logprobs_by_member], weights[:, number])
             for number in range(len(queries))
         ]
 
@@ -305,20 +305,20 @@ class MemberMixture(Mixture):
         """Return the logarithms of the members' weights in the side of each query, [K, Q]."""
         with np.errstate(divide="ignore"):
             logs = np.log([[s.get(member, 0.0) for s in self.sides] for member in self.members])
-        places = [0] * len(queries)
-        if self._apart:
-            places = [_side(query.game, query.teams, query.seat) for query in queries]
-        chosen: FloatArray = logs[:, places]
-        return chosen
+        sides = [0] * len(queries)
+        if self._side_mixtures:
+            sides = [_side_of_seat(query.game, query.teams, query.seat) for query in queries]
+        logs_by_query: FloatArray = logs[:, sides]
+        return logs_by_query
 
 
-def _side(name: str, teams: tuple[int, ...], seat: int) -> int:
-    """Return the number of a seat's side, of two.
+def _side_of_seat(name: str, teams: tuple[int, ...], seat: int) -> int:
+    """Return the side of a seat, 0 or 1.
 
     Args:
-        name: of the environment.
-        teams: the team of each seat; none: every seat is a side.
-        seat: one of them.
+        name: the environment's name.
+        teams: the team of each seat; (): every seat is a side.
+        seat: the seat.
     """
     numbers = side_numbers(teams or tuple(range(max(seat + 1, 2))))
     if max(numbers) != 1:
@@ -329,7 +329,7 @@ def _side(name: str, teams: tuple[int, ...], seat: int) -> int:
     return numbers[seat]
 
 
-def _mean(rows: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
+def _log_mean(rows: Sequence[FloatArray], weights: FloatArray) -> FloatArray:
     """Return the logarithm of the weighted mean of probabilities, [num_legal]."""
     with np.errstate(divide="ignore"):
         logprobs: FloatArray = np.log(weights @ np.exp(np.array(rows, dtype=np.float64)))

@@ -1,4 +1,4 @@
-"""A language model in a seat."""
+"""A language model as a player: the trained policy, or a snapshot of it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sparring.models.samplers.base import (
 from sparring.play.context.base import Ledger
 from sparring.play.players.base import PendingTurn, Reply
 
-# of a conversation that could not be sent
+# the result where a conversation was too long to be sent
 OVERLONG = SampleResult(ids=(), logprobs=(), truncated=True)
 
 
@@ -35,7 +35,7 @@ class PolicyAgent:
         sampler: samples the replies.
         renderer: encodes conversations, and reads replies.
         params: length limit, temperature and truncation of the replies.
-        name: of the agent.
+        name: the agent's name.
         context: the context strategy, bound. null (default): full.
         in_flight: number of episodes at once. null (default): no limit.
     """
@@ -69,9 +69,9 @@ class PolicyAgent:
         Raises:
             ModelError: as for ``act``.
         """
-        lot, senders = self.lot(turns)
-        coming = finished(lot.sampler, lot.requests, lot.params, lot.stop_ids)
-        return _replies(senders, coming)
+        batch, senders = self.sample_batch(turns)
+        results = finished(batch.sampler, batch.requests, batch.params, batch.stop_ids)
+        return _replies(senders, results)
 
     @property
     def together(self) -> PolicyAgents | None:
@@ -79,15 +79,16 @@ class PolicyAgent:
         backend = backend_of(self.sampler)
         return None if backend is None else PolicyAgents(backend)
 
-    def lot(self, turns: Sequence[PendingTurn]) -> tuple[SampleBatch, list[Sender]]:
+    def sample_batch(self, turns: Sequence[PendingTurn]) -> tuple[SampleBatch, list[Sender]]:
         """Return the sampler's requests for these turns, and a sender per turn."""
-        longest, version = self._longest, self.sampler.version
-        fits = [len(turn.ids) <= longest for turn in turns]
+        longest, version = self._longest_prompt, self.sampler.version
+        sendable = [len(turn.ids) <= longest for turn in turns]
         requests = [
-            SampleRequest(turn.ids, turn.stream.key, turn.known) for turn in compress(turns, fits)
+            SampleRequest(turn.ids, turn.stream.key, turn.known)
+            for turn in compress(turns, sendable)
         ]
-        lot = SampleBatch(self.sampler, requests, self.params, self.renderer.stop_ids)
-        return lot, [Sender(self, version, fit) for fit in fits]
+        batch = SampleBatch(self.sampler, requests, self.params, self.renderer.stop_ids)
+        return batch, [Sender(self, version, sent) for sent in sendable]
 
     def reply(self, result: SampleResult, version: int) -> Reply:
         """Return a sampled result as a reply.
@@ -101,15 +102,15 @@ class PolicyAgent:
         return Reply(self.renderer.parse(ids), ids, logprobs, support, truncated, last, runs)
 
     @property
-    def _longest(self) -> float:
+    def _longest_prompt(self) -> float:
         room = self.sampler.context - self.params.max_new_tokens
         return float("inf") if self.refuse_overlong else room
 
     def action_logprobs(self, queries: Sequence[Any]) -> list[FloatArray]:
         """Return for each query the log-probability of each legal action as the reply.
 
-        The conversation equals that of a rollout, token for token. The rest of the probability is
-        the probability of illegal replies; it is 1 if the conversation is too long for the model.
+        The conversation equals that of a rollout, token for token. Illegal replies have the rest
+        of the probability; they have all of it if the conversation is too long for the model.
 
         Args:
             queries: records with ``observations``, ``actions`` (earlier ones of the seat) and
@@ -148,32 +149,32 @@ class PolicyAgent:
                 f"{type(self.sampler).__name__} has no score. Use matches instead, or "
                 "sampler.name=in_process."
             )
-        ends = self.renderer.stop_ids  # any of them ends the reply
+        end_ids = self.renderer.stop_ids  # a reply may end with any of them
         replies = [
-            [(*self.renderer.reply(action)[:-1], end) for action in legal for end in ends]
+            [(*self.renderer.reply(action)[:-1], end) for action in legal for end in end_ids]
             for legal in actions
         ]
-        fits = [len(prompt) <= self._longest for prompt in prompts]
+        sendable = [len(prompt) <= self._longest_prompt for prompt in prompts]
         scorable = [
             (prompt, reply)
-            for prompt, reply, fit in zip(prompts, replies, fits, strict=True)
+            for prompt, reply, fit in zip(prompts, replies, sendable, strict=True)
             if fit
         ]
         scored = iter(
             score([prompt for prompt, _ in scorable], [reply for _, reply in scorable], self.params)
         )
         return [
-            np.logaddexp.reduce(np.reshape(next(scored), (len(legal), len(ends))), axis=1)
+            np.logaddexp.reduce(np.reshape(next(scored), (len(legal), len(end_ids))), axis=1)
             if fit
             else np.full(len(legal), -np.inf)
-            for legal, fit in zip(actions, fits, strict=True)
+            for legal, fit in zip(actions, sendable, strict=True)
         ]
 
     def _conversation(self, query: Any) -> tuple[int, ...]:
         ledger = Ledger(self.renderer, self.context)
-        seen = query.seen or (None,) * len(query.observations)
+        observations = query.seen or (None,) * len(query.observations)
         for action, text, observation in zip(
-            (None, *query.actions), query.observations, seen, strict=True
+            (None, *query.actions), query.observations, observations, strict=True
         ):
             if action is not None:
                 ledger.record(Reply(text=action, ids=self.renderer.reply(action)))
@@ -211,37 +212,37 @@ class PolicyAgents:
         Raises:
             ModelError: as for ``PolicyAgent.act``.
         """
-        pairs = [agent.lot(turns) for agent, turns in calls]
+        pairs = [agent.sample_batch(turns) for agent, turns in calls]
         senders = [sender for _, group in pairs for sender in group]
-        return _replies(senders, finished_together(self.backend, [lot for lot, _ in pairs]))
+        return _replies(senders, finished_together(self.backend, [batch for batch, _ in pairs]))
 
 
 def _replies(
-    senders: Sequence[Sender], coming: Iterator[Sequence[tuple[int, SampleResult]]]
+    senders: Sequence[Sender], results: Iterator[Sequence[tuple[int, SampleResult]]]
 ) -> Iterator[list[tuple[int, Reply]]]:
-    """Yield the results of samplers as replies, after those of conversations that were too long.
+    """Yield replies: first those of conversations that were too long, then the samplers' results.
 
     Args:
-        senders: of all turns.
-        coming: results with their places among the sent conversations.
+        senders: the sender of each turn.
+        results: results with their places among the sent conversations.
     """
     places = [place for place, sender in enumerate(senders) if sender.sent]
     overlong = [place for place, sender in enumerate(senders) if not sender.sent]
     if overlong:
         yield [(place, _reply(senders[place], OVERLONG)) for place in overlong]
-    for results in coming:
-        yield [(places[place], _reply(senders[places[place]], result)) for place, result in results]
+    for group in results:
+        yield [(places[place], _reply(senders[places[place]], result)) for place, result in group]
 
 
 def _reply(sender: Sender, result: SampleResult) -> Reply:
     return sender.agent.reply(result, sender.version)
 
 
-def check_room(who: str, longest: int, context: int) -> None:
+def check_reply_length(setting: str, longest: int, context: int) -> None:
     """Refuse replies so long that no prompt fits before them.
 
     Args:
-        who: first words of the error, up to the name of the setting.
+        setting: first words of the error, up to ``max_new_tokens``.
         longest: length limit of a reply, in tokens.
         context: length limit of the model's conversations, in tokens.
 
@@ -250,8 +251,8 @@ def check_room(who: str, longest: int, context: int) -> None:
     """
     if longest >= context:
         raise ConfigError(
-            f"{who}max_new_tokens={longest} leaves no room for a prompt in the model's context of "
-            f"{context} tokens; write fewer, such as {min(32, max(context // 2, 1))}."
+            f"{setting}max_new_tokens={longest} leaves no room for a prompt in the model's context "
+            f"of {context} tokens; write fewer, such as {min(32, max(context // 2, 1))}."
         )
 
 

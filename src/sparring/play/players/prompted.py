@@ -14,7 +14,7 @@ from sparring.core.files import file_digest
 from sparring.core.records import SamplingParams
 from sparring.models.render.answers import Answer
 from sparring.play.players.base import Agent
-from sparring.play.players.policy import check_room, policy
+from sparring.play.players.policy import check_reply_length, policy
 
 
 def prompted(
@@ -42,23 +42,23 @@ def prompted(
     Args:
         model: a packaged model (smollm2-135m), a folder or a Hugging Face id.
         system: the system message, such as "You accuse somebody whenever you speak.". Empty
-            (default): the chat template's own, if it has one.
+            (default): the system message of the chat template, if it has one.
         answer: form of the action, as in the renderer ``chat``. Default "free".
         template: chat template in place of the model's own, as in the renderer ``chat``.
         max_new_tokens: longest reply in tokens, the stop token included. Default 32.
-        temperature: of sampling, above 0. Default 1.
+        temperature: sampling temperature, above 0. Default 1.
         top_p: nucleus sampling, in (0, 1]; 1 (default) is off.
-        dtype: of the weights. Default "float32".
-        in_flight: number of plays at once, 1 or more, so that the sampler's KV cache has room for
-            them. Default 16.
+        dtype: number type of the weights. Default "float32".
+        in_flight: number of episodes at once, at least 1, so that they fit into the sampler's KV
+            cache. Default 16.
 
     Raises:
-        ConfigError: replies are as long as the model's context.
+        ConfigError: ``max_new_tokens`` leaves no room for a prompt in the model's context.
         ModelError: the model is damaged, does not fit into memory or has no chat template.
-        UnknownNameError: it is not on this machine, and is not a Hugging Face id.
+        UnknownNameError: the model is not on this machine, and is not a Hugging Face id.
     """
-    loaded, sampler = _sampled(model, dtype)
-    check_room(f"Agent 'prompted' of {model}: ", max_new_tokens, loaded.context)
+    loaded, sampler = _model_and_sampler(model, dtype)
+    check_reply_length(f"Agent 'prompted' of {model}: ", max_new_tokens, loaded.context)
     return policy(
         sampler=sampler,
         renderer=bind("render", "chat", {"system": system, "answer": answer, "template": template})(
@@ -71,7 +71,7 @@ def prompted(
 
 
 def identity_of(model: str, **options: Any) -> dict[str, str]:
-    """Return the digests of the files of a model's folder; {} for a name."""
+    """Return the digests of the files of a model's folder; {} if the model is not a folder."""
     root = Path(model).expanduser()
     if not root.is_dir():
         return {}
@@ -80,8 +80,8 @@ def identity_of(model: str, **options: Any) -> dict[str, str]:
 
 
 @cache
-def _sampled(model: str, dtype: str) -> tuple[Any, Any]:
-    from sparring.models.load import base_model  # torch: only where it plays
+def _model_and_sampler(model: str, dtype: str) -> tuple[Any, Any]:
+    from sparring.models.load import base_model  # torch is loaded only where the model plays
 
     loaded = base_model(model, dtype, "auto")
     return loaded, bind("samplers", "in_process")(loaded)

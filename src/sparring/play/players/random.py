@@ -5,7 +5,7 @@ from __future__ import annotations
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply
 from sparring.play.players.base import TextAgent
-from sparring.play.players.described import legal_actions_of
+from sparring.play.players.chances import legal_actions_of
 
 
 class RandomAgent(TextAgent):
@@ -14,7 +14,7 @@ class RandomAgent(TextAgent):
     name = "random"
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Return a uniform legal action, or a random text of the play."""
+        """Return a legal action drawn uniformly; a random text where any text is legal."""
         return random_reply(state, seat, state.legal(seat), stream)
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:

@@ -12,15 +12,15 @@ from sparring.environments.combining import innermost_play
 from sparring.environments.openspiel.position import Event
 from sparring.environments.reply import actions_meant
 from sparring.play.players.base import PendingTurn, Reply, TextAgent
-from sparring.play.players.described import legal_actions_of
+from sparring.play.players.chances import legal_actions_of
 
 
 @dataclass(kw_only=True, eq=False)
 class ScriptedAgent(TextAgent):
-    """A fixed script: moves in order, then the first legal action of a preference list.
+    """Plays fixed moves in order, then the first legal action of a preference list.
 
     Args:
-        moves: the replies of the seat's turns 0, 1, 2, ..., legal or not. Default: no moves.
+        moves: the replies in the seat's turns 0, 1, 2, ..., legal or not. Default: no moves.
         preference: actions from most to least preferred, for the turns after ``moves``. If none of
             them is legal, the first legal action is played. Empty (default): always the first legal
             action.
@@ -44,7 +44,7 @@ class ScriptedAgent(TextAgent):
         """Return the scripted reply for the seat's next turn.
 
         Raises:
-            GameError: there are ``moves``, and the play does not count turns.
+            GameError: ``moves`` is not empty, and the play does not count turns.
         """
         trail = getattr(state, "trail", None)
         if self.moves and trail is None:
@@ -59,7 +59,8 @@ class ScriptedAgent(TextAgent):
         """Return probability 1 for the scripted reply.
 
         Raises:
-            GameError: there are ``moves``, and the play counts no turns; or the reply is illegal.
+            GameError: ``moves`` is not empty, and the play does not count turns; or the reply is
+                illegal.
         """
         legal, turn = legal_actions_of(self.name, state, seat), 0
         if self.moves:

@@ -18,38 +18,38 @@ from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH
 from sparring.environments.wide_search.world import VALUES
 from sparring.play.players.base import TextAgent
 
-Share = Annotated[float, Field(ge=0, le=1)]
+Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 @dataclass(kw_only=True, eq=False)
 class Searcher(TextAgent):
     """A scripted lead and scripted workers of ``wide_search``, with faults that can be set.
 
-    What: as the lead it calls ``width`` workers as long as a row lacks a cell and a call is
-    allowed, then finishes. As a worker it opens the pages of its rows in order and notes every
-    cell; where pages are found by words it first searches for each row's name and first column.
-    Where the lead writes the answer it writes the noted cells.
+    What: the lead calls ``width`` workers as long as a row lacks a cell and a call is allowed, then
+    finishes; if it must write the answer, it writes the noted cells. A worker opens the pages of
+    its rows in order and notes every cell. If pages are found by words, it first searches for each
+    row's name and first column.
     When to use: as workers with known faults beside a lead that learns, as a lead beside workers
-    that learn, and to measure the value of a width before training.
-    Mathematics: without faults a worker of T turns, with A columns, finds floor(T / (1 + A)) rows
-    and begins another, floor(T / (2 + A)) where it has to search; with ``slips`` s a noted cell is
-    right with probability 1 - s.
-    Pitfalls: it plays only ``wide_search``, and a search fails where three other pages have the
-    same words. The lead never finishes before all cells are found. In real tables a slip is another
-    value of the same column, so that it is always right if all rows have one value.
+    that learn, and to measure how good a width is before training.
+    Mathematics: without faults a worker with T turns and A columns completes floor(T / (1 + A))
+    rows, or floor(T / (2 + A)) if it has to search, and begins the next one. With ``slips`` s a
+    noted cell is right with probability 1 - s.
+    Pitfalls: it plays only ``wide_search``. A search fails if three other pages have the same
+    words. The lead never finishes before all cells are found. In real tables a slip notes another
+    value of the same column; there are no slips in a column of equal values.
     Reference: frozen workers of Agent Swarm (arXiv 2602.02276), with faults that can be set.
     Verified by: tests/play/players/test_searchers.py.
 
     Args:
-        width: workers that the lead calls, 0 to 16; 0 (default): as many as there are, one for each
-            open row at most.
-        slips: probability of noting another value than the page's, in [0, 1]. 0 by default.
-        quits: probability of being done at each turn of a worker, in [0, 1]. 0 by default.
+        width: number of workers that the lead calls at once, at most 16; 0 (default): all workers,
+            but at most one for each open row.
+        slips: probability that a worker notes a wrong value, in [0, 1]. Default 0.
+        quits: probability that a worker stops, at each of its turns, in [0, 1]. Default 0.
     """
 
     width: Annotated[int, Field(ge=0, le=16)] = 0
-    slips: Share = 0.0
-    quits: Share = 0.0
+    slips: Probability = 0.0
+    quits: Probability = 0.0
 
     name = "searcher"
 
@@ -70,9 +70,9 @@ class Searcher(TextAgent):
         if seat not in play.calls:
             limit = min(play.rules.workers, len(play.open_items()))
             return f"{CALL} {min(self.width or limit, limit)}" if limit else FINISH
-        return self._work(play, seat, stream)
+        return self._choose_worker_action(play, seat, stream)
 
-    def _work(self, play: WideSearchPlay, seat: int, stream: Stream) -> str:
+    def _choose_worker_action(self, play: WideSearchPlay, seat: int, stream: Stream) -> str:
         if stream.uniform(0) < self.quits:
             return DONE
         call, columns = play.calls[seat], range(play.rules.columns)
@@ -80,25 +80,25 @@ class Searcher(TextAgent):
         item = pages[call.open].item if pages and call.open >= 0 else call.open
         for column in columns if item in call.items else ():
             if (item, column) not in play.notes:
-                return self._note(play, (item, column), stream)
+                return self._note_cell(play, (item, column), stream)
         for item in call.items:
             if any((item, column) not in play.notes for column in columns):
-                return self._seek(play, call, pages, item)
+                return self._find_page(play, call, pages, item)
         return DONE
 
-    def _note(self, play: WideSearchPlay, cell: tuple[int, int], stream: Stream) -> str:
+    def _note_cell(self, play: WideSearchPlay, cell: tuple[int, int], stream: Stream) -> str:
         start, (item, column) = play.start, cell
         name, true_value = start.columns[column], start.values[item][column]
-        others = VALUES.get(name) or sorted({row[column] for row in start.values})
-        wrong_values = [value for value in others if value != true_value]
-        slip = bool(wrong_values) and stream.uniform(1) < self.slips
-        value = wrong_values[stream.integer(2, len(wrong_values))] if slip else true_value
+        column_values = VALUES.get(name) or sorted({row[column] for row in start.values})
+        wrong_values = [value for value in column_values if value != true_value]
+        is_slip = bool(wrong_values) and stream.uniform(1) < self.slips
+        value = wrong_values[stream.integer(2, len(wrong_values))] if is_slip else true_value
         if not play.rules.by_words:
             return f"{NOTE} {name} {value}"
-        between = " " if play.rules.brief else " | "
-        return f"{NOTE} {between.join((start.names[item], name, value))}"
+        separator = " " if play.rules.brief else " | "
+        return f"{NOTE} {separator.join((start.names[item], name, value))}"
 
-    def _seek(
+    def _find_page(
         self, play: WideSearchPlay, call: SearchCall, pages: tuple[Page, ...], item: int
     ) -> str:
         """Return the action that leads to the page of a row: open it, or search for its words."""

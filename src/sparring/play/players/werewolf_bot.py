@@ -14,30 +14,30 @@ from sparring.environments.reply import actions_meant
 from sparring.environments.werewolf.play import WerewolfPlay
 from sparring.environments.werewolf.rules import ABSTAIN, SEER, SILENCE, WOLF, name_of, number_of
 from sparring.environments.werewolf.sentences import phrase_of, to_sentence, victims
-from sparring.play.players.described import DescribedAgent, legal_actions_of
+from sparring.play.players.chances import AgentWithChances, legal_actions_of
 
 Style = Literal["talkative", "silent", "accuser"]
 
 
 @dataclass(kw_only=True, eq=False)
-class WerewolfBot(DescribedAgent):
+class WerewolfBot(AgentWithChances):
     """Werewolf by simple rules, in a style: scripted village and scripted wolves.
 
-    What: it adds up a score of suspicion for each living player, and votes for the largest one.
-    "seer p2 wolf" counts 10 against p2, or against the speaker where the bot is p2; "seer p2 good"
-    counts 10 for p2; an accusation 1, support -1; a seer's own look 100. Among equals it draws. The
-    seer looks at players it has not seen, and reports a wolf. The doctor saves itself. A wolf kills
-    a player that claims to be the seer, else the one that wolves have named most often this night,
-    and follows its mate's proposal; if wolves talk it names such a player, and it never votes
-    for its mate.
+    What: it sums a score of suspicion for each living player, and votes for a player of the highest
+    score, drawn uniformly. "seer p2 wolf" adds 10 to p2's score, or to the speaker's if the bot is
+    p2. "seer p2 good" subtracts 10. An accusation adds 1 and support subtracts 1. What the bot has
+    seen as the seer itself adds or subtracts 100. The seer looks at players it has not seen, and
+    reports a wolf. The doctor saves itself. A wolf follows its mate's proposal, or kills a player
+    that claims to be the seer, or the one that wolves named most often this night. If wolves talk,
+    it names such a player. A wolf never votes for its mate.
     When to use: as a fixed opponent with exact probabilities that can be believed or deceived.
     Mathematics: P(a) = 1 / |best| for each of the replies with the highest score. Among the
     candidates of ``choose`` the replies are the numbers, and the best available one counts.
-    Pitfalls: it believes any player that speaks as the seer, and so can be deceived. A
-    deduction (``deduce``) is drawn by certain knowledge of its seat, without the speeches. A free
+    Pitfalls: it believes any player that speaks as the seer, and so can be deceived. The
+    bot's deductions (``deduce``) use only what its seat knows for certain, not the speeches. A free
     text is read as the closest phrase of the grammar: the first player named, and whether the first
-    word about guilt or trust is against that player; irony is not seen. In plays without those
-    phrases (option ``say``) the bot is silent.
+    word about guilt or trust is against that player. Irony is not understood. Where the rules have
+    none of these phrases (option ``say``) the bot is silent.
     Reference: styles as in "Language Agents with Reinforcement Learning for Strategic Play in the
     Werewolf Game" (Xu et al., 2023, arXiv 2310.18940), where models are prompted to them; the rules
     are ours.
@@ -48,8 +48,8 @@ class WerewolfBot(DescribedAgent):
             the seer. "silent": speaks only as a seer that has found a wolf, and abstains unless
             some score is above 0. "accuser": as talkative, but as a wolf it claims to be the seer
             that has found a wolf.
-        sentences: where speeches are free text, say "I am the seer and p2 is a werewolf." for
-            "seer p2 wolf", one of a few wordings drawn. Default false: the phrase itself.
+        sentences: true: where speeches are free text, say a sentence for a phrase, such as "I am
+            the seer and p2 is a werewolf." for "seer p2 wolf". false (default): say the phrase.
     """
 
     style: Style = "talkative"
@@ -80,32 +80,34 @@ class WerewolfBot(DescribedAgent):
                 "random or scripted there."
             )
         if play.position.deducing:
-            legal_actions_of(self.name, state, seat)  # refused
-        liked, legal = self._liked(play, inner_seat), state.legal(seat)
+            legal_actions_of(self.name, state, seat)  # raises GameError
+        ranked, legal = self._rank_actions(play, inner_seat), state.legal(seat)
         if legal is None:
-            return _even(next(filter(None, liked)))
+            return _uniform(next(filter(None, ranked)))
         replies = dict(zip(actions_meant(state, seat, legal), legal, strict=True))
-        for actions in liked:
-            allowed = [replies[action] for action in actions if action in replies]
-            if allowed:
-                return _even(allowed)
-        return _even(list(legal))  # no candidate is among its replies
+        for actions in ranked:
+            best_replies = [replies[action] for action in actions if action in replies]
+            if best_replies:
+                return _uniform(best_replies)
+        return _uniform(list(legal))  # no candidate is an action that the bot ranks
 
-    def _liked(self, play: WerewolfPlay, seat: int) -> list[list[str]]:
+    def _rank_actions(self, play: WerewolfPlay, seat: int) -> list[list[str]]:
         """Return lists of equally good actions, the best first; some may be illegal."""
-        position, scores = play.position, self._scores(play, seat)
+        position, scores = play.position, self._suspicion_scores(play, seat)
         if position.phase == "speak":
             return self._speeches(play, seat, scores)
         kind, names = position.setup.kinds[seat], position.targets(seat)
         if position.phase == "whisper":
-            preferred = _rank(names, _victims(play, seat))[:1] if self.style != "silent" else []
+            preferred = (
+                _rank(names, _rate_victims(play, seat))[:1] if self.style != "silent" else []
+            )
             return [
                 *([f"kill {name}" for name in group] for group in preferred),
                 [SILENCE],
             ]
         if position.phase == "vote":
-            wary = self.style == "silent" and max(scores[n] for n in names) <= 0
-            first = [[ABSTAIN]] if wary and position.setup.abstain else []
+            abstains = self.style == "silent" and max(scores[n] for n in names) <= 0
+            first = [[ABSTAIN]] if abstains and position.setup.abstain else []
             return [*first, *_rank(names, scores)]
         if kind == SEER:
             looked_at = {e.target for e in position.events_of(seat) if e.kind == "look"}
@@ -113,10 +115,9 @@ class WerewolfBot(DescribedAgent):
         if kind != WOLF:
             return [[name_of(position.places[seat])]]  # the doctor saves itself
         first = [[name_of(position.proposed)]] if position.phase == "decide" else []
-        return [*first, *_rank(names, _victims(play, seat))]
+        return [*first, *_rank(names, _rate_victims(play, seat))]
 
-    def _scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
-        """Return the score of suspicion of each player, by its number."""
+    def _suspicion_scores(self, play: WerewolfPlay, seat: int) -> dict[int, float]:
         position, me = play.position, play.position.places[seat]
         wolves = position.setup.wolves
         scores = dict.fromkeys(range(position.setup.players), 0.0)
@@ -141,16 +142,16 @@ class WerewolfBot(DescribedAgent):
         """Return lists of equally good speeches, the best first; some may be illegal."""
         position = play.position
         names = position.targets(seat)
-        worst = _rank(names, scores)[0]
+        most_suspicious = _rank(names, scores)[0]
         speeches: list[list[str]] = []
         looks = [e for e in position.events_of(seat) if e.kind == "look" and e.target in names]
         guilty = [f"{SEER} {name_of(e.target)} {WOLF}" for e in looks if e.word == WOLF]
         if self.style != "silent" or guilty:
             speeches += [guilty, [f"{SEER} {name_of(e.target)} {e.word}" for e in looks]]
         if self.style == "accuser" and position.setup.kinds[seat] == WOLF:
-            speeches.append([f"{SEER} {name} {WOLF}" for name in worst])
+            speeches.append([f"{SEER} {name} {WOLF}" for name in most_suspicious])
         if self.style != "silent":
-            speeches.append([f"accuse {name}" for name in worst])
+            speeches.append([f"accuse {name}" for name in most_suspicious])
         return [*speeches, [SILENCE]]
 
 
@@ -160,8 +161,8 @@ def _rank(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]
     return [[name_of(name) for name in names if scores[name] == level] for level in levels]
 
 
-def _victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
-    """Return a wolf's score of each target: a claimed seer, then the share of naming wolves."""
+def _rate_victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
+    """Return a wolf's score of each target: 1 for a claimed seer, plus the share of naming."""
     position = play.position
     names = victims(position.events_of(seat))
     return {
@@ -178,7 +179,7 @@ def _claims_seer(play: WerewolfPlay, place: int) -> float:
     return float(any(phrase.startswith(SEER) or phrase == f"claim {SEER}" for phrase in phrases))
 
 
-def _even(replies: list[str]) -> dict[str, float]:
+def _uniform(replies: list[str]) -> dict[str, float]:
     return dict.fromkeys(replies, 1.0 / len(replies))
 
 

@@ -11,7 +11,7 @@ from sparring.config import resolve
 from sparring.config.plugins.registry import bind
 from sparring.core.rng import Stream
 from sparring.engine.local import LocalEngine
-from sparring.league.seating import arms, starts
+from sparring.league.seating import arms, step_specs
 from sparring.methods.selection.curricula.base import MAX_RECORDS, Arm, ArmBook, pick_by_weight
 from sparring.methods.selection.curricula.by_weight import by_weight
 from sparring.methods.selection.curricula.difficulty import difficulty
@@ -46,7 +46,7 @@ def specs_of(engine, step=0, **more):
         "members": (),
         "root": engine.root,
     }
-    return starts(step, progress=0.0, **fixed, **more)
+    return step_specs(step, progress=0.0, **fixed, **more)
 
 
 def test_shares_of_games_and_of_starts():

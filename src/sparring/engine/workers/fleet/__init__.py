@@ -1,1 +1,1 @@
-"""Fleets: the places where workers run."""
+"""Fleets, which run workers: processes of this machine, or Ray."""

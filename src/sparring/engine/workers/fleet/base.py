@@ -8,7 +8,7 @@ from typing import NamedTuple, Protocol
 
 
 class WorkerMessage(NamedTuple):
-    """A message from a worker; None says that the worker is gone."""
+    """A message from a worker; None means that the worker has ended."""
 
     worker: int
     message: bytes | None
@@ -21,30 +21,29 @@ class Fleet(Protocol):
 
     Attributes:
         workers: number of workers.
-        apart: whether workers run in other processes. If not, ``poll`` does their work in its own
-            thread.
+        has_processes: whether workers run in other processes. If not, ``poll`` does their work.
         elastic: whether a started worker may wait for a machine without limit.
     """
 
     workers: int
-    apart: bool
+    has_processes: bool
     elastic: bool
 
     def now(self) -> float:
-        """Return the seconds on the clock that measures waiting."""
+        """Return the seconds on the clock that measures timeouts."""
 
     def start(self, worker: int) -> None:
         """Start a worker, whose first message says that it is ready."""
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
-        """Send a message to a worker; only ``poll`` reports that a worker is gone.
+        """Send a message to a worker; only ``poll`` reports that a worker has ended.
 
         Args:
             worker: a worker that has joined and has answered its last message.
             message: a task.
             files: by SHA-256, the weights files that the task names and the worker does not hold.
-                The files exist until the task is answered. A fleet whose workers cannot read them
-                sends their contents.
+                They exist until the task is answered. If workers cannot read them, the fleet sends
+                their contents.
         """
 
     def tell(self, message: bytes) -> None:
@@ -58,7 +57,7 @@ class Fleet(Protocol):
         """Return the messages that have arrived, after waiting at most this long for the first."""
 
     def end(self, worker: int) -> None:
-        """End a worker at once; no later message of it is returned."""
+        """End a worker at once; ``poll`` returns none of its later messages."""
 
     def close(self) -> None:
         """End all workers."""

@@ -1,8 +1,8 @@
 """Workers as processes of this machine, connected by pipes; nothing listens on the network.
 
-A worker is a Python process with one thread that ends with the training process: the kernel kills
-it on Linux, and elsewhere it checks once a second that its parent lives. Two threads per worker
-move messages, so that a stopped worker blocks nothing.
+A worker is a Python process with one thread that ends with the training process: on Linux the
+kernel kills it, and elsewhere it checks once a second that its parent runs. Two threads per worker
+move messages, so that a stopped worker does not block the training process.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from sparring.core.child_process import ChildProcess, Mailbox
 from sparring.core.process import visible_gpus
 from sparring.engine.workers.fleet.base import WorkerMessage
 
-CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({hear}, {say})"
+CODE = "import sys; sys.path[:] = {path!r}; from {module} import main; main({read_fd}, {write_fd})"
 ONE_THREAD = {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-DEATH = 1  # PR_SET_PDEATHSIG of Linux: the signal that comes when the parent ends
+PR_SET_PDEATHSIG = 1  # of Linux: sets the signal that a process gets when its parent ends
 
 
 class PythonProcess(ChildProcess):
@@ -36,8 +36,8 @@ class PythonProcess(ChildProcess):
     Args:
         number: identifies the process.
         settings: the first message to it.
-        mailbox: receives (process, message), and (process, None) once the process is gone.
-        module: its function ``main`` is called with the descriptors of the two pipes.
+        mailbox: receives (process, message), and (process, None) once the process has ended.
+        module: the module whose ``main`` is called with the descriptors of the two pipes.
         environment: variables that are added to those of this process.
     """
 
@@ -50,8 +50,8 @@ class PythonProcess(ChildProcess):
         module: str = __name__,
         environment: Mapping[str, str] | None = None,
     ) -> None:
-        def command(hear: int, say: int) -> list[str]:
-            code = CODE.format(path=sys.path, module=module, hear=hear, say=say)
+        def command(read_fd: int, write_fd: int) -> list[str]:
+            code = CODE.format(path=sys.path, module=module, read_fd=read_fd, write_fd=write_fd)
             return [sys.executable, "-c", code]
 
         super().__init__(
@@ -67,14 +67,14 @@ class ProcessFleet:
     """Worker processes.
 
     Args:
-        config: of the run, as values of JSON.
+        config: the run's configuration, as values of JSON.
         workers: number of workers.
         carry: whether weights travel over the pipes. If not, workers read the files.
-        gpus: of this machine, assigned to the workers in turn: each sees one of them. Empty: all
-            workers see what this process sees.
+        gpus: GPUs of this machine, assigned in turn, one to each worker. Empty: workers see the
+            GPUs that this process sees.
     """
 
-    apart, elastic = True, False
+    has_processes, elastic = True, False
 
     def __init__(
         self,
@@ -112,7 +112,7 @@ class ProcessFleet:
             child.send(message, files if self._carry else {})
 
     def tell(self, message: bytes) -> None:
-        """Announce newer weights, unless they travel over the pipes, where they would pile up."""
+        """Announce newer weights, unless they travel over the pipes, which they would fill."""
         if self._carry:
             return
         with self._mutex:
@@ -141,7 +141,7 @@ class ProcessFleet:
     def _messages_of(
         self, child: PythonProcess, message: bytes | None = None
     ) -> list[WorkerMessage]:
-        """Return the message of a process, or that it is gone; empty if it was ended before."""
+        """Return the message of a process, or that it has ended; [] if the fleet had ended it."""
         with self._mutex:
             if self._children.get(child.number) is not child:
                 return []
@@ -176,34 +176,34 @@ class ProcessFleet:
             return {number: child.process.pid for number, child in self._children.items()}
 
 
-def main(hear: int, say: int) -> None:
+def main(read_fd: int, write_fd: int) -> None:
     """Run a worker process.
 
     Args:
-        hear: file descriptor of the pipe for tasks.
-        say: file descriptor of the pipe for answers.
+        read_fd: file descriptor of the pipe for tasks.
+        write_fd: file descriptor of the pipe for answers.
     """
     end_with_parent()
     from sparring.engine.workers.worker import Message, serve
 
-    pipe = Connection(hear, writable=False)
+    pipe = Connection(read_fd, writable=False)
 
     def receive() -> Message:
         digests, message = json.loads(pipe.recv_bytes()), pipe.recv_bytes()
         return message, {digest: pipe.recv_bytes() for digest in digests}
 
-    serve(receive, Connection(say, readable=False).send_bytes, pipe.poll)
+    serve(receive, Connection(write_fd, readable=False).send_bytes, pipe.poll)
 
 
 def end_with_parent() -> None:
     """End this process as soon as its parent has ended."""
     parent = os.getppid()
     with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(DEATH, signal.SIGKILL)
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
-    def look() -> None:
+    def watch_parent() -> None:
         while os.getppid() == parent:
             time.sleep(1)
         os._exit(1)
 
-    threading.Thread(target=look, name="parent", daemon=True).start()
+    threading.Thread(target=watch_parent, name="parent", daemon=True).start()

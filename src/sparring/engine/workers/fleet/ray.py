@@ -33,12 +33,12 @@ from sparring.engine.workers.gpu_placement import worker_settings
 from sparring.engine.workers.worker import error_message
 
 DRIVER = "sparring.engine.workers.fleet.ray_driver"
-STARTING = 180.0  # start-up timeout of Ray in seconds
-PATIENCE = 10.0  # timeout in seconds to reach a head
-CLOSING = 20.0  # timeout in seconds for Ray to end
-GONE = 20  # seconds after which a silent head that was started here counts as gone
+START_TIMEOUT = 180.0  # seconds for Ray to start
+CONNECT_TIMEOUT = 10.0  # seconds to reach a head
+CLOSE_TIMEOUT = 20.0  # seconds for Ray to end
+HEAD_TIMEOUT = 20  # seconds after which a silent head that was started here counts as ended
 PREFIX = "sparring-ray-"  # of folders for the files of Ray
-KEPT = "kept"  # marks such a folder as named by an error, so that it stays
+KEPT = "kept"  # name of a file that marks such a folder as named by an error, so that it stays
 LOCAL = ("localhost", "127.0.0.1", "[::1]")
 
 
@@ -59,13 +59,13 @@ def check_address(address: str) -> None:
         )
 
 
-def _check_there(address: str) -> None:
-    """Check that something listens at an address, as Ray would try for minutes."""
+def _check_reachable(address: str) -> None:
+    """Check that something listens at an address, as Ray would try to connect for minutes."""
     host, _, port = address.rpartition("//")[2].rpartition(":")
     if not port.isdecimal():
         return
     try:
-        socket.create_connection((host.strip("[]"), int(port)), PATIENCE).close()
+        socket.create_connection((host.strip("[]"), int(port)), CONNECT_TIMEOUT).close()
     except (OSError, OverflowError) as error:
         raise RunError(
             f"Nothing listens at {address}: {error}. `ray start --head` prints the address of a "
@@ -77,7 +77,7 @@ def check_installed() -> None:
     """Check that Ray is installed.
 
     Raises:
-        ConfigError: it is not.
+        ConfigError: Ray is not installed.
     """
     if importlib.util.find_spec("ray") is None:
         raise ConfigError(
@@ -90,39 +90,39 @@ class RayFleet:
     """Workers as Ray actors.
 
     Args:
-        config: of the run, as values of JSON; its ``scale`` says how many workers, where, and how
-            weights travel.
+        config: the run's configuration, as values of JSON; ``scale`` gives the number of workers,
+            where they run, and how weights travel.
 
     Raises:
         ConfigError: Ray is not installed, or the address is not trusted.
         RunError: Ray cannot be started or reached.
     """
 
-    apart, elastic = True, True
+    has_processes, elastic = True, True
 
     def __init__(self, config: Mapping[str, Any]) -> None:
         scale = config["scale"]
         address, count = scale["address"], scale["workers"]
-        gpus, each = scale.get("gpus", []), scale.get("gpus_per_worker") or 0
+        gpus, gpus_each = scale.get("gpus", []), scale.get("gpus_per_worker") or 0
         check_installed()
         if address is not None:
             check_address(address)
-            _check_there(address)
+            _check_reachable(address)
         self._where = "on this machine" if address is None else f"at {address}"
         self._mailbox: Mailbox[tuple[PythonProcess, bytes | None]] = Mailbox()
-        self._turns: dict[int, int] = {}  # the start number of each running worker
+        self._start_numbers: dict[int, int] = {}  # number of the start of each running worker
         self._starts = 0
-        self._mutex = threading.Lock()  # guards the two
+        self._mutex = threading.Lock()  # guards ``_start_numbers`` and ``_starts``
         self._failed = self._closed = False
         self._lock: int | None
-        self._folder, self._lock = _folder()
+        self._folder, self._lock = _make_folder()
         settings = {
-            "config": worker_settings(config, each),
+            "config": worker_settings(config, gpus_each),
             "weights": scale["weights"] or "ray",
             "address": address,
             "cores": count if count > 0 else os.cpu_count(),
             "gpus": len(gpus),
-            "gpus_per_worker": each,
+            "gpus_per_worker": gpus_each,
             "folder": str(self._folder),
             "loud": os.environ.get(DEBUG, "") not in ("", "0"),
         }
@@ -136,13 +136,13 @@ class RayFleet:
                 **(visible_gpus(gpus, "scale.gpus") if gpus else {}),
             },
         )
-        room = self._wait_until_up()
-        self.workers = count if count > 0 else max(room, 1)
+        capacity = self._wait_until_up()
+        self.workers = count if count > 0 else max(capacity, 1)
 
     def _wait_until_up(self) -> int:
         """Wait until Ray runs, and return the number of workers that fit."""
         try:
-            frame = self._mailbox.get(timeout=STARTING)[1]
+            frame = self._mailbox.get(timeout=START_TIMEOUT)[1]
         except queue.Empty:
             frame = None
         except BaseException:  # an interrupt
@@ -168,14 +168,14 @@ class RayFleet:
         """Start a worker; see ``Fleet``."""
         with self._mutex:
             self._starts += 1
-            self._turns[worker] = self._starts
+            self._start_numbers[worker] = self._starts
             self._request("start", worker, self._starts)
 
     def send(self, worker: int, message: bytes, files: Mapping[str, Path]) -> None:
         """Send a worker a message; see ``Fleet``."""
         with self._mutex:
-            if worker in self._turns:
-                self._request("send", worker, self._turns[worker], files, message)
+            if worker in self._start_numbers:
+                self._request("send", worker, self._start_numbers[worker], files, message)
 
     def tell(self, message: bytes) -> None:
         """Do nothing, as an actor at play receives no messages; see ``Fleet``."""
@@ -183,7 +183,7 @@ class RayFleet:
     def end(self, worker: int) -> None:
         """End a worker at once; see ``Fleet``."""
         with self._mutex:
-            self._request("end", worker, self._turns.pop(worker, 0))
+            self._request("end", worker, self._start_numbers.pop(worker, 0))
 
     def _request(
         self,
@@ -200,7 +200,7 @@ class RayFleet:
         """Return the messages that have arrived; see ``Fleet``.
 
         Raises:
-            RunError: Ray is gone.
+            RunError: Ray has ended.
         """
         messages: list[WorkerMessage] = []
         try:
@@ -226,11 +226,11 @@ class RayFleet:
             )
         kind, worker, turn = head
         with self._mutex:
-            if self._turns.get(worker) != turn:
+            if self._start_numbers.get(worker) != turn:
                 return []
             if kind == "gone":
-                self._turns.pop(worker)
-                self._request("end", worker, turn)  # Ray may be wrong
+                self._start_numbers.pop(worker)
+                self._request("end", worker, turn)  # in case Ray is wrong
                 return [WorkerMessage(worker, None)]
         if kind == "wrong":
             data = error_message(
@@ -248,7 +248,7 @@ class RayFleet:
         """End all workers, and the Ray that was started here; see ``Fleet``."""
         self._closed = True
         self._request("close")
-        end = time.monotonic() + CLOSING
+        end = time.monotonic() + CLOSE_TIMEOUT
         while not self._child.has_ended() and time.monotonic() < end:
             time.sleep(0.02)
         self._child.kill()
@@ -263,25 +263,24 @@ class RayFleet:
 
 
 def _parts(frame: bytes | None) -> tuple[list[Any], bytes]:
-    """Return the head of a frame and the bytes after it; None means that the sender is gone."""
+    """Return the head of a frame and the bytes after it; None means that the sender has ended."""
     if frame is None:
         return ["gone"], b""
     head, _, data = frame.partition(b"\n")
     return json.loads(head), data
 
 
-def _folder() -> tuple[Path, int]:
+def _make_folder() -> tuple[Path, int]:
     """Return a new folder for the files of Ray, and the descriptor that locks it.
 
-    The path is short enough for the sockets in it. Unlocked folders, which killed runs have left,
-    are removed.
+    The path is short enough for the sockets in it. Unlocked folders of killed runs are removed.
     """
     default_folder = tempfile.gettempdir()
-    place = Path(default_folder if len(default_folder) < 20 else "/tmp")
-    for abandoned in place.glob(f"{PREFIX}*"):
-        _remove_if_left(abandoned)
+    parent = Path(default_folder if len(default_folder) < 20 else "/tmp")
+    for abandoned in parent.glob(f"{PREFIX}*"):
+        _remove_if_abandoned(abandoned)
     while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=place))
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
         with contextlib.suppress(FileNotFoundError):  # another run removed it as abandoned
             lock = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -290,7 +289,7 @@ def _folder() -> tuple[Path, int]:
             os.close(lock)
 
 
-def _remove_if_left(folder: Path) -> None:
+def _remove_if_abandoned(folder: Path) -> None:
     """Remove an unlocked folder of this user, unless an error has named it."""
     with contextlib.suppress(OSError):
         if folder.lstat().st_uid != os.geteuid() or (folder / KEPT).exists():
@@ -304,14 +303,14 @@ def _remove_if_left(folder: Path) -> None:
 
 
 def _environment(address: str | None) -> dict[str, str]:
-    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}  # sends nothing
+    quiet = {"RAY_USAGE_STATS_ENABLED": "0"}  # no usage statistics are sent
     if address is None:
         return {
             **quiet,
             "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # makes Ray listen only on loopback
             "RAY_AUTH_MODE": "token",
             "RAY_AUTH_TOKEN": secrets.token_hex(32),
-            "RAY_gcs_rpc_server_reconnect_timeout_s": str(GONE),
+            "RAY_gcs_rpc_server_reconnect_timeout_s": str(HEAD_TIMEOUT),
         }
     token = Path("~/.ray/auth_token").expanduser()
     has_key = {"RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"} & os.environ.keys() or token.is_file()

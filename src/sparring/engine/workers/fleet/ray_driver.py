@@ -1,7 +1,7 @@
 """The process that talks to Ray for a run, and the code of Ray's actors.
 
-Ray takes over the signals of its process, and ends it when the head of the cluster is gone. The
-training process must survive that and report it, so Ray has a process of its own.
+Ray takes over the signals of its process, and ends the process when the head of the cluster ends.
+The training process must survive this and report it, so Ray runs in a separate process.
 
 Frames on both pipes are a line of JSON, then bytes (see ``ray.py``). Ray serialises only the class
 of the actor; everything else that travels is text and bytes.
@@ -32,12 +32,12 @@ from sparring.core.files import sha256_hex
 from sparring.engine.workers.fleet.processes import ONE_THREAD, end_with_parent
 
 LOOPBACK = "127.0.0.1"
-STORE = 200 << 20  # bytes of the object store of a Ray that is started here
-SHARED = 8  # files of weights whose contents stay in the object store
-ENDING = 5.0  # timeout in seconds for killed processes to be gone
-LOOK = 5.0  # seconds between checks that Ray still runs here
+STORE_BYTES = 200 << 20  # size of the object store of a Ray that is started here
+MAX_SHARED = 8  # files of weights whose contents stay in the object store
+KILL_TIMEOUT = 5.0  # seconds for killed processes to end
+CHECK_SECONDS = 5.0  # seconds between checks that Ray still runs here
 
-Say = Callable[[list[Any], bytes], None]
+Send = Callable[[list[Any], bytes], None]
 
 
 def _actor() -> type[Any]:
@@ -80,13 +80,13 @@ class RayDriver:
     """The actors by worker number.
 
     Args:
-        settings: the configuration of the run (``config``), how ``weights`` travel, and the GPUs
-            that an actor reserves (``gpus_per_worker``).
-        say: sends a head and bytes.
+        settings: the run's configuration (``config``), how ``weights`` travel, and the number of
+            GPUs that an actor reserves (``gpus_per_worker``).
+        send: sends a head and bytes.
     """
 
-    def __init__(self, settings: Mapping[str, Any], say: Say) -> None:
-        self._say, self._weights = say, settings["weights"]
+    def __init__(self, settings: Mapping[str, Any], send: Send) -> None:
+        self._send, self._weights = send, settings["weights"]
         self._config = json.dumps(settings["config"]).encode()
         self._actors: dict[int, Any] = {}
         self._shared: dict[str, Any] = {}  # references of the contents of files by their SHA-256
@@ -98,7 +98,7 @@ class RayDriver:
             runtime_env={"env_vars": ONE_THREAD},
         )(_actor())
 
-    def do(self, head: list[Any], data: bytes) -> None:
+    def carry_out(self, head: list[Any], data: bytes) -> None:
         """Start, send to or end a worker, as the head says; ``turn`` counts the starts."""
         request, worker, turn, files = head
         if request == "end":
@@ -113,9 +113,9 @@ class RayDriver:
                 actor = self._actors[worker]
                 reference = actor.answer.remote(data, list(contents), *contents.values())
         except (ray.exceptions.RayError, OSError, LookupError):
-            self._say(["gone", worker, turn], b"")
+            self._send(["gone", worker, turn], b"")
         else:
-            reference.future().add_done_callback(partial(self._done, worker, turn))
+            reference.future().add_done_callback(partial(self._report_result, worker, turn))
 
     def end(self, worker: int) -> None:
         """End an actor at once."""
@@ -123,41 +123,42 @@ class RayDriver:
         if actor is not None:
             ray.kill(actor)
 
-    def _done(self, worker: int, turn: int, future: Future[bytes]) -> None:
+    def _report_result(self, worker: int, turn: int, future: Future[bytes]) -> None:
         error = future.exception()
         if error is None:
-            self._say(["said", worker, turn], future.result())
+            self._send(["said", worker, turn], future.result())
         elif isinstance(error, (ray.exceptions.RayTaskError, ray.exceptions.RuntimeEnvSetupError)):
             cause = getattr(error, "cause", None) or error  # Ray runs, but Sparring does not
-            self._say(["wrong", worker, turn], repr(cause).encode())
+            self._send(["wrong", worker, turn], repr(cause).encode())
         else:
-            self._say(["gone", worker, turn], b"")
+            self._send(["gone", worker, turn], b"")
 
     def _contents(self, files: Mapping[str, str]) -> dict[str, Any]:
         """Return contents of files by their SHA-256, as they are sent."""
         contents = {}
         for digest, path in files.items():
             if digest in self._shared:
-                self._shared[digest] = self._shared.pop(digest)  # now the latest
+                self._shared[digest] = self._shared.pop(digest)  # moved to the end, as the latest
                 contents[digest] = self._shared[digest]
                 continue
             content = Path(path).read_bytes()
             contents[digest] = content
-            if self._weights == "ray" and sha256_hex(content) == digest:  # else it is refused
+            # the worker refuses a content with another digest
+            if self._weights == "ray" and sha256_hex(content) == digest:
                 contents[digest] = self._shared[digest] = ray.put(content)
-        for old in list(self._shared)[: -max(SHARED, len(files))]:
-            self._shared.pop(old)
+        for oldest in list(self._shared)[: -max(MAX_SHARED, len(files))]:
+            self._shared.pop(oldest)
         return contents
 
 
 def _connect(settings: Mapping[str, Any]) -> int:
-    """Join the Ray at an address, or start one on loopback; return how many workers fit."""
+    """Join the Ray at an address, or start one on loopback; return its capacity in workers."""
     address, gpus = settings["address"], settings["gpus_per_worker"]
     local: dict[str, Any] = {
         "address": "local",
         "num_cpus": settings["cores"],
         "num_gpus": settings["gpus"],
-        "object_store_memory": STORE,
+        "object_store_memory": STORE_BYTES,
         "include_dashboard": False,
         "_temp_dir": settings["folder"],
     }
@@ -166,12 +167,12 @@ def _connect(settings: Mapping[str, Any]) -> int:
     if address is None and ray.util.get_node_ip_address() != LOOPBACK:
         raise OSError(f"it does not keep to {LOOPBACK}; install ray==2.60.0")
     resources = ray.cluster_resources()
-    room = int(resources.get("CPU", 0))
+    capacity = int(resources.get("CPU", 0))
     if not gpus:
-        return room
+        return capacity
     if address is None and resources.get("GPU", 0) < gpus:
         raise ValueError(f"a worker reserves {gpus:g} GPUs, and it has {resources.get('GPU', 0):g}")
-    return min(room, int(resources.get("GPU", 0) / gpus))
+    return min(capacity, int(resources.get("GPU", 0) / gpus))
 
 
 def _runs_here() -> bool:
@@ -179,7 +180,7 @@ def _runs_here() -> bool:
     return any(node["NodeID"] == node_id and node["Alive"] for node in ray.nodes())
 
 
-def _sender(pipe: Connection) -> tuple[Say, Callable[[], None]]:
+def _sender(pipe: Connection) -> tuple[Send, Callable[[], None]]:
     """Return a function that sends in the background, and one that waits for all sends."""
     frames: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
 
@@ -197,18 +198,18 @@ def _sender(pipe: Connection) -> tuple[Say, Callable[[], None]]:
     return lambda head, data: frames.put(json.dumps(head).encode() + b"\n" + data), finish
 
 
-def main(hear: int, say: int) -> None:
+def main(read_fd: int, write_fd: int) -> None:
     """Talk to Ray until asked to close, or until the requests end.
 
     Args:
-        hear: file descriptor of the pipe for requests.
-        say: file descriptor of the pipe for results.
+        read_fd: file descriptor of the pipe for requests.
+        write_fd: file descriptor of the pipe for results.
     """
     end_with_parent()
-    for end in (hear, say):
-        os.set_inheritable(end, False)  # Ray's processes do not inherit them
-    pipe = Connection(hear, writable=False)
-    tell, finish = _sender(Connection(say, readable=False))
+    for descriptor in (read_fd, write_fd):
+        os.set_inheritable(descriptor, False)  # Ray's processes do not inherit them
+    pipe = Connection(read_fd, writable=False)
+    send, finish = _sender(Connection(write_fd, readable=False))
     settings = json.loads(_frame(pipe)[1])
     if not settings["loud"]:
         log = Path(settings["folder"]) / "driver.log"  # output of this process and of Ray
@@ -217,42 +218,42 @@ def main(hear: int, say: int) -> None:
         os.dup2(file, 2)
         os.close(file)
     try:
-        tell(["up", _connect(settings)], b"")
-        _serve(pipe, RayDriver(settings, tell))
+        send(["up", _connect(settings)], b"")
+        _serve(pipe, RayDriver(settings, send))
     except Exception as error:  # reported by the training process
-        tell(["failed"], f"{type(error).__name__}: {error}".encode())
+        send(["failed"], f"{type(error).__name__}: {error}".encode())
     finally:
-        _end()
+        _leave_ray()
         finish()
 
 
-def _end() -> None:
-    """Leave Ray; if it was started here, kill all its processes, some of which would linger."""
+def _leave_ray() -> None:
+    """Leave Ray; if it was started here, kill all its processes, as some would stay."""
     children = psutil.Process().children(recursive=True)
     ray.shutdown()
     for process in children:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(children, timeout=ENDING)
+    psutil.wait_procs(children, timeout=KILL_TIMEOUT)
 
 
 def _serve(pipe: Connection, driver: RayDriver) -> None:
-    """Carry out requests until one closes the driver, or until they end."""
+    """Carry out requests until one closes the driver, or the pipe ends."""
     try:
         while True:
-            while not pipe.poll(LOOK):
+            while not pipe.poll(CHECK_SECONDS):
                 if not _runs_here():
                     raise RuntimeError("its process on this machine has ended")
             head, data = _frame(pipe)
             if head[0] == "close":
                 return
-            driver.do(head, data)
+            driver.carry_out(head, data)
     except EOFError:
         return
 
 
 def _frame(pipe: Connection) -> tuple[list[Any], bytes]:
     """Return the next head, and the bytes after it."""
-    pipe.recv_bytes()  # digests of contents, which are empty here
+    pipe.recv_bytes()  # digests of files, always empty here
     head, _, data = pipe.recv_bytes().partition(b"\n")
     return json.loads(head), data

@@ -1,6 +1,6 @@
-"""Players that give the exact probability of every legal action.
+"""Players that can describe their policy: the exact probability of every legal action.
 
-Exact measures of opponents (``measure.attempt_tree``) need these.
+Exact measures of opponents (``measure.attempt_tree``) need these probabilities.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply
 from sparring.play.players.base import TextAgent
 
-TOLERANCE = 1e-9  # by which probabilities may miss a sum of 1
+TOLERANCE = 1e-9  # of the sum of probabilities, which is 1
 
 
 @runtime_checkable
@@ -26,10 +26,10 @@ class HasChances(Protocol):
     """An agent that gives the exact probabilities of its actions."""
 
     def chances(self, state: Play, seat: int) -> Mapping[str, float]:
-        """Return the probabilities of the legal actions of a due seat; 0 for missing ones.
+        """Return the probabilities of the legal actions of a due seat; missing actions have 0.
 
-        The result must be a function of what the seat knows of the current play: inside ``trial``
-        and ``repeated`` earlier episodes do not count.
+        The probabilities may depend only on what the seat knows of the current play: inside
+        ``trial`` and ``repeated`` not on earlier episodes.
 
         Raises:
             GameError: the probabilities are unknown here.
@@ -37,10 +37,10 @@ class HasChances(Protocol):
         ...
 
 
-class DescribedAgent(TextAgent):
-    """Base of agents that draw from ``chances``, by one draw of the turn's stream.
+class AgentWithChances(TextAgent):
+    """Base class of agents that draw an action from ``chances``.
 
-    If any text is a reply, such as a note, the environment draws it.
+    Where any text is legal, such as a note, the environment draws a text.
     """
 
     @abstractmethod
@@ -60,12 +60,12 @@ def legal_actions_of(name: str, state: Play, seat: int) -> tuple[str, ...]:
     """Return the legal actions of a seat, for an agent that must give their probabilities.
 
     Args:
-        name: of the agent, for errors.
+        name: the agent's name, for errors.
         state: the play.
         seat: the due seat.
 
     Raises:
-        GameError: any text is a reply there.
+        GameError: any text is a legal reply there.
     """
     legal: tuple[str, ...] | None = state.legal(seat)
     if legal is None:
@@ -77,17 +77,17 @@ def legal_actions_of(name: str, state: Play, seat: int) -> tuple[str, ...]:
 
 
 def chances_of(name: str, agent: Any, state: Play, seat: int) -> dict[str, float]:
-    """Return the probability of every legal action of a seat, by its agent.
+    """Return the probability that a seat's agent gives to every legal action.
 
     Args:
-        name: of the agent, for errors.
-        agent: of the seat.
+        name: the agent's name, for errors.
+        agent: the seat's agent.
         state: the play, in which the seat is due.
         seat: the due seat.
 
     Raises:
         GameError: the agent has no ``chances``, or they are not probabilities.
-        PluginError: its code failed.
+        PluginError: the agent's code failed.
     """
     if not isinstance(agent, HasChances):
         raise GameError(

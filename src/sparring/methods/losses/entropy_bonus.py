@@ -8,7 +8,7 @@ NEEDS = {"entropy"}
 
 
 def entropy_bonus(batch: LossBatch) -> LossTerm:
-    """Return minus the entropy of the distribution at each sampled token; the weight is the bonus.
+    """Compute minus the entropy of the distribution at each sampled token; the weight is the bonus.
 
     What: pulls the policy towards the uniform one. In games this favours mixed strategies.
     When to use: in self-play almost always, with an annealed weight. Without a bonus the policy

@@ -15,8 +15,8 @@ import pytest
 from sparring.api import cells as cells_of
 from sparring.api.cells import (
     Cell,
-    StudyStopped,
     CellRunner,
+    StudyStopped,
     metrics,
     origin,
     run_cells,

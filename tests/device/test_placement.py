@@ -29,7 +29,7 @@ from sparring.core.records import LEARNER, PlayerRef, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks.messages import Sums
 from sparring.league.seating import starts
-from sparring.learn.pack import fitted_at
+from sparring.learn.pack import critic_position
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.forward_pass import CompiledPass
@@ -127,7 +127,7 @@ def learnt(run, episodes, step):
     for name in run.learners:
         batch = run.batch(episodes, progress=0.0, policy=name)
         count = len(batch.turns.reward)
-        token = "values" in run.policies[name].trained.needs and fitted_at(run.policies[name].columns) == "token"
+        token = "values" in run.policies[name].trained.needs and critic_position(run.policies[name].columns) == "token"
         targets = np.linspace(-1, 1, len(batch.pack.turn_of) if token else count)
         metrics = run.learn(
             batch, Credit(advantages=np.linspace(-1, 1, count), value_targets=targets), step=step, progress=0.0

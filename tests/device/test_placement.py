@@ -33,7 +33,7 @@ from sparring.learn.pack import critic_position
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.forward_pass import CompiledPass
-from sparring.models.load import saved_model
+from sparring.models.load import load_saved_model
 from sparring.play.spec import EpisodeSpec
 from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 
@@ -197,7 +197,7 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
         run = engine(folder, model={"lora": adapter})
         whole_run(run, engine(folder, model={"lora": adapter}), tmp_path)
         run.model.save(tmp_path / f"saved{number}", adapter=adapter is not None)
-        again = saved_model(
+        again = load_saved_model(
             tmp_path / f"saved{number}",
             base=str(folder) if adapter else None,
             lora=adapter and {"alpha": 32.0, "targets": [], **adapter},

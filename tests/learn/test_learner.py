@@ -344,7 +344,7 @@ def test_a_value_head_without_targets_is_named():
     check.backward(logprobs, logprobs)
     check.check(imitating=True)  # imitation fits no critic
     with pytest.raises(
-        ModelError, match=r"value_head\.weight, value_head\.bias\. Take an estimator that fits a critic"
+        ModelError, match=r"value_head\.weight, value_head\.bias\. Use an estimator that fits a critic"
     ):
         check.check()
 

@@ -119,7 +119,7 @@ def test_rows_and_positions_are_those_of_a_plain_loop(turns, anew):
 def test_a_trained_turn_without_tokens_is_refused():
     silent = Turn(0, 1, "random", "k", ("a",), "a", "a", "ok", {"game": 0.0})
     with pytest.raises(
-        RolloutError, match=r"Turn 1 of seat 0 in episode 7 of 'g' was sampled by no model.*'random' gives no tokens"
+        RolloutError, match=r"Turn 1 of seat 0 in episode 7 of 'g' was not sampled by a model.*'random' returns no tokens"
     ):
         pack([episode(turn(0, "prompt:2", "sampled:1"), silent, number=7)])
 

@@ -118,7 +118,8 @@ def prefix_tree(
     node[order] = np.maximum(np.maximum.accumulate(number, axis=0), 0)
     row, position = np.nonzero(is_new)
     flat_index = torch.from_numpy(np.array(order)[row] * width + position)
-    parts, query_index = (), flat_index
+    parts: tuple[PrefixPart, ...] = ()
+    query_index = flat_index
     if is_new.size * width >= WHOLE_PAIRS:
         parts, query_index = _group_into_parts(np.array(order), is_new)
     return PrefixTree(

@@ -125,12 +125,12 @@ class CompiledPass:
         weights = parts.weights()
         blocks = (ctypes.c_void_p * len(weights))(*(weight.data_ptr() for weight in weights))
         inputs = [ids.contiguous(), position.contiguous(), row.contiguous()]
-        writes = [index.contiguous() for index in writes]
+        targets = [index.contiguous() for index in writes]
         self._run(
             ctypes.c_int64(count),
             *map(_pointer, inputs),
-            ctypes.c_int64(len(writes[0])),
-            *map(_pointer, writes),
+            ctypes.c_int64(len(targets[0])),
+            *map(_pointer, targets),
             ctypes.c_int64(parts.layers),
             blocks,
             _pointer(parts.tokens),

@@ -71,7 +71,7 @@ def test_of_a_text_that_outgrows_the_context_the_beginning_is_read(monkeypatch):
 
 
 def test_a_layer_that_is_not_there_is_said(chat_folder):
-    with pytest.raises(ModelError, match="has 2 layers, and layer=3 is not one of 0"):
+    with pytest.raises(ModelError, match="has 2 layers, but layer=3 is not between 0"):
         bind(SLOT, "hidden_states", {"model": str(chat_folder), "layer": 3})(["bet"])
 
 

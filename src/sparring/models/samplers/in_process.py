@@ -515,7 +515,7 @@ class InProcessSampler(ModelSampler):
     def invariant(self) -> bool:
         """Whether a reply has the same bits for any other requests.
 
-        This needs one thread, float32 weights on the CPU, a supported family, and a machine owners
+        This needs one thread, float32 weights on the CPU, a supported family, and a machine whose
         products allow it (see ``models/language_model.py``).
         """
         return self.model.padding is not None

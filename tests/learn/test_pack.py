@@ -119,7 +119,8 @@ def test_rows_and_positions_are_those_of_a_plain_loop(turns, anew):
 def test_a_trained_turn_without_tokens_is_refused():
     silent = Turn(0, 1, "random", "k", ("a",), "a", "a", "ok", {"game": 0.0})
     with pytest.raises(
-        RolloutError, match=r"Turn 1 of seat 0 in episode 7 of 'g' was not sampled by a model.*'random' returns no tokens"
+        RolloutError,
+        match=r"Turn 1 of seat 0 in episode 7 of 'g' was not sampled by a model.*'random' returns no tokens",
     ):
         pack([episode(turn(0, "prompt:2", "sampled:1"), silent, number=7)])
 
@@ -153,7 +154,9 @@ def test_a_pack_of_some_tokens_has_them_and_the_same_context(mask):
         )
         at += len(positions)
     assert len(some.sequences) == len(set(zip(some.sequences, some.positions, strict=True)))  # each distinct one once
-    for (old, place), (new, same) in zip(data.prompt_ends, some.prompt_ends, strict=True):  # what a critic reads stands where it stood
+    for (old, place), (new, same) in zip(
+        data.prompt_ends, some.prompt_ends, strict=True
+    ):  # what a critic reads stands where it stood
         assert place == same and some.sequences[new] == data.sequences[old]
 
 

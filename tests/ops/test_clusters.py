@@ -111,7 +111,10 @@ def test_clusters_keep_their_numbers_and_new_ones_come_last():
     earlier = np.array([[0.0, 0.0], [5.0, 5.0], [9.0, 0.0]])
     now = np.array([[9.0, 1.0], [3.0, 9.0], [0.0, 1.0], [5.0, 4.0]])
     assert match_to_earlier(now, earlier).tolist() == [2, 3, 0, 1]
-    assert match_to_earlier(now[:2], earlier).tolist() == [1, 0]  # fewer than before: the earlier ones 1 and 2 have successors
+    assert match_to_earlier(now[:2], earlier).tolist() == [
+        1,
+        0,
+    ]  # fewer than before: the earlier ones 1 and 2 have successors
     assert match_to_earlier(now, np.zeros((0, 2))).tolist() == [0, 1, 2, 3]
 
 

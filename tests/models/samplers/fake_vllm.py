@@ -110,7 +110,9 @@ class Engine:
         token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
         ids_so_far.append(token)
         logprobs.append(log_p[token])
-        supports.append([int(index) for index in np.argsort(-log_p)[: options.get("listed", 0)] if log_p[index] > -np.inf])
+        supports.append(
+            [int(index) for index in np.argsort(-log_p)[: options.get("listed", 0)] if log_p[index] > -np.inf]
+        )
         stopped = token in options["stop_ids"]
         if not stopped and len(ids_so_far) < options["max_new_tokens"]:
             return None

@@ -66,7 +66,7 @@ def test_of_a_text_that_outgrows_the_context_the_beginning_is_read(monkeypatch):
     def tokenizer(text, **options):
         return {"input_ids": torch.tensor([[ord(letter) for letter in text]])}
 
-    monkeypatch.setattr(load, "_loaded", lambda name: (Network(), tokenizer))
+    monkeypatch.setattr(load, "_load_frozen", lambda name: (Network(), tokenizer))
     assert load.text_states("held back", -1, "abcz") == [98.0]
 
 

@@ -60,7 +60,7 @@ def cells(
             measure_of = with_export(measure) if arm in origin.values() else measure
             first = runs[origin[arm]] if arm in origin else None
             key, name = (arm, seed), f"{arm}-{seed}"
-            runs[arm] = training_cell(key, name, recipe, changes, measure_of, begins=first)
+            runs[arm] = training_cell(key, name, recipe, changes, measure_of, parent=first)
         inputs = {
             "runs": {arm: run.folder for arm, run in runs.items()},
             "bots": dict(bots),

@@ -17,9 +17,9 @@ from typing import Any
 from sparring.api.cells import (
     Cell,
     CellRecords,
+    CellRunner,
     Row,
     Watch,
-    Workplace,
     hold_folder,
     origin,
     run_cells,
@@ -120,7 +120,7 @@ def reproduce(
     """
     cells = study.cells(setting)
     with disk_errors(folder), hold_folder(folder):
-        records = run_cells(cells, Workplace(folder), workers or os.cpu_count() or 1, watch)
+        records = run_cells(cells, CellRunner(folder), workers or os.cpu_count() or 1, watch)
     document = {
         "command": command,
         "setting": dict(setting),

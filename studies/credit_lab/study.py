@@ -35,7 +35,7 @@ def comparison(game: str, setting: Setting) -> Cell:
         key=(game,),
         folder=re.sub(r"[^A-Za-z0-9_]+", "-", f"lab {game}").strip("-"),
         command=("sparring", "credit", "compare", "--environment", game, *options),
-        place=(),
+        path_words=(),
         measure=measured,
     )
 

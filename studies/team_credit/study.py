@@ -49,7 +49,7 @@ def comparison(workers: str, policy: str, pay: str, setting: Setting) -> Cell:
             *("sparring", "credit", "compare", "--environment", GAMES[workers]),
             *(*options, "--no-time", "--json"),
         ),
-        place=(),
+        path_words=(),
         measure=measured,
     )
 

@@ -69,7 +69,7 @@ def _teacher(seed: int, plays: int) -> Cell:
         key=(TEACHER, seed),
         folder=f"{TEACHER}-{seed}",
         command=("sparring", "evaluate", *words, *playing(plays, seed)),
-        place=(),
+        path_words=(),
         measure=lambda folder, stdout, run_command: _figures(played(stdout), tokens=0.0),
     )
 

@@ -81,7 +81,7 @@ def test_rows_say_what_is_exact_or_why_not(monkeypatch):
     assert not any(
         {"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5)
     )  # a bot says no probabilities
-    for options, why in (({"redeal": "same"}, "fresh deals"), ({"stop_on_win": True}, "no early stop")):
+    for options, why in (({"redeal": "same"}, "fresh deal"), ({"stop_on_win": True}, "no early stop")):
         for row in rows("kuhn_bot", **options):
             assert why in row["why"] and "best" not in row
     monkeypatch.setattr("sparring.measure.agent_spec.AgentSpec.make", lambda spec: Silent())

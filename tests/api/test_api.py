@@ -150,7 +150,7 @@ def test_play_twice_gives_the_same_plays_in_groups_of_one_start(run):
     assert len(set(openings)) == 1
     mirror = sparring.play_episodes(sparring.make_environment("kuhn_poker"), [run.policy, run], trained=[1])
     assert mirror[0].trained == (False, True) and len(set(mirror[0].agents)) == 1
-    with pytest.raises(ConfigError, match="kuhn_poker has 2 seats, and there are 1 players"):
+    with pytest.raises(ConfigError, match="kuhn_poker has 2 seats, but there are 1 players"):
         sparring.play_episodes("kuhn_poker", [run])
     with pytest.raises(UnknownNameError, match="Did you mean 'random'"):
         sparring.play_episodes("kuhn_poker", ["rndom", run])
@@ -222,12 +222,12 @@ def wrong_calls(run):
             lambda: sparring.train("kuhn-tiny", "health.rules=[{metric: no/such, above: 1.0}]"),
             "metric of a health rule",
         ),
-        "episodes": (lambda: sparring.turn_table(None), "turn_table\\(\\) wants a list of episodes"),
+        "episodes": (lambda: sparring.turn_table(None), "turn_table\\(\\) takes a list of episodes"),
         "table": (
             lambda: sparring.advantages("mars", [1]),
-            "advantages\\(\\) wants an estimator's name and a turn table",
+            "advantages\\(\\) takes an estimator's name and a turn table",
         ),
-        "estimator": (lambda: sparring.advantages(None, turns), "advantages\\(\\) wants"),
+        "estimator": (lambda: sparring.advantages(None, turns), "advantages\\(\\) takes"),
     }
 
 

@@ -15,8 +15,8 @@ import pytest
 from sparring.api import cells as cells_of
 from sparring.api.cells import (
     Cell,
+    CellRunner,
     StudyStopped,
-    Workplace,
     metrics,
     origin,
     run_cells,
@@ -31,12 +31,12 @@ def nothing(folder, stdout, ask):
 
 
 def cell(key, *words, measure=nothing):
-    return Cell(key=(key,), folder=str(key), command=("sparring", *words), place=(), measure=measure)
+    return Cell(key=(key,), folder=str(key), command=("sparring", *words), path_words=(), measure=measure)
 
 
 @pytest.fixture
 def place(monkeypatch, tmp_path):
-    workplace = Workplace(tmp_path / "study")
+    workplace = CellRunner(tmp_path / "study")
     workplace.version, workplace.ran = "0123abc", []
 
     def ask(words):
@@ -158,13 +158,13 @@ def test_cells_of_several_commits_are_refused(place):
 
 def test_without_git_the_version_stands_for_the_commit(monkeypatch, tmp_path):
     monkeypatch.setattr(cells_of, "code_commit", lambda: None)
-    place = Workplace(tmp_path)
+    place = CellRunner(tmp_path)
     assert place.version.startswith("sparring ")
     assert origin([{"commit": place.version, "date": "2026-11-22"}])["commit"] is None
 
 
 def test_a_cell_that_fails_is_told_with_its_last_words_and_the_others_stay(tmp_path):
-    place, lines = Workplace(tmp_path), []
+    place, lines = CellRunner(tmp_path), []
     good, bad = cell("good", "list", "players"), cell("bad", "list", "slots-that-are-none")
     with pytest.raises(RunError) as raised:
         run(place, bad, good, watch=lines.append, workers=2)
@@ -187,7 +187,7 @@ def test_failures_and_progress_are_told(place):
 
 
 def test_a_cell_says_how_many_steps_of_its_run_are_done(tmp_path):
-    place, of = Workplace(tmp_path), cell("a", "train")
+    place, of = CellRunner(tmp_path), cell("a", "train")
     assert place.progress_of(of) == "a"
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.yaml").write_text("steps: 8\n")
@@ -235,8 +235,8 @@ def sleeper(monkeypatch, tmp_path):
 
 
 def test_an_interrupt_ends_what_runs_and_keeps_what_is_done(sleeper, tmp_path):
-    place, done = Workplace(tmp_path), cell("a", "list", "players")
-    endless = Cell(key=("b",), folder="b", command=sleeper, place=("{}",), measure=nothing)
+    place, done = CellRunner(tmp_path), cell("a", "list", "players")
+    endless = Cell(key=("b",), folder="b", command=sleeper, path_words=("{}",), measure=nothing)
 
     def watch(line):
         if line.startswith("1/2"):
@@ -270,8 +270,8 @@ def test_an_interrupt_that_does_not_end_the_wait_is_heard_while_a_cell_runs(plac
 PARENT = """
 import sys
 from pathlib import Path
-from sparring.api.cells import Workplace
-place = Workplace(Path(sys.argv[1]))
+from sparring.api.cells import CellRunner
+place = CellRunner(Path(sys.argv[1]))
 place.run_command(["python", "-m", "sleeper", sys.argv[1]])
 """
 

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from sparring.api.human_play import (
-    LONGEST,
+    MAX_CHARS,
     YOU,
     InteractiveSession,
     Lobby,
     Opponent,
     bots_for,
-    keep,
+    store_episode,
 )
 from sparring.config import resolve
 from sparring.config.recipe import load_recipe, to_yaml
@@ -59,7 +59,7 @@ def test_replies_are_taken_to_the_end_and_what_is_no_action_changes_nothing(room
     sitting = sat(room, "tic_tac_toe")
     assert "is not an action of this game" in sitting.say("what")
     assert sitting.say("  ") == "Type a reply."
-    assert "at most" in sitting.say("x" * (LONGEST + 1))
+    assert "at most" in sitting.say("x" * (MAX_CHARS + 1))
     assert sitting.say("I take B2.") == ""
     assert "b2 is not possible now" in sitting.say("b2")
     assert sitting.turn == 1 and sitting.past[0].reply == "b2"
@@ -116,7 +116,7 @@ def test_hints_and_the_judgement_are_the_oracles_verdicts(room, name, seat):
     while sitting.pending is not None:
         hints.append(sitting.hint(oracle))
         sitting.say(sitting.legal[0])
-    episode = sitting.judged(oracle)
+    episode = sitting.judge_episode(oracle)
     turns = [turn for turn in episode.turns if turn.seat == seat]
     assert [turn.verdict for turn in turns] == hints
     assert all(turn.verdict is not None for turn in episode.turns)
@@ -133,7 +133,7 @@ def test_a_finished_play_is_stored_and_reads_back_as_it_was_said(room, tmp_path)
     for number in (1, 2):
         sitting = sat(room, "kuhn_poker", seed=number)
         finished(sitting)
-        assert keep(tmp_path, sitting.episode) == number
+        assert store_episode(tmp_path, sitting.episode) == number
     assert not (tmp_path / "episodes").exists()
     (step, stored) = list(EpisodeStore(tmp_path / "played" / "episodes").episodes())[-1]
     assert (step, stored) == (2, sitting.episode)
@@ -142,7 +142,7 @@ def test_a_finished_play_is_stored_and_reads_back_as_it_was_said(room, tmp_path)
     sitting = sat(room, "talk")
     sitting.say(HOSTILE)
     finished(sitting)
-    keep(tmp_path / "b", sitting.episode)
+    store_episode(tmp_path / "b", sitting.episode)
     ((_, stored),) = EpisodeStore(tmp_path / "b" / "played" / "episodes").episodes()
     assert stored == sitting.episode and HOSTILE[:-1] in stored.turns[0].reply
 

@@ -171,7 +171,7 @@ def test_nothing_is_played_twice_also_where_it_is_scored_otherwise(run, suite, t
     report = first.run(workers=1)
     again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
     assert again.run(workers=1, watch=lines.append) == report
-    assert first.played > 0 and again.played == 0 and "nothing is played" in lines[0]
+    assert first.num_played > 0 and again.num_played == 0 and "nothing is played" in lines[0]
     rows = [
         {
             **row,
@@ -184,14 +184,14 @@ def test_nothing_is_played_twice_also_where_it_is_scored_otherwise(run, suite, t
     (tmp_path / "small.yaml").write_text(yaml.safe_dump({"rows": rows}))
     again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
     report = again.run(workers=1)
-    assert again.played == 0 and of(report, "kuhn-cfr")["normalise"] == [-1, 1]
+    assert again.num_played == 0 and of(report, "kuhn-cfr")["normalise"] == [-1, 1]
 
 
 def test_only_new_games_are_played_and_a_colder_policy_is_another_one(run, suite, tmp_path):
     SuiteEvaluation(suite, run_player(run, None, None), games=50, folder=tmp_path).run(workers=1)
     more = SuiteEvaluation(suite, run_player(run, None, None), games=GAMES, folder=tmp_path)
     report = more.run(workers=1)
-    assert more.played == (2 + 1 + 2) * (GAMES - 50)
+    assert more.num_played == (2 + 1 + 2) * (GAMES - 50)
     fresh = SuiteEvaluation(suite, run_player(run, None, None), games=GAMES, folder=tmp_path / "fresh").run(workers=1)
     assert plain(fresh) == plain(report)
     warm, cold = (
@@ -214,11 +214,11 @@ def test_other_settings_play_again(run, suite, tmp_path, changes):
     player = run_player(run, changes.get("step"), changes.get("temperature"))
     again = SuiteEvaluation(suite, player, games=2, seed=changes.get("seed", 0), folder=tmp_path)
     again.run(workers=1)
-    assert again.played == (4 if "opponent" in changes else 4 + 2 + 4 + FORFEITS * 2)
+    assert again.num_played == (4 if "opponent" in changes else 4 + 2 + 4 + FORFEITS * 2)
     if "opponent" not in changes:
         back = SuiteEvaluation(suite, run_player(run, None, None), games=2, folder=tmp_path)
         back.run(workers=1)
-        assert back.played == 0  # the older results are still there
+        assert back.num_played == 0  # the older results are still there
 
 
 def test_an_interruption_loses_nothing(run, suite, tmp_path, monkeypatch):
@@ -236,7 +236,7 @@ def test_an_interruption_loses_nothing(run, suite, tmp_path, monkeypatch):
         SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
     again = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
     assert plain(again.run(workers=1)) == plain(whole)
-    assert again.played == (5 + FORFEITS) * GAMES - (50 + 10 + 50)  # three pieces were there
+    assert again.num_played == (5 + FORFEITS) * GAMES - (50 + 10 + 50)  # three pieces were there
 
 
 class Pool:
@@ -290,7 +290,7 @@ def test_agents_without_a_run_and_named_opponents_are_told_apart(suite, tmp_path
         "all",
     }
     assert of(report, "ttt-random")["overall"]["illegal"]["mean"] == 0.0
-    assert "gives no probabilities" in of(report, "kuhn-exact")["notes"][0]
+    assert "returns no probabilities" in of(report, "kuhn-exact")["notes"][0]
     two = [AgentSpec("mcts", {"simulations": 2}), AgentSpec("mcts", {"simulations": 3})]
     report = SuiteEvaluation(suite, agent_player(parse_agent("random")), opponents=two, games=2, folder=tmp_path).run(
         workers=1

@@ -77,7 +77,7 @@ def test_kept_pieces_are_extended(tmp_path):
     fresh = plain(evaluation(tmp_path / "fresh", *rows).run(workers=1))
     evaluation(tmp_path / "more", *rows, games=PIECE).run(workers=1)
     more = evaluation(tmp_path / "more", *rows)
-    assert plain(more.run(workers=1)) == fresh and more.played == 3 * (GAMES - PIECE)
+    assert plain(more.run(workers=1)) == fresh and more.num_played == 3 * (GAMES - PIECE)
 
 
 def test_what_was_kept_without_an_oracle_stays_good_for_rows_without_one(tmp_path):
@@ -85,12 +85,12 @@ def test_what_was_kept_without_an_oracle_stays_good_for_rows_without_one(tmp_pat
     before.run(workers=1)
     again = evaluation(tmp_path, PLAIN, judged(NIM))
     report = again.run(workers=1)
-    assert again.played == 2 * GAMES  # nim alone
+    assert again.num_played == 2 * GAMES  # nim alone
     assert of(report, "nim")["overall"]["oracle"]["judged"] > 0
     back = evaluation(tmp_path, PLAIN, judged(NIM), judged=False)
     plain_report = back.run(workers=1)
     assert (
-        back.played == 0
+        back.num_played == 0
         and of(plain_report, "nim")["oracle"] is None
         and "regret" not in of(plain_report, "nim")["overall"]
     )
@@ -134,7 +134,7 @@ def test_two_that_play_in_turns_and_backwards_say_what_one_says(tmp_path):
         "answers": "",
     }
     pieces = [piece for row in suite.pieces for piece in row]
-    alone = suite_module.make_bench(settings)
-    two = suite_module.make_bench(settings), suite_module.make_bench(settings)
+    alone = suite_module.make_piece_runner(settings)
+    two = suite_module.make_piece_runner(settings), suite_module.make_piece_runner(settings)
     expected = {piece: alone(list(piece)) for piece in pieces}
     assert len(pieces) == 6 and {piece: two[at % 2](list(piece)) for at, piece in enumerate(pieces[::-1])} == expected

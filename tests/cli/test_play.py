@@ -5,7 +5,7 @@ import shutil
 
 import pytest
 
-from sparring.api.human_play import InteractiveSession, Lobby, keep
+from sparring.api.human_play import InteractiveSession, Lobby, store_episode
 from tests.cli.builders import assert_refused, call, succeed
 from tests.run_with_members import run_of
 
@@ -111,7 +111,7 @@ def test_what_people_played_is_shown(poker, tmp_path):
         sitting = InteractiveSession(game, 0, room.opponent(game, "random"), 3)
         while sitting.pending is not None:
             sitting.say("bet")
-        keep(run, sitting.episode)
+        store_episode(run, sitting.episode)
     output = call("show", run, "--played", "--ids").output
     assert "There is no episode 9 of people in" in str(call("show", run, "--played", "--step", 9).exception)
     assert "person-you" in output and "bot-random" in output and "Stored steps: 1, 2." in output

@@ -89,7 +89,7 @@ def test_one_that_changes_its_mind_is_found():
 
 def test_one_that_says_it_shows_everything_must(monkeypatch):
     monkeypatch.setattr("sparring.play.context.sliding_window.GROWS", True, raising=False)
-    with pytest.raises(AssertionError, match=r"'sliding_window' .context. says GROWS, and hides something"):
+    with pytest.raises(AssertionError, match=r"'sliding_window' .context. says GROWS but hides something"):
         check_context(registry.bind("context", "sliding_window", {"exchanges": 1}))
 
 

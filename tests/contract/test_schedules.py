@@ -18,7 +18,7 @@ def test_the_public_check_passes(name):
 
 
 def test_a_schedule_that_never_says_yes_fails_the_check():
-    with pytest.raises(AssertionError, match="takes no snapshot in 200 questions"):
+    with pytest.raises(AssertionError, match="takes no snapshot in 200 requests"):
         check_schedule(lambda request: False)
 
 

@@ -29,11 +29,11 @@ from sparring.core.records import LEARNER, PlayerRef, snapshot
 from sparring.engine.local import LocalEngine
 from sparring.engine.ranks.messages import Sums
 from sparring.league.seating import step_specs
-from sparring.learn.pack import fitted_at
+from sparring.learn.pack import critic_position
 from sparring.learn.weight_files import fingerprint
 from sparring.methods.credit.base import Credit
 from sparring.models.forward_pass import CompiledPass
-from sparring.models.load import saved_model
+from sparring.models.load import load_saved_model
 from sparring.play.spec import EpisodeSpec
 from tests.device.pretended import CPU, GPU, SECOND, pretended_gpu
 
@@ -127,7 +127,7 @@ def learnt(run, episodes, step):
     for name in run.learners:
         batch = run.batch(episodes, progress=0.0, policy=name)
         count = len(batch.turns.reward)
-        token = "values" in run.policies[name].trained.needs and fitted_at(run.policies[name].columns) == "token"
+        token = "values" in run.policies[name].trained.needs and critic_position(run.policies[name].columns) == "token"
         targets = np.linspace(-1, 1, len(batch.pack.turn_of) if token else count)
         metrics = run.learn(
             batch, Credit(advantages=np.linspace(-1, 1, count), value_targets=targets), step=step, progress=0.0
@@ -197,7 +197,7 @@ def test_every_family_plays_learns_and_is_exported_on_a_gpu(family, gpu, chat_fo
         run = engine(folder, model={"lora": adapter})
         whole_run(run, engine(folder, model={"lora": adapter}), tmp_path)
         run.model.save(tmp_path / f"saved{number}", adapter=adapter is not None)
-        again = saved_model(
+        again = load_saved_model(
             tmp_path / f"saved{number}",
             base=str(folder) if adapter else None,
             lora=adapter and {"alpha": 32.0, "targets": [], **adapter},

@@ -271,7 +271,7 @@ def test_values_are_read_before_a_turn_after_it_and_before_each_token():
     assert max(lengths) > 1
     assert len(turns.token_value) == len(data.turn_of)
     for row in range(0, len(turns.reward), 11):
-        sequence, position = data.ask[row]
+        sequence, position = data.prompt_ends[row]
         ids = data.sequences[sequence]
         assert turns.token_value[begin[row]] == turns.value[row]
         last = turns.token_value[begin[row] + lengths[row] - 1]
@@ -332,7 +332,7 @@ def test_the_critic_is_fitted_where_the_estimator_reads_it(needs):
     lengths = np.bincount(data.turn_of)
     begin = np.cumsum(lengths) - lengths
     total = 0.0
-    for row, (sequence, position) in enumerate(data.ask):
+    for row, (sequence, position) in enumerate(data.prompt_ends):
         ids = torch.tensor([data.sequences[sequence]])
         values = run.model.values(hugging_face(run.model.network)(ids, output_hidden_states=True).hidden_states[-1][0])
         if "value" in needs or "value_after" in needs:

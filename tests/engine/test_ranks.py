@@ -155,7 +155,7 @@ def test_a_run_goes_on_with_another_number_of_learners(tmp_path):
 def test_an_error_of_another_learner_is_told_in_its_words(learners):
     engine, batch, credit = learners(learner={"leaves": 4, "ranks": 4})
     engine.learn(batch, credit, step=1, progress=0.1)
-    last = leaves(batch.pack, batch.pack.spoken, 4)[3]  # of learner 3, whom 2 and 1 lose before learner 0 does
+    last = leaves(batch.pack, batch.pack.with_replies, 4)[3]  # of learner 3, whom 2 and 1 lose before learner 0 does
     sequence = np.repeat(np.arange(len(batch.pack.tokens)), batch.pack.tokens)
     turns = batch.pack.turn_of[np.isin(sequence, last)]
     assert len(turns) and not np.isin(batch.pack.turn_of[~np.isin(sequence, last)], turns).any()
@@ -238,7 +238,7 @@ def test_what_is_learnt_from_and_what_is_counted_travel_to_the_bit(learners):
     assert read.episodes == list(batch.episodes)
     means = Means()
     means.add({"loss": 0.1}, 1 / 3)
-    means.maximum("most", 2.5)
+    means.update_maximum("most", 2.5)
     means.log_ratios += [np.array([0.1, 1e-9]), np.array([]), np.array([3.0])]
     assert Means.from_bytes(means.to_bytes()).result() == means.result()
 

@@ -41,9 +41,9 @@ def test_spans_are_the_runs_of_the_mask(rows):
             first.append(chosen[0] if len(chosen) else 0.0)
     place = spans(mask)
     assert place.n_tokens.tolist() == lengths
-    assert place.total(values).tolist() == totals
-    assert place.sampled(values).tolist() == sampled
-    assert place.first(values).tolist() == first
+    assert place.sum_by_turn(values).tolist() == totals
+    assert place.sum_over_sampled(values).tolist() == sampled
+    assert place.at_first_token(values).tolist() == first
 
 
 def two_games(**columns):
@@ -131,7 +131,7 @@ def test_rows_may_be_of_trials_and_turns_that_must_not_train_are_refused():
     assert plain.attempt is None and plain.note is None
     assert len(estimate(registry.bind("credit", "mage"), rows, {}, {}).advantages) == 9
     for hints in (VERL_HINTS, TRL_HINTS):
-        with pytest.raises(CreditError, match="other seats is known in Sparring's own runs only"):
+        with pytest.raises(CreditError, match="other seats are known in Sparring's own runs only"):
             estimate(registry.bind("credit", "mage", {"per_opponent": True}), rows, {}, hints)
     rows = two_games(component_best_action=[[0.5, 0.5], [-1.0], [-2.0], [2.0]])
     bound = registry.bind("credit", "vpr", {"equal": "mask"})

@@ -234,7 +234,7 @@ def test_rows_of_a_game_are_joined_and_empty_ones_count():
     mask = torch.tensor([[0, 1, 1, 0, 0, 1, 0]])
     rewards = torch.tensor([[1.0, 0.0, 2.0, 4.0, 8.0, 16.0, 32.0]])
     place = bridge.spans(mask.numpy().astype(bool))
-    assert place.total(rewards.numpy()).tolist() == [15.0, 48.0]
+    assert place.sum_by_turn(rewards.numpy()).tolist() == [15.0, 48.0]
     assert place.n_tokens.tolist() == [2, 1]
     mask, uid = torch.tensor([[1, 1], [1, 0], [1, 1], [1, 0]]), np.array(["p"] * 4, dtype=object)
     rewards = torch.tensor([[0.0, 1.0], [4.0, 0.0], [0.0, 2.0], [8.0, 0.0]])
@@ -254,7 +254,7 @@ def test_options_are_checked_and_what_is_missing_is_named():
     torch.testing.assert_close(estimator(rewards, mask, uid, config=options)[0], plain)
     with pytest.raises(ConfigError, match="divide_by_sdt"):
         estimator(rewards, mask, uid, config={"sparring": {"divide_by_sdt": False}})
-    with pytest.raises(ConfigError, match="how far"):
+    with pytest.raises(ConfigError, match="report the progress"):
         bridge.ESTIMATORS["sparring_rae"](rewards, mask, uid, config={"sparring": {"decay": SCHEDULE}})
     rewards, mask, uid = batch(0)
     with pytest.raises(CreditError, match="uid"):

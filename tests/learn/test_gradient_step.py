@@ -209,7 +209,7 @@ def test_a_sum_that_is_too_large_is_told_from_a_loss_that_is(tmp_path):
 @pytest.mark.parametrize(
     ("columns", "values", "message"),
     [
-        ({}, math.nan, r"losses.1 \('mine'\) gives values that are not finite"),
+        ({}, math.nan, r"losses.1 \('mine'\) returns values that are not finite"),
         ({"logprobs": math.nan}, 1.0, "the model's own log-probabilities"),
         ({"sampler_logprobs": -math.inf}, 1.0, "of the sampler"),
         ({"advantages": math.inf}, 1.0, "advantages are too large"),

@@ -343,9 +343,7 @@ def test_a_value_head_without_targets_is_named():
     logprobs = network(torch.ones(1, 2)).sum()
     check.backward(logprobs, logprobs)
     check.check(imitating=True)  # imitation fits no critic
-    with pytest.raises(
-        ModelError, match=r"value_head\.weight, value_head\.bias\. Take an estimator that fits a critic"
-    ):
+    with pytest.raises(ModelError, match=r"value_head\.weight, value_head\.bias\. Use an estimator that fits a critic"):
         check.check()
 
 

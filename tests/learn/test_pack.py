@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import RolloutError
 from sparring.core.records import Episode, Segment, Turn
-from sparring.learn.pack import LegalReplies, pack, read_at
+from sparring.learn.pack import LegalReplies, critic_positions, pack
 from sparring.play.turn_table import turn_table
 
 
@@ -47,8 +47,8 @@ def test_a_turn_of_several_sampled_runs_is_one_row():
         turn(2, "context:1", "sampled:2", start=15),
     )
     data, turns = pack([played]), turn_table([played])
-    assert len(data.ask) == len(turns.reward) == 3
-    assert data.ask.tolist() == [
+    assert len(data.prompt_ends) == len(turns.reward) == 3
+    assert data.prompt_ends.tolist() == [
         [0, 2],
         [0, 14],
         [0, 15],
@@ -57,7 +57,7 @@ def test_a_turn_of_several_sampled_runs_is_one_row():
     assert [data.sequences[0][position] for position in data.position_of] == [3, 4, 9, 10, 11, 16, 17]
     assert turns.n_tokens.tolist() == [5, 0, 2]
     before, after, token = (
-        read_at(data, at, np.arange(n))[1].tolist() for at, n in (("before", 3), ("after", 3), ("token", 7))
+        critic_positions(data, at, np.arange(n))[1].tolist() for at, n in (("before", 3), ("after", 3), ("token", 7))
     )
     assert before == [2, 14, 15]
     assert after == [11, 14, 17]  # the last sampled id of the turn; an empty reply adds nothing to what was asked
@@ -98,7 +98,7 @@ def test_rows_and_positions_are_those_of_a_plain_loop(turns, anew):
         played.append(turn(index, *kinds, conversation=index if anew else 0, start=at))
         at += sum(num_context + num_sampled for num_context, num_sampled in runs)
     data = pack([episode(*played)])
-    assert len(data.ask) == len(turns)
+    assert len(data.prompt_ends) == len(turns)
     expected, rows, position = [], [], 0
     for row, runs in enumerate(turns):
         position = 0 if anew else position
@@ -108,7 +108,7 @@ def test_rows_and_positions_are_those_of_a_plain_loop(turns, anew):
             rows += [row] * num_sampled
             position += num_sampled
     assert data.position_of.tolist() == expected and data.turn_of.tolist() == rows
-    for row, (_, at) in enumerate(data.ask.tolist()):
+    for row, (_, at) in enumerate(data.prompt_ends.tolist()):
         num_context = turns[row][0][0]
         begin = (
             0 if anew else sum(num_context + num_sampled for runs in turns[:row] for num_context, num_sampled in runs)
@@ -119,7 +119,8 @@ def test_rows_and_positions_are_those_of_a_plain_loop(turns, anew):
 def test_a_trained_turn_without_tokens_is_refused():
     silent = Turn(0, 1, "random", "k", ("a",), "a", "a", "ok", {"game": 0.0})
     with pytest.raises(
-        RolloutError, match=r"Turn 1 of seat 0 in episode 7 of 'g' was sampled by no model.*'random' gives no tokens"
+        RolloutError,
+        match=r"Turn 1 of seat 0 in episode 7 of 'g' was not sampled by a model.*'random' returns no tokens",
     ):
         pack([episode(turn(0, "prompt:2", "sampled:1"), silent, number=7)])
 
@@ -142,7 +143,7 @@ def test_a_pack_of_some_tokens_has_them_and_the_same_context(mask):
     )
     owner = np.repeat(np.arange(3), data.tokens)
     assert some.tokens.tolist() == [int((mask & (owner == number)).sum()) for number in range(3)]
-    assert some.spoken.tolist() == [number for number in range(3) if some.tokens[number]]
+    assert some.with_replies.tolist() == [number for number in range(3) if some.tokens[number]]
     at = 0
     for number in range(3):
         ids, positions = some.sequences[some.distinct[number]], some.positions[some.distinct[number]]
@@ -153,7 +154,9 @@ def test_a_pack_of_some_tokens_has_them_and_the_same_context(mask):
         )
         at += len(positions)
     assert len(some.sequences) == len(set(zip(some.sequences, some.positions, strict=True)))  # each distinct one once
-    for (old, place), (new, same) in zip(data.ask, some.ask, strict=True):  # what a critic reads stands where it stood
+    for (old, place), (new, same) in zip(
+        data.prompt_ends, some.prompt_ends, strict=True
+    ):  # what a critic reads stands where it stood
         assert place == same and some.sequences[new] == data.sequences[old]
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from sparring.core.errors import DivergedError
 from sparring.learn.gradient_step import GradientTree, leaves
-from sparring.learn.split import KINDS, SplitGradientTree, TreeReduceScatter, _take, save_streamed
+from sparring.learn.split import DTYPE_NAMES, SplitGradientTree, TreeReduceScatter, _copy_rows, save_streamed
 
 POWERS = st.sampled_from([2, 4, 8])
 
@@ -102,7 +102,7 @@ def test_each_learner_takes_its_rows_of_a_file_and_together_they_have_all(rows, 
     pieces = whole.chunk(ranks)  # as fully_shard cuts them
     for rank in range(ranks):
         target = torch.zeros_like(pieces[rank] if rank < len(pieces) else whole[:0])
-        _take(Local(target), Rows(whole), rank, ranks)
+        _copy_rows(Local(target), Rows(whole), rank, ranks)
         assert target.equal(pieces[rank] if rank < len(pieces) else whole[:0])
 
 
@@ -124,7 +124,7 @@ def test_every_learner_makes_as_many_passes_as_the_one_with_most(ranks):
     assert {tree.passes(data) for tree in trees} == {8}
 
 
-SHAPES = st.lists(st.tuples(st.sampled_from(list(KINDS)), st.lists(st.integers(0, 3), max_size=3)), max_size=5)
+SHAPES = st.lists(st.tuples(st.sampled_from(list(DTYPE_NAMES)), st.lists(st.integers(0, 3), max_size=3)), max_size=5)
 
 
 @given(shapes=SHAPES)

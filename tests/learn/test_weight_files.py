@@ -11,10 +11,10 @@ from sparring.engine.local import LocalEngine
 from sparring.learn.weight_files import (
     COPIES,
     Snapshot,
-    planned,
+    ema_decay,
+    num_updates,
     planned_copies,
-    updates_seen,
-    warmed_up,
+    planned_snapshots,
 )
 from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
@@ -77,7 +77,7 @@ def test_the_plan_counts_what_the_engine_holds():
     for step in (1, 2):
         run.take_member(snapshot(step))
     snapshots = run.policies["main"].snapshots
-    assert {s.purpose for s in snapshots} == set(COPIES) == set(planned(config))
+    assert {s.purpose for s in snapshots} == set(COPIES) == set(planned_snapshots(config))
     trained = sum(p.numel() * 4 for p in run.model.parameters())
     size = sum(
         COPIES[copy.purpose] * sum(w.numel() * w.element_size() for w in copy.model.tensors().values())
@@ -110,7 +110,7 @@ def test_the_random_start_is_in_no_average():
     run.learner._apply = applied
     for step in range(2):
         learn(run, step)
-    assert len(seen) == updates_seen(run.learner.optimizer) == 8
+    assert len(seen) == num_updates(run.learner.optimizer) == 8
     average, expected = weights(run.learner.average.model), start
     for number, after in enumerate(seen, 1):
         expected = torch.lerp(after, expected, number / (number + 4))
@@ -120,8 +120,8 @@ def test_the_random_start_is_in_no_average():
 
 
 def test_the_decay_warms_up_to_what_is_asked_for():
-    assert [warmed_up(0.998, updates) for updates in (1, 4, 1996, 100_000)] == [0.2, 0.5, 0.998, 0.998]
-    assert warmed_up(0.0, 10) == 0.0
+    assert [ema_decay(0.998, updates) for updates in (1, 4, 1996, 100_000)] == [0.2, 0.5, 0.998, 0.998]
+    assert ema_decay(0.0, 10) == 0.0
 
 
 def test_an_average_has_the_version_of_its_policy_also_when_restored(tmp_path):
@@ -139,4 +139,4 @@ def test_an_average_has_the_version_of_its_policy_also_when_restored(tmp_path):
     assert torch.equal(weights(run.learner.average.model), weights(resumed.learner.average.model))
     run.learner.restart(Snapshot.of(run.model, "past"))
     assert run.learner.average.model.version == run.model.version == 4
-    assert updates_seen(run.learner.optimizer) == 0  # the average begins anew as well
+    assert num_updates(run.learner.optimizer) == 0  # the average begins anew as well

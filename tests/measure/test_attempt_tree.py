@@ -24,7 +24,7 @@ from sparring.measure.initial_states import all_starts
 from sparring.measure.matches import AGENT, OPPONENT, match_spec
 from sparring.models.language_model import LanguageModel
 from sparring.models.tiny import tiny_model, tiny_tokenizer
-from sparring.ops.game_tree import best_response, folded, policy_values
+from sparring.ops.game_tree import best_response, fold_decisions, policy_values
 from sparring.play.players.base import Reply
 from sparring.play.players.biased import biased
 from sparring.play.players.cfr import cfr
@@ -469,7 +469,7 @@ def test_best_and_fixed_are_those_of_the_game_tree(game):
         ceiling = adaptation_ceiling(rules, role=role, opponents=pool, shares={"random": 1, "cfr": 3}, attempts=1)
         values = [best_response_values(rules, states, row)[seat] for row in rows]
         assert [*ceiling.best_by.values()] == pytest.approx(values)
-        tree = folded(states.tree, states.seats == seat, [(0.25, rows[0]), (0.75, rows[1])])
+        tree = fold_decisions(states.tree, states.seats == seat, [(0.25, rows[0]), (0.75, rows[1])])
         answer = best_response(tree, states.seats, rows[0], seat)
         assert ceiling.fixed == pytest.approx(policy_values(tree, states.seats, answer).returns[seat])
 

@@ -11,7 +11,7 @@ import sparring.models
 from sparring.core.errors import ModelError, RunError
 from sparring.models import pretrained
 from sparring.models.memory import count_parameters
-from sparring.models.pretrained import checked_config, load_pretrained, size_of
+from sparring.models.pretrained import load_checked_config, load_pretrained, size_of
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_sizes_of_real_models_are_taken(tmp_path):
         "pad_token_id": -1,
     }
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "llama", **real}))
-    assert checked_config(str(tmp_path)).hidden_size == 16_384
+    assert load_checked_config(str(tmp_path)).hidden_size == 16_384
 
 
 @pytest.mark.parametrize(

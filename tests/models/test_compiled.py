@@ -176,7 +176,7 @@ def test_code_that_computes_something_else_is_refused(monkeypatch, tmp_path):
     wrong.write_text(forward_pass.SOURCE.read_text().replace("count = last + 1", "count = last"))
     monkeypatch.setattr(forward_pass, "SOURCE", wrong)
     forward_pass._library.cache_clear()
-    with pytest.raises(ModelError, match=r"differs by .* leave it out by CC=none"):
+    with pytest.raises(ModelError, match=r"differs by .* use torch with CC=none"):
         assert build().forward.compiled
     forward_pass._library.cache_clear()
 

@@ -210,7 +210,9 @@ def test_where_no_number_of_rows_is_good_for_all_they_are_asked_one_after_the_ot
     over = base()
     models = [adapted(over, 1, rank=3), adapted(over, 2, rank=2)]
     expected = [in_process(model).sample(make_requests(0), PARAMS, STOP) for model in models]
-    inner = {model: {product.outer for product in language_model.products(model.network)} & {2, 3} for model in models}
+    inner = {
+        model: {product.outer for product in language_model.products_of(model.network)} & {2, 3} for model in models
+    }
     assert list(inner.values()) == [{3}, {2}]
     monkeypatch.setattr(prefix_cache, "fewest_rows", lambda products: 0)
     members = [member_of(model) for model in models]

@@ -91,7 +91,7 @@ def refusal(folder, **options):
 @pytest.mark.parametrize("kind", ["mamba", "bloom"])
 def test_a_network_without_a_limit_wants_one_and_then_runs(kind, folder_of):
     folder = folder_of(kind)
-    assert "does not name a longest conversation; write model.context=512" in refusal(folder)
+    assert "does not name its longest text; write e.g. model.context=512" in refusal(folder)
     running = engine(folder, context=700)
     assert running.model.context == 700
     assert (
@@ -102,7 +102,7 @@ def test_a_network_without_a_limit_wants_one_and_then_runs(kind, folder_of):
 
 @pytest.mark.parametrize(
     ("kind", "message"),
-    [("bert", "looks ahead"), ("t5", "T5Config"), ("bart", "lack"), ("small", "do not belong together")],
+    [("bert", "is not causal"), ("t5", "T5Config"), ("bart", "lack"), ("small", "do not belong together")],
 )
 def test_networks_that_cannot_write_token_by_token_are_refused(kind, message, folder_of):
     assert message in refusal(folder_of(kind), context=512)

@@ -28,9 +28,9 @@ def test_every_prefix_is_one_node(sequences):
             assert (int(tree.ids[node]), int(tree.position[node])) == (token, position)
             assert prefixes.setdefault(ids[: position + 1], node) == node
     assert sorted(prefixes.values()) == list(range(len(tree.ids)))
-    assert tree.node.flatten()[tree.first].tolist() == list(range(len(tree.ids)))
+    assert tree.node.flatten()[tree.flat_index].tolist() == list(range(len(tree.ids)))
     width = tree.node.shape[1]
-    assert all(index % width < len(sequences[index // width]) for index in tree.first.tolist())
+    assert all(index % width < len(sequences[index // width]) for index in tree.flat_index.tolist())
 
 
 @given(SEQUENCES)
@@ -39,10 +39,10 @@ def test_what_the_parts_ask_holds_every_prefix_where_it_is_said_to_be(sequences)
         patch.setattr(attention, "WHOLE_PAIRS", 0)
         tree = prefix_tree(sequences)
     if not tree.parts:
-        assert tree.place.tolist() == tree.first.tolist()
+        assert tree.query_index.tolist() == tree.flat_index.tolist()
         return
     queries = torch.cat([nodes for _, _, nodes in tree.queries_of_parts()])
-    assert queries[tree.place].tolist() == list(range(len(tree.ids)))
+    assert queries[tree.query_index].tolist() == list(range(len(tree.ids)))
     assert 2 * len(queries) <= tree.node.numel()
     for part, at, nodes in tree.queries_of_parts():
         assert at.shape == (len(part.rows), part.queries)
@@ -58,7 +58,7 @@ def test_parts_by_hand(monkeypatch):
     # in order: all ones (8 own), the same again (none), a 3 at the end (1), two 2s (2), a 4 at the end (1)
     parts = [(part.rows.tolist(), part.begin.tolist(), part.queries, part.positions) for part in tree.parts]
     assert parts == [([2, 4], [7, 7], 1, 8), ([0], [6], 2, 8), ([1], [0], 8, 8)]
-    assert tree.place.tolist() == [*range(4, 12), 0, 2, 3, 1]
+    assert tree.query_index.tolist() == [*range(4, 12), 0, 2, 3, 1]
 
 
 def test_sequences_that_share_little_or_are_short_have_no_parts(monkeypatch):

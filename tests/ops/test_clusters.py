@@ -6,20 +6,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
-from sparring.ops.clusters import _drawn, embedded, k_means, masked, matched, nearest
+from sparring.ops.clusters import _draw_centres, embed_texts, k_means, mask_text, match_to_earlier, nearest
 
 NAMES = ("player_0", "player_12", "Ann")
 
 
 def test_by_hand_one_word():
     """ "ab" has the features w ab, ^ab and ab$: three counts of 1 or -1, unless two share a place."""
-    vector = embedded(["ab"], size=4096)[0]
+    vector = embed_texts(["ab"], size=4096)[0]
     assert sorted(abs(vector[vector != 0])) == pytest.approx([3**-0.5] * 3)
-    assert not embedded(["", "..."]).any()
+    assert not embed_texts(["", "..."]).any()
 
 
 def test_numbers_and_names_are_masked_and_case_does_not_count():
-    first, second, third = embedded(
+    first, second, third = embed_texts(
         [
             "I saw player_0 is a wolf, Ann! 3 votes.",
             "i saw PLAYER_12 is a wolf player_0 17 votes",
@@ -29,27 +29,27 @@ def test_numbers_and_names_are_masked_and_case_does_not_count():
     )
     assert first == pytest.approx(second)
     assert abs(first - third).max() > 0.01
-    assert masked("Anna met 3.5 and 1,000") == "anna met # and #"
+    assert mask_text("Anna met 3.5 and 1,000") == "anna met # and #"
 
 
 def test_what_is_said_counts_and_its_order():
-    a, b, c = embedded(["vote for the seer", "vote for the seer", "the seer: for vote"])
+    a, b, c = embed_texts(["vote for the seer", "vote for the seer", "the seer: for vote"])
     assert a == pytest.approx(b) and abs(a - c).max() > 0.01
-    rock, spock, paper = embedded(["rock", "spock", "paper"])
+    rock, spock, paper = embed_texts(["rock", "spock", "paper"])
     assert rock @ spock > rock @ paper + 0.2  # letters in common
 
 
 def test_the_vectors_are_the_same_everywhere_and_another_salt_gives_others():
-    vector = embedded(["we play rock"], size=16)[0]
-    assert np.array_equal(vector, embedded(["we play rock"], size=16)[0])
+    vector = embed_texts(["we play rock"], size=16)[0]
+    assert np.array_equal(vector, embed_texts(["we play rock"], size=16)[0])
     counts = (vector / min(abs(vector[vector != 0]))).round(6)
     assert counts.tolist() == [-1, 0, -1, 0, 0, 1, 1, 2, 0, 0, 0, -1, 2, 0, 0, 0]
-    assert not np.array_equal(vector, embedded(["we play rock"], size=16, salt=1)[0])
+    assert not np.array_equal(vector, embed_texts(["we play rock"], size=16, salt=1)[0])
 
 
 @given(st.lists(st.text(max_size=40), max_size=6), st.integers(1, 64))
 def test_any_text_can_be_embedded(texts, size):
-    vectors = embedded(texts, size=size, names=NAMES)
+    vectors = embed_texts(texts, size=size, names=NAMES)
     assert vectors.shape == (len(texts), size) and np.isfinite(vectors).all()
     lengths = np.linalg.norm(vectors, axis=1)
     assert ((abs(lengths - 1) < 1e-9) | (lengths == 0)).all()
@@ -110,14 +110,17 @@ def test_of_centres_as_near_the_first_is_taken():
 def test_clusters_keep_their_numbers_and_new_ones_come_last():
     earlier = np.array([[0.0, 0.0], [5.0, 5.0], [9.0, 0.0]])
     now = np.array([[9.0, 1.0], [3.0, 9.0], [0.0, 1.0], [5.0, 4.0]])
-    assert matched(now, earlier).tolist() == [2, 3, 0, 1]
-    assert matched(now[:2], earlier).tolist() == [1, 0]  # fewer than before: the earlier ones 1 and 2 have successors
-    assert matched(now, np.zeros((0, 2))).tolist() == [0, 1, 2, 3]
+    assert match_to_earlier(now, earlier).tolist() == [2, 3, 0, 1]
+    assert match_to_earlier(now[:2], earlier).tolist() == [
+        1,
+        0,
+    ]  # fewer than before: the earlier ones 1 and 2 have successors
+    assert match_to_earlier(now, np.zeros((0, 2))).tolist() == [0, 1, 2, 3]
 
 
 def test_starts_are_different_points_and_far_ones_likelier():
     points, weights = np.array([[0.0], [1.0], [10.0]]), np.array([1.0, 5.0, 1.0])
-    pairs = [tuple(_drawn(points, weights, 2, Stream.from_seed(seed)).reshape(-1)) for seed in range(400)]
+    pairs = [tuple(_draw_centres(points, weights, 2, Stream.from_seed(seed)).reshape(-1)) for seed in range(400)]
     assert all(first != second for first, second in pairs)
     after_zero = [second for first, second in pairs if first == 0.0]
     assert len(after_zero) > 30 and np.mean(np.array(after_zero) == 10.0) == pytest.approx(100 / 105, abs=0.1)

@@ -10,7 +10,7 @@ from sparring.ops.game_tree import (
     GameTree,
     average_strategies,
     best_response,
-    folded,
+    fold_decisions,
     last_move_returns,
     policy_values,
 )
@@ -79,11 +79,11 @@ def test_some_seats_are_paid_the_same_in_the_tree_of_their_own_decisions(name, o
         policy = [a if is_mine else b for a, b, is_mine in zip(rows, others, mine, strict=True)]
         return policy_values(states.tree, states.seats, policy).returns
 
-    tree = folded(states.tree, mine, [(0.25, first), (0.75, second)])
+    tree = fold_decisions(states.tree, mine, [(0.25, first), (0.75, second)])
     mixed = 0.25 * whole(ours, first) + 0.75 * whole(ours, second)
     assert policy_values(tree, states.seats, ours).returns == pytest.approx(mixed)
     assert len(tree.parent) < len(states.tree.parent) and set(tree.info_state[1:]) == set(np.flatnonzero(mine))
-    alone = folded(states.tree, mine, [(1.0, first)])
+    alone = fold_decisions(states.tree, mine, [(1.0, first)])
     answer = best_response(alone, states.seats, ours, 0)
     policy = [a if is_mine else b for a, b, is_mine in zip(ours, first, mine, strict=True)]
     best = best_response(states.tree, states.seats, policy, 0)

@@ -10,8 +10,8 @@ from sparring.ops.matching import (
     calls_of,
     exact_matching,
     greedy_matching,
-    likeness,
-    likenesses,
+    similarities,
+    similarity_of,
     transport_plan,
 )
 from tests.cases import every_case
@@ -59,26 +59,26 @@ def test_texts_that_are_hard_to_read_are_words():
 @given(text=st.text(alphabet="ab1(){}[]=,:'\"* \n", max_size=20))
 def test_any_text_is_read_and_like_itself(text):
     for call in calls_of(text):
-        assert likeness(call, call) == 1.0
+        assert similarity_of(call, call) == 1.0
 
 
 def test_likeness_by_hand():
     (call,) = calls_of("f(x=1, y=2)")
-    assert likeness(call, *calls_of("g(x=1, y=2)")) == 0.0
-    assert likeness(call, *calls_of("F(y=2, x=1)")) == 1.0
-    assert likeness(call, *calls_of("f(x=1, y=3)")) == pytest.approx((1 + 1 + 1) / 4)
-    assert likeness(call, *calls_of("f(x=1)")) == pytest.approx((1 + 1 / 2 + 1) / 3)  # a parameter too many
-    assert likeness(*calls_of("f(x=1)"), call) == pytest.approx((1 + 1 / 2 + 1) / 4)  # and one too few
-    assert likeness(call, *calls_of("f")) == pytest.approx((1 + 0) / 2)
-    assert likeness(*calls_of("f"), *calls_of("f()")) == 1.0
-    assert likeness(call, *calls_of("f(x='1', y=2)")) == pytest.approx(3 / 4)  # a string is no number
-    assert likeness(*calls_of("r1c2=3"), *calls_of("r1c2=4")) == pytest.approx(2 / 3)
+    assert similarity_of(call, *calls_of("g(x=1, y=2)")) == 0.0
+    assert similarity_of(call, *calls_of("F(y=2, x=1)")) == 1.0
+    assert similarity_of(call, *calls_of("f(x=1, y=3)")) == pytest.approx((1 + 1 + 1) / 4)
+    assert similarity_of(call, *calls_of("f(x=1)")) == pytest.approx((1 + 1 / 2 + 1) / 3)  # a parameter too many
+    assert similarity_of(*calls_of("f(x=1)"), call) == pytest.approx((1 + 1 / 2 + 1) / 4)  # and one too few
+    assert similarity_of(call, *calls_of("f")) == pytest.approx((1 + 0) / 2)
+    assert similarity_of(*calls_of("f"), *calls_of("f()")) == 1.0
+    assert similarity_of(call, *calls_of("f(x='1', y=2)")) == pytest.approx(3 / 4)  # a string is no number
+    assert similarity_of(*calls_of("r1c2=3"), *calls_of("r1c2=4")) == pytest.approx(2 / 3)
 
 
 def test_the_table_of_likenesses():
     calls, references = [*calls_of("f(1)"), *calls_of("g(1)")], [*calls_of("g(1)"), *calls_of("f(2)"), *calls_of("h")]
-    assert likenesses(calls, references) == pytest.approx(np.array([[0, 2 / 3, 0], [1, 0, 0]]))
-    assert likenesses([], references).shape == (0, 3) and likenesses(calls, []).shape == (2, 0)
+    assert similarities(calls, references) == pytest.approx(np.array([[0, 2 / 3, 0], [1, 0, 0]]))
+    assert similarities([], references).shape == (0, 3) and similarities(calls, []).shape == (2, 0)
 
 
 LEVELS = st.sampled_from([0.0, 0.0, 1 / 3, 1 / 2, 2 / 3, 3 / 4, 1.0])

@@ -149,10 +149,10 @@ def test_every_reply_is_packed_as_it_was_sampled():
     episodes, _ = played()
     data = pack(episodes, candidates=True)
     rows = list(ordered_turns(episodes, candidates=True))
-    assert len(data.ask) == len(rows) == len(turn_table(episodes, candidates=True).reward)
+    assert len(data.prompt_ends) == len(rows) == len(turn_table(episodes, candidates=True).reward)
     logprobs = [run for _, turn in rows for part in turn.segments if part.kind == "sampled" for run in part.logprobs]
     assert data.logprobs.tolist() == logprobs
-    assert len(pack(episodes).ask) == len(turn_table(episodes).reward)
+    assert len(pack(episodes).prompt_ends) == len(turn_table(episodes).reward)
 
 
 def test_records_hold_all_replies(tmp_path):

@@ -24,7 +24,7 @@ from sparring.run.config_checks import check_effect
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.testing import random_table
-from sparring.testing.estimators import _as_needed
+from sparring.testing.estimators import _with_needed_columns
 
 CONFIG = {
     "steps": 2,
@@ -210,7 +210,7 @@ def variants(name):
 def table_for(turns, estimate):
     if estimate.options.get("values") == "exact":  # of coma, for the tables of the lab
         return turns
-    return _as_needed(turns, estimate)
+    return _with_needed_columns(turns, estimate)
 
 
 def largest(estimate, alone):

@@ -10,7 +10,7 @@ import sparring
 from sparring import cli
 from sparring.api.human_play import InteractiveSession, Lobby, Opponent
 from sparring.api.measurement import measure
-from sparring.api.suite_evaluation import Bench
+from sparring.api.suite_evaluation import PieceRunner
 from sparring.api.suite_player import run_player
 from sparring.config import resolve
 from sparring.config.plugins.registry import bind
@@ -403,7 +403,9 @@ def test_evaluation_and_suites_measure_the_pair(answered):
     assert report["figures"]["nash_conv/kuhn_poker"] == pytest.approx(last["nash_conv/kuhn_poker"])
     player = run_player(answered, None, None, answer="nash")
     assert player.about["sides"] == "apart" and "sides" not in run_player(answered, None, None, answer="policy").about
-    bench = Bench({"rows": [], "seed": 0, "player": player.data, "answers": str(answered.parent / "answers.json")})
+    bench = PieceRunner(
+        {"rows": [], "seed": 0, "player": player.data, "answers": str(answered.parent / "answers.json")}
+    )
     assert bench.agent().sides == answer.sides
     assert bench.agent().agent(answer_member(answer, 1)).name == str(answer_member(answer, 1))
 

@@ -117,12 +117,12 @@ def test_rows_and_sequences_keep_their_places(game, context):
     run = engine(context=context, game=game)
     episodes = episodes_of(run)
     data, turns = pack(episodes), turn_table(episodes)
-    assert len(data.ask) == len(turns.reward)
+    assert len(data.prompt_ends) == len(turns.reward)
     assert np.bincount(data.turn_of, minlength=len(turns.reward)).tolist() == turns.n_tokens.tolist()
     assert max(len(data.sequences[index]) for index in data.distinct) <= context + 1
-    assert all(0 <= place < len(data.sequences[index]) for index, place in data.ask.tolist())
-    assert sorted(np.concatenate(minibatches(data, 4, run.root)).tolist()) == data.spoken.tolist()
-    assert data.spoken.tolist() == list(range(len(data.distinct)))
+    assert all(0 <= place < len(data.sequences[index]) for index, place in data.prompt_ends.tolist())
+    assert sorted(np.concatenate(minibatches(data, 4, run.root)).tolist()) == data.with_replies.tolist()
+    assert data.with_replies.tolist() == list(range(len(data.distinct)))
     assert (turns.seat.max() == 0) == (context == 7) and turns.n_tokens.min() > 0
     assert store.from_bytes(store.to_bytes([(0, episode) for episode in episodes])) == [
         (0, episode) for episode in episodes

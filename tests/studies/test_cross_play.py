@@ -155,9 +155,8 @@ def test_arms_begin_at_others_and_meet_starts():
     cells = crossed.cells(setting, arms, **options, begins={"then it": "first"}, starts={"start": "then it"})
     first, then, matches = cells[3:]
     assert then.after == (first.key,) == (("first", 1),) and matches.after == (("first", 1), ("then it", 1))
-    assert (
-        then.place == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite") and first.place == then.place[1:]
-    )
+    assert then.path_words == ("model.name={}/../first-1/model", "--run", "{}", "--overwrite")
+    assert first.path_words == then.path_words[1:]
     assert first.measure is not study.measured and then.measure is study.measured
     spec = json.loads(matches.command[3])
     assert spec["starts"] == {"start": "then it"} and spec["runs"] == {"first": "first-1", "then it": "then-it-1"}
@@ -205,7 +204,7 @@ def test_all_arms_play_one_game_equally_often():
             games.add((config.steps, config.rollout.games_per_step))
         begins = study.BEGINS.get(arm)  # what is exported there, of the same seed
         assert bool(begins) == (not config.warmup.updates) and begins in (None, study.START, study.CHOOSING)
-        place, after = cells[arm, 1].place, cells[arm, 1].after
+        place, after = cells[arm, 1].path_words, cells[arm, 1].after
         assert after == (((begins, 1),) if begins else ())
         name = f"{begins}-1".replace(" ", "-")
         assert (place[0] == f"model.name={{}}/../{name}/model") == bool(begins) and ("--run" in place[:2])

@@ -48,7 +48,7 @@ BAD_REWARDS = [
     (
         lambda episode: [float(next(CALLS)) for turn in episode.turns],
         AssertionError,
-        "must say the same of the same episode",
+        "must give equal rewards for equal episodes",
     ),
     (scribbling, AssertionError, "changed the episode"),
     (lambda episode: 1.0, PluginError, ""),
@@ -119,8 +119,8 @@ def forgetful(turns, state):
         (without_targets, AssertionError, "must give value_targets"),
         (hoarding, AssertionError, "changed the state"),
         (in_place, AssertionError, "changed the column 'reward'"),
-        (gambling, AssertionError, "other advantages for the same table|other advantages from a state"),
-        (forgetful, AssertionError, "another state from one that went to JSON"),
+        (gambling, AssertionError, "other advantages for the same table|other advantages after its state"),
+        (forgetful, AssertionError, "another state after its state was written as JSON"),
         (per_trajectory, PluginError, r"must give advantages of shape \(\d+,\)"),
         (unfinished, PluginError, "must be finite"),
         (

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 import sparring.view.play_server as plays_module
 import sparring.view.play_worker as play_worker
-from sparring.api.human_play import InteractiveSession, Lobby, Opponent, keep
+from sparring.api.human_play import InteractiveSession, Lobby, Opponent, store_episode
 from sparring.cli import app
 from sparring.config.plugins.guard import PluginCall
 from sparring.core.errors import OracleError, RolloutError
@@ -382,7 +382,7 @@ def full(*_):
 
 def test_a_disk_that_takes_nothing_is_said(run, monkeypatch):
     page = Page([run.parent])
-    monkeypatch.setattr("sparring.view.play_worker.keep", full)
+    monkeypatch.setattr("sparring.view.play_worker.store_episode", full)
     over = page.to_the_end(page.settled(page.begin(None, run=0, against="random")))
     assert over["phase"] == "over" and over["stored"] == {"number": None, "why": "no space"}
     page.plays.close()
@@ -415,7 +415,7 @@ def test_an_oracle_that_fails_at_the_end_is_said_and_the_play_is_stored_before_i
     mine.plays.close()
     monkeypatch.undo()
     over = page.to_the_end(page.begin("kuhn_poker", key="fails", against="random"))
-    monkeypatch.setattr(InteractiveSession, "judged", fail)
+    monkeypatch.setattr(InteractiveSession, "judge_episode", fail)
     judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))["end"]
     assert judged["judgement"] is None and judged["why"] == "the oracle cfr cannot judge this play: no"
 
@@ -457,7 +457,7 @@ def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypa
             end = worker(["judge", name, 1])["end"]
             assert (end["judgement"] is None) == bool(end["why"]), (name, seat, end)
             played.append(worker._sessions[name].sitting.episode)
-            assert keep(tmp_path, played[-1]) == len(played)
+            assert store_episode(tmp_path, played[-1]) == len(played)
     assert [episode for _, episode in EpisodeStore(tmp_path / "played" / "episodes").episodes()] == played
 
 

@@ -1,6 +1,6 @@
-"""Public functions for runs, episodes and figures, one module each.
+"""The public functions of ``import sparring``: they train, load, play and measure.
 
-``import sparring`` offers them by name. A module is imported at the first use of its names.
+A module of this package is imported when one of its names is first used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Cells: the runs and measurements of an experiment, each in its own process.
+"""Runs the cells of a study; a cell is one training run or measurement in its own process.
 
 The file `cell.json` in a cell's folder holds the command, the commit, the date, the seconds and the
 results. A cell whose command has changed runs again, so that settings never mix. Cells of several
@@ -37,13 +37,13 @@ RunCommand = Callable[[Sequence[str]], str]
 """Runs a command, given as words, and returns its standard output."""
 
 Measure = Callable[[Path, str, RunCommand], Any]
-"""Returns a cell's results from its folder, its standard output and a way to run commands."""
+"""Computes a cell's results from its folder and standard output; may run further commands."""
 
 RESULT_FILE = "found.json"  # a measuring module writes it into its cell's folder
 Watch = Callable[[str], None]
 RECORD_FILE = "cell.json"
 MAX_ERROR_CHARS = 1500  # of the end of a failed command's output
-# A process ends when its parent ends, as its standard input closes then.
+# When the parent ends, the child's standard input closes, and the child ends itself.
 _PREAMBLE = """\
 import os, sys, threading
 def end_with_parent():
@@ -55,8 +55,8 @@ _VERB_CODE = f"{_PREAMBLE}sys.argv[0] = 'sparring'\nfrom sparring.cli import mai
 _MODULE_CODE = f"{_PREAMBLE}import runpy\nrunpy.run_module(sys.argv.pop(1), run_name='__main__')"
 
 LOCK = ".lock"
-POLL_SECONDS = 1.0  # an interrupt may not end a longer wait
-QUIET_SECONDS = 300.0  # without a line, after which progress tells what runs
+POLL_SECONDS = 1.0  # an interrupt is noticed only between two waits of this length
+QUIET_SECONDS = 300.0  # after so long without a line, progress names the running cells
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,17 +66,17 @@ class Cell:
     Args:
         key: unique in the study, e.g. ("demo", 3).
         folder: name of the cell's folder inside the study's folder.
-        command: the words as they are typed, `sparring` or `python -m MODULE` first.
-        place: further words that name paths; `{}` stands for the cell's folder and `{version}` for
-            the commit of the code.
-        measure: returns the results as values of JSON.
-        after: keys of the cells that must be done before this one begins.
+        command: words of the command line; it begins with `sparring` or `python -m MODULE`.
+        path_words: further words, which contain paths; `{}` stands for the cell's folder and
+            `{version}` for the commit of the code. A change of these does not run the cell again.
+        measure: returns the results as JSON values.
+        after: keys of the cells that must be finished before this one begins.
     """
 
     key: tuple[Any, ...]
     folder: str
     command: tuple[str, ...]
-    place: tuple[str, ...]
+    path_words: tuple[str, ...]
     measure: Measure
     after: tuple[tuple[Any, ...], ...] = ()
 
@@ -96,8 +96,8 @@ def module_cell(
     """Return the cell of a module that reads its inputs as JSON and writes a file of results.
 
     Args:
-        module: run by ``python -m MODULE INPUTS FILE``.
-        inputs: arguments of the module.
+        module: its name; ``python -m MODULE INPUTS FILE`` runs it.
+        inputs: the module's inputs.
         key: see ``Cell``.
         name: of the cell's folder, in which spaces become hyphens.
         after: see ``Cell``.
@@ -106,14 +106,14 @@ def module_cell(
         key=key,
         folder=_folder(name),
         command=("python", "-m", module, json.dumps(inputs)),
-        place=(f"{{}}/{RESULT_FILE}",),
+        path_words=(f"{{}}/{RESULT_FILE}",),
         measure=lambda folder, stdout, run_command: parse_json((folder / RESULT_FILE).read_bytes()),
         after=tuple(after),
     )
 
 
 MODEL = (
-    "model"  # folder inside a run's folder with the exported policy, from which other runs begin
+    "model"  # folder inside a run's folder with the exported policy, which other runs start from
 )
 
 
@@ -124,7 +124,7 @@ def training_cell(
     changes: Sequence[str],
     measure: Measure,
     *,
-    begins: Cell | None = None,
+    parent: Cell | None = None,
 ) -> Cell:
     """Return the cell of a training run.
 
@@ -134,17 +134,17 @@ def training_cell(
         recipe: a recipe's name.
         changes: overrides of the recipe, e.g. ["seed=0", "threads=1"].
         measure: see ``Cell``.
-        begins: the cell whose exported model this run begins from, see ``with_export``; None: the
-            recipe says how the run begins.
+        parent: this run starts from the model that this cell exported, see ``with_export``; None:
+            from the recipe's model.
     """
-    model = (f"model.name={{}}/../{begins.folder}/{MODEL}",) if begins else ()
+    model = (f"model.name={{}}/../{parent.folder}/{MODEL}",) if parent else ()
     return Cell(
         key=key,
         folder=_folder(folder),
         command=("sparring", "train", recipe, *changes),
-        place=(*model, "--run", "{}", "--overwrite"),
+        path_words=(*model, "--run", "{}", "--overwrite"),
         measure=measure,
-        after=(begins.key,) if begins else (),
+        after=(parent.key,) if parent else (),
     )
 
 
@@ -153,7 +153,7 @@ def _folder(name: str) -> str:
 
 
 def with_export(measure: Measure) -> Measure:
-    """Return a measure that also exports a run's policy, from which other runs begin."""
+    """Return a measure that also exports the run's policy, so that other runs can start from it."""
 
     def measure_and_export(run: Path, stdout: str, run_command: RunCommand) -> Any:
         run_command(["sparring", "export", str(run), str(run / MODEL)])
@@ -192,7 +192,7 @@ class StudyStopped(Exception):
     """The study was stopped, so its commands were ended."""
 
 
-class Workplace:
+class CellRunner:
     """Runs the cells of a study and stores their records.
 
     Args:
@@ -226,14 +226,14 @@ class Workplace:
         began = time.perf_counter()
         folder.mkdir(parents=True, exist_ok=True)
         version = self.version.replace(" ", "-")
-        place = [word.replace("{}", str(folder)) for word in cell.place]
-        place = [word.replace("{version}", version) for word in place]
-        stdout = self.run_command([*cell.command, *place])
+        paths = [word.replace("{}", str(folder)) for word in cell.path_words]
+        paths = [word.replace("{version}", version) for word in paths]
+        stdout = self.run_command([*cell.command, *paths])
         seconds = round(time.perf_counter() - began, 1)
-        measured = cell.measure(folder, stdout, self.run_command)
-        about = {"command": shlex.join(cell.command), "commit": self.version}
-        about |= {"date": time.strftime("%Y-%m-%d")}
-        record = {**about, "seconds": seconds, "found": measured}
+        results = cell.measure(folder, stdout, self.run_command)
+        provenance = {"command": shlex.join(cell.command), "commit": self.version}
+        provenance |= {"date": time.strftime("%Y-%m-%d")}
+        record = {**provenance, "seconds": seconds, "found": results}
         write_bytes_atomic(folder / RECORD_FILE, f"{json.dumps(record)}\n".encode())
         return record
 
@@ -276,7 +276,7 @@ class Workplace:
                 raise StudyStopped
             importable = [*sys.path, os.environ.get("PYTHONPATH", "")]
             process = subprocess.Popen(
-                program(words),
+                process_args(words),
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -286,20 +286,20 @@ class Workplace:
                     "OMP_NUM_THREADS": "1",
                     "PYTHONPATH": os.pathsep.join(filter(None, importable)),
                 },
-                start_new_session=True,  # an interrupt from the terminal is the study's to handle
+                start_new_session=True,  # an interrupt from the terminal reaches only the study
             )
             self._running.add(process)
         return process
 
     def stop(self) -> None:
-        """Kill the running commands and let no other one begin."""
+        """Kill the running commands; no further command can begin."""
         with self._lock:
             self._stopped = True
             for process in self._running:
                 process.kill()
 
 
-def program(words: Sequence[str]) -> list[str]:
+def process_args(words: Sequence[str]) -> list[str]:
     """Return the arguments of a process that runs a command and ends when this process ends."""
     if words[0] == "sparring":
         return [sys.executable, "-P", "-c", _VERB_CODE, *words[1:]]
@@ -328,7 +328,7 @@ def _steps(run: Path) -> int:
 
 
 def origin(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the commit and the last date of cells, as a results file has them.
+    """Return the commit and the last date of cells, for a study's results file.
 
     Raises:
         RunError: the cells come from several commits.
@@ -337,9 +337,9 @@ def origin(cells: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     commits = sorted({cell["commit"] for cell in cells})
     if len(commits) > 1:
         raise RunError(
-            f"The cells come from {len(commits)} commits: {', '.join(commits)}. Keep those of one "
-            "in the folder and run this again, or name another with --folder; a clone that nobody "
-            "changes stays at one."
+            f"The cells come from {len(commits)} commits: {', '.join(commits)}. Keep the cells of "
+            "one commit in the folder and run this again, or name another folder with --folder; "
+            "run studies from a clone that nobody changes."
         )
     installed = commits[0].startswith("sparring ")
     return {
@@ -361,7 +361,7 @@ def hold_folder(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout:
         raise LockedError(
-            f"Another process works in {folder}; wait for it, or name another with --folder."
+            f"Another process uses {folder}; wait for it, or name another folder with --folder."
         ) from None
     try:
         yield
@@ -369,57 +369,57 @@ def hold_folder(folder: Path) -> Iterator[None]:
         lock.release()
 
 
-def run_cells(cells: Iterable[Cell], place: Workplace, workers: int, watch: Watch) -> CellRecords:
-    """Run the cells that are not done and return the records of all.
+def run_cells(cells: Iterable[Cell], runner: CellRunner, workers: int, watch: Watch) -> CellRecords:
+    """Run the unfinished cells and return the records of all cells.
 
     Raises:
-        RunError: cells failed, or come from several commits; the other records stay.
+        RunError: cells failed, or come from several commits; the other records stay stored.
     """
     cells = list(cells)
-    stored = {cell.key: place.stored_record(cell) for cell in cells}
+    stored = {cell.key: runner.stored_record(cell) for cell in cells}
     records = {key: record for key, record in stored.items() if record is not None}
     pending = [cell for cell in cells if cell.key not in records]
-    watch(f"{len(records)} of {len(cells)} cells are done in {place.folder}.")
-    other_commits = sorted({record["commit"] for record in records.values()} - {place.version})
+    watch(f"{len(records)} of {len(cells)} cells are done in {runner.folder}.")
+    other_commits = sorted({record["commit"] for record in records.values()} - {runner.version})
     if pending and other_commits:
         raise RunError(
-            f"{place.folder} holds cells of {', '.join(other_commits)}, and this code is "
-            f"{place.version}. Cells of several commits give no results: use that code, or name "
-            "another folder with --folder; a clone that nobody changes stays at one commit."
+            f"{runner.folder} holds cells of {', '.join(other_commits)}, and this code is "
+            f"{runner.version}. The cells of a study must come from one commit: use that code, or "
+            "name another folder with --folder; run studies from a clone that nobody changes."
         )
     failed: list[str] = []
     progress = Progress(len(cells), len(records), watch)
-    for cell, answer in _answers(pending, set(records), place, workers, progress.running):
-        if isinstance(answer, RunError):
-            failed.append(str(answer))
-            watch(f"{cell.folder} failed: {answer}")
+    for cell, result in _run_pending(pending, set(records), runner, workers, progress.tell_running):
+        if isinstance(result, RunError):
+            failed.append(str(result))
+            watch(f"{cell.folder} failed: {result}")
         else:
-            records[cell.key] = answer
-            progress.done(cell)
+            records[cell.key] = result
+            progress.tell_finished(cell)
     if failed:
         raise RunError(
-            f"{len(failed)} of {len(cells)} cells failed, the first: {failed[0]} The others are "
-            "kept; once the cause is mended, the same command runs those that are left."
+            f"{len(failed)} of {len(cells)} cells failed, the first: {failed[0]} The records of "
+            "the others are stored; mend the cause and run the same command again."
         )
     return {cell.key: records[cell.key] for cell in cells}
 
 
-def _answers(
+def _run_pending(
     cells: list[Cell],
     finished: set[tuple[Any, ...]],
-    place: Workplace,
+    runner: CellRunner,
     workers: int,
-    running: Callable[[Workplace, Iterable[Cell]], None],
+    tell_running: Callable[[CellRunner, Iterable[Cell]], None],
 ) -> Iterator[CellResult]:
-    """Yield each cell with its record or its error.
+    """Run cells and yield each with its record or its error.
 
     Args:
-        cells: the cells to run; a cell begins once the cells in its ``after`` are done, and cells
+        cells: the cells to run; a cell begins once the cells in its ``after`` are finished. Cells
             that others wait for begin first.
         finished: keys of finished cells.
-        place: runs the cells.
+        runner: runs the cells.
         workers: number of cells that run at once.
-        running: called each second with the running cells.
+        tell_running: called each second with the running cells.
     """
     with ThreadPoolExecutor(workers) as pool:
         waiting, finished = list(cells), set(finished)
@@ -428,19 +428,19 @@ def _answers(
             while waiting or busy:
                 for cell in _ready(waiting, finished)[: workers - len(busy)]:
                     waiting.remove(cell)
-                    busy[pool.submit(place.run, cell)] = cell
+                    busy[pool.submit(runner.run, cell)] = cell
                 if not busy:
                     for cell in waiting:
                         yield cell, RunError("not run, as a cell that it needs failed")
                     return
-                running(place, busy.values())
-                for ended in wait(busy, POLL_SECONDS, FIRST_COMPLETED).done:
-                    cell, answer = busy.pop(ended), _answer(ended)
-                    if not isinstance(answer, RunError):
+                tell_running(runner, busy.values())
+                for future in wait(busy, POLL_SECONDS, FIRST_COMPLETED).done:
+                    cell, result = busy.pop(future), _result_or_error(future)
+                    if not isinstance(result, RunError):
                         finished.add(cell.key)
-                    yield cell, answer
+                    yield cell, result
         finally:
-            place.stop()  # after an interrupt some cells still run
+            runner.stop()  # after an interrupt some cells still run
 
 
 def _ready(waiting: list[Cell], finished: set[tuple[Any, ...]]) -> list[Cell]:
@@ -450,7 +450,7 @@ def _ready(waiting: list[Cell], finished: set[tuple[Any, ...]]) -> list[Cell]:
     return sorted(ready_cells, key=lambda cell: cell.key not in awaited)
 
 
-def _answer(future: Future[dict[str, Any]]) -> dict[str, Any] | RunError:
+def _result_or_error(future: Future[dict[str, Any]]) -> dict[str, Any] | RunError:
     try:
         return future.result()
     except RunError as error:
@@ -458,38 +458,39 @@ def _answer(future: Future[dict[str, Any]]) -> dict[str, Any] | RunError:
     except StudyStopped:
         return RunError("stopped")
     except (OSError, ValueError, LookupError, StopIteration) as error:  # unusable files
-        return RunError(f"what it left cannot be measured: {type(error).__name__}: {error}")
+        return RunError(f"its results cannot be measured: {type(error).__name__}: {error}")
 
 
 class Progress:
-    """Writes lines of progress: cells done, time per cell, time left and running cells.
+    """Writes lines of progress: finished cells, time per cell, time left and running cells.
 
     Args:
-        cells: number of cells of the study.
-        before: number of cells that were done before.
+        num_cells: number of cells of the study.
+        num_stored: number of cells that were finished at the start.
         watch: called with each line.
     """
 
-    def __init__(self, cells: int, before: int, watch: Watch) -> None:
-        self._cells, self._before, self._watch = cells, before, watch
-        self._now, self._began = 0, time.monotonic()
+    def __init__(self, num_cells: int, num_stored: int, watch: Watch) -> None:
+        self._num_cells, self._num_stored, self._watch = num_cells, num_stored, watch
+        self._num_run, self._began = 0, time.monotonic()
         self._last_line = self._began
 
-    def done(self, cell: Cell) -> None:
+    def tell_finished(self, cell: Cell) -> None:
         """Write a line about a finished cell."""
-        self._now += 1
-        each = (time.monotonic() - self._began) / self._now
-        count = self._before + self._now
-        duration = in_words(each * (self._cells - count) / 60) if count < self._cells else "nothing"
-        rate = f"one every {in_words(each / 60)}"
-        self._tell(f"{count}/{self._cells} cells done, {rate}, {duration} left: {cell.folder}")
+        self._num_run += 1
+        minutes = (time.monotonic() - self._began) / 60 / self._num_run
+        count = self._num_stored + self._num_run
+        remaining = self._num_cells - count
+        duration = in_words(minutes * remaining) if remaining > 0 else "nothing"
+        rate = f"one every {in_words(minutes)}"
+        self._tell(f"{count}/{self._num_cells} cells done, {rate}, {duration} left: {cell.folder}")
 
-    def running(self, place: Workplace, cells: Iterable[Cell]) -> None:
+    def tell_running(self, runner: CellRunner, cells: Iterable[Cell]) -> None:
         """Write a line about the running cells if there was none for ``QUIET_SECONDS``."""
         if time.monotonic() - self._last_line < QUIET_SECONDS:
             return
         minutes = in_words((time.monotonic() - self._began) / 60)
-        self._tell(f"After {minutes}: {', '.join(map(place.progress_of, cells))}.")
+        self._tell(f"After {minutes}: {', '.join(map(runner.progress_of, cells))}.")
 
     def _tell(self, line: str) -> None:
         self._last_line = time.monotonic()

@@ -1,4 +1,7 @@
-"""Compares estimators on games and policies given by name, and returns plain data."""
+"""Compares estimators of advantages on games by the credit lab, and returns plain data.
+
+``sparring credit`` shows the result.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,8 @@ RANDOM, IMPROVED, UNIFORM, TINY = "random", "improved", "uniform", "tiny"
 MEASURES = tuple(field.name for field in fields(GradientFigures))
 SHARES = ("right_sign", "zeros", "effective", "seconds")
 
-Player = tuple[str, Environment, ActionScorer | None]
+LabGame = tuple[str, Environment, ActionScorer | None]
+"""Name, environment and policy; the policy None is a table of random probabilities."""
 
 
 def compare(
@@ -38,17 +42,17 @@ def compare(
     max_states: int,
     watch: Callable[[str], None] | None = None,
 ) -> dict[str, Any]:
-    """Return the figures of estimators on games as plain data.
+    """Compare estimators on games and return their figures as plain data.
 
     Args:
-        games: such as ``kuhn_poker`` or ``leduc_poker style=full``; for a run, names of the run's
-            games, or none for all.
+        games: such as ``kuhn_poker`` or ``leduc_poker style=full``. If the policy is a run: names
+            of the run's games; empty: all of them.
         policy: "random" (logits drawn from a normal distribution), "improved" (the random table
             after two steps of exact improvement), "uniform", "tiny" (the tiny model with random
             weights), or the path of a run folder (its published policy).
         estimators: names from ``estimator_names``.
         plan: sizes and seed of the comparison; equal plans give equal figures, except for seconds.
-        max_states: information states up to which a game is enumerated.
+        max_states: largest number of information states of a game.
         watch: called with lines of progress.
 
     Raises:
@@ -57,7 +61,7 @@ def compare(
         TooLargeError: a game has more information states than ``max_states``.
     """
     reports = []
-    for label, game, scorer in players(games, policy, plan.seed):
+    for label, game, scorer in _games_with_policy(games, policy, plan.seed):
         states = enumerate_info_states(game, limit=max_states)
         if scorer is None:
             table = random_table(
@@ -80,15 +84,14 @@ def compare(
     return {"settings": settings, "games": reports}
 
 
-def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
-    """Return (name, environment, policy) of each game; the policy None is a random table."""
+def _games_with_policy(games: Sequence[str], policy: str, seed: int) -> list[LabGame]:
     if policy not in (RANDOM, IMPROVED, UNIFORM, TINY):
-        return _run_players(games, policy)
+        return _games_of_run(games, policy)
     if not games:
         raise ConfigError(
             "Name a game, e.g. --environment kuhn_poker; see `sparring list environments`."
         )
-    entries: list[Player] = []
+    entries: list[LabGame] = []
     for text in games:
         name, options = parse_named(text, "Game", "leduc_poker style=full")
         game = make_game(name, options=options)
@@ -102,7 +105,7 @@ def players(games: Sequence[str], policy: str, seed: int) -> list[Player]:
     return entries
 
 
-def _run_players(games: Sequence[str], path: str) -> list[Player]:
+def _games_of_run(games: Sequence[str], path: str) -> list[LabGame]:
     if not Path(path).exists():
         raise UnknownNameError(
             "policy",
@@ -124,17 +127,15 @@ def _scorer(engine: LocalEngine) -> ActionScorer:
 
 
 def as_data(report: LabReport) -> dict[str, Any]:
-    """Return a report as plain data, rows sorted by cosine; numbers that are not finite become
-    None.
-    """
-    head = {
+    """Return a report as plain data, rows sorted by cosine; numbers not finite become None."""
+    settings = {
         field.name: getattr(report, field.name)
         for field in fields(report)
         if field.name not in ("rows", "check", "returns")
     }
-    rows = sorted(map(_row_data, report.rows), key=_rank)
+    rows = sorted(map(_row_data, report.rows), key=_sort_key)
     return {
-        **head,
+        **settings,
         "returns": list(report.returns),
         "check": _interval_data(report.check),
         "rows": rows,
@@ -145,7 +146,7 @@ def _row_data(row: LabRow) -> dict[str, Any]:
     if row.gradient is None:
         return {"estimator": row.estimator, "refused": row.refused}
     seats = {role: _figures_data(seat_figures) for role, seat_figures in row.seats.items()}
-    shares = {name: _number(getattr(row, name)) for name in SHARES}
+    shares = {name: _finite_or_none(getattr(row, name)) for name in SHARES}
     return {"estimator": row.estimator, **_figures_data(row.gradient), **shares, "seats": seats}
 
 
@@ -154,14 +155,14 @@ def _figures_data(figures: GradientFigures) -> dict[str, Any]:
 
 
 def _interval_data(interval: Interval) -> dict[str, float | None]:
-    return {key: _number(getattr(interval, key)) for key in ("mean", "low", "high")}
+    return {key: _finite_or_none(getattr(interval, key)) for key in ("mean", "low", "high")}
 
 
-def _number(value: float | None) -> float | None:
+def _finite_or_none(value: float | None) -> float | None:
     return None if value is None or not math.isfinite(value) else float(value)
 
 
-def _rank(row: dict[str, Any]) -> tuple[Any, ...]:
+def _sort_key(row: dict[str, Any]) -> tuple[Any, ...]:
     """Return the sort key of a row: cosine, then variance; rows without figures come last."""
     if "refused" in row:
         return (1, 0.0, 0.0, row["estimator"])

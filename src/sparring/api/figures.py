@@ -1,4 +1,4 @@
-"""Functions of the public API that measure policies, turns and losses."""
+"""Public functions: ``evaluate`` a player, ``advantages`` of turns, ``loss`` of tokens."""
 
 from __future__ import annotations
 
@@ -35,20 +35,21 @@ def evaluate(
 
     Args:
         what: a run or its folder, or a bot as on the command line, e.g. "mcts simulations=100".
-        environments: names, with options as on the command line, e.g. "sudoku blanks=6"; none: the
-            environments of the run.
+        environments: names, with options as on the command line, e.g. "sudoku blanks=6"; empty:
+            the environments of the run.
         opponents: bots as on the command line.
         games_per_seat: episodes against each opponent from each seat.
         exact: whether to compute exact figures where the environment is small enough.
         seed: of the episodes.
-        answer: name of a run's answer, e.g. "nash"; None: the answer that the configuration names.
-        self_plays: episodes with the measured player in all seats, at least 2; "self_plays" then
-            holds how many differ, the mean return of each role and the environment's figures; 0:
-            none.
-        adaptation: whether "adaptation" holds each attempt of trials, by opponent.
-        best_of: candidates per turn, 1 to 1024; the oracle's best one is played.
-        in_flight: episodes at once, such as the sessions that an environment server allows; None:
-            the players' limit (a run's ``rollout.in_flight``), else 64.
+        answer: the policy of a run that is measured, e.g. "nash", its mixture of league members;
+            None: the answer that the configuration names.
+        self_plays: number of episodes with the measured player in all seats, 0 or at least 2. The
+            key "self_plays" then holds the number of different episodes, the mean return of each
+            role and the environment's figures.
+        adaptation: whether to measure each attempt of trials by opponent, in the key "adaptation".
+        best_of: candidates per turn, 1 to 1024; the candidate that the oracle ranks best is played.
+        in_flight: number of episodes at once, e.g. the sessions that an environment server allows;
+            None: the player's limit (a run's ``rollout.in_flight``), else 64.
 
     Raises:
         ConfigError: a name or option is wrong, or a bot is to be measured without environments.
@@ -62,14 +63,14 @@ def evaluate(
         check_integer(in_flight, "in_flight", 1)
     if self_plays != 0:
         check_integer(self_plays, "self_plays", 2)
-    run = what if isinstance(what, Run) else _run_at(what)
+    run = what if isinstance(what, Run) else _find_run(what)
     if run is None and not environments:
         example = "sparring.evaluate('random', ['kuhn_poker'])"
         raise ConfigError(
             f"{what!r} is not a run folder; to measure a bot, name environments, e.g. {example}."
         )
     if run is None and answer is not None:
-        raise ConfigError(f"answer={answer!r} belongs to a run; leave it out for a bot.")
+        raise ConfigError(f"answer={answer!r} is for runs only; leave it out for a bot.")
     return measure(
         run.path if run else None,
         None if run else str(what),
@@ -87,7 +88,7 @@ def evaluate(
     )
 
 
-def _run_at(what: Any) -> Run | None:
+def _find_run(what: Any) -> Run | None:
     """Return the run in a folder, or None if the text names a bot."""
     if isinstance(what, str):
         name = what.split(" ")[0]
@@ -102,7 +103,7 @@ def advantages(
     """Return the advantages of an estimator on a turn table.
 
     Args:
-        estimator: its name, with a preset if wanted: "mars", "mars:as_released",
+        estimator: its name, and its preset if wanted, e.g. "mars", "mars:as_released" or
             "my_package.my_estimator".
         turns: the turn table.
         state: the state that the previous call returned, for estimators that keep one.
@@ -110,21 +111,21 @@ def advantages(
 
     Raises:
         UnknownNameError: no such estimator, preset or option.
-        CreditError: the estimator cannot work on this table, e.g. a column of a critic is missing,
-            or the table holds candidates that it does not read.
+        CreditError: the estimator cannot use this table: e.g. a critic's column is missing, or the
+            table holds candidates, which this estimator does not read.
     """
     if not isinstance(estimator, str) or not isinstance(turns, TurnTable):
         arguments = f"{quoted(estimator)} and a {type(turns).__name__}"
         raise ConfigError(
-            f"advantages() wants an estimator's name and a turn table, not {arguments}; write "
+            f"advantages() takes an estimator's name and a turn table, not {arguments}; write "
             "advantages('mars', turns)."
         )
     name, _, preset = estimator.partition(":")
     bound = registry.bind("credit", name, options, preset=preset or None)
     if turns.state_group is not None and "candidates" not in registry.required_services(bound):
         raise CreditError(
-            f"credit {name!r} reads played turns only, and this table holds every candidate of a "
-            "prompt; leave candidates=True out of turn_table()."
+            f"credit {name!r} reads only played turns, but this table also holds the candidates "
+            "that were not played; leave candidates=True out of turn_table()."
         )
     credit: Credit = bound(turns, dict(state or {}))
     return credit

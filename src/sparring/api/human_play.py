@@ -1,4 +1,4 @@
-"""Lets a person play: the lobby with environments and opponents, and the session."""
+"""Lets a person play: the lobby offers environments and opponents, the session plays an episode."""
 
 from __future__ import annotations
 
@@ -51,17 +51,17 @@ if TYPE_CHECKING:
 
 # a person may repeat an illegal reply a few times
 RETRY = {"rule": "retry", "retries": 5}
-BOTS = ("minimax", "cfr", "mcts", "house", "random")  # need nothing from outside
-SENTENCES = "full"  # the wording of environments in sentences
-ENGINES = 2  # checkpoints in memory
-HISTORIES = 50_000  # of a game tree that cfr solves in seconds
+BOTS = ("minimax", "cfr", "mcts", "house", "random")  # without network, files or packages
+SENTENCES = "full"  # the option style: prompts in whole sentences
+MAX_ENGINES = 2  # checkpoints in memory
+MAX_HISTORIES = 50_000  # of a game tree; cfr solves it in seconds
 
 
 class Opponent(NamedTuple):
     """The player in the other seats."""
 
     name: str  # in records
-    label: str  # in words
+    label: str  # for people
     agent: Agent
 
 
@@ -69,10 +69,11 @@ class Lobby:
     """The environments and opponents that a person can choose.
 
     Args:
-        run: folder of a run; None: any environment, against bots.
-        step: of the checkpoint that is the default; None: the newest.
-        trusted: further players that may be chosen, as they are written.
-        answer: name of the run's answer; None: the configuration's.
+        run: folder of a run; None: all environments, and bots as opponents.
+        step: of the default checkpoint; None: the newest.
+        trusted: further players that may be chosen, as on the command line.
+        answer: the policy of the run that plays, e.g. "nash", the mixture of league members; None:
+            the answer that the configuration names.
 
     Raises:
         RunError: there is no such run.
@@ -106,10 +107,10 @@ class Lobby:
         return tuple(section.known_as for section in self.config.environments)
 
     def game(self, name: str | None) -> Environment:
-        """Return an environment; without a run its wording is in sentences.
+        """Return an environment; without a run its prompts are whole sentences.
 
         Args:
-            name: None takes the run's first.
+            name: None: the first environment of the run.
 
         Raises:
             UnknownNameError: there is no environment of this name.
@@ -130,16 +131,18 @@ class Lobby:
             if name not in game_names():
                 where = "See `sparring list environments`."
                 raise UnknownNameError("game", name, game_names(), where)
-            known = registry.known("environments", name)
-            options = with_style(name, {}, self._style()) if known else {}
+            is_plugin = registry.known("environments", name)
+            options = with_style(name, {}, self._style()) if is_plugin else {}
             game = make_game(name, options=options, illegal=RETRY)
         self._games[name] = game
         return game
 
     def _style(self) -> str:
-        """Return the wording that the trusted players are used to, usually sentences."""
+        """Return the style of prompts that the trusted players read, usually sentences."""
         styles = (
-            parse_agent(text) for text in self.trusted if registry.known("players", _first(text))
+            parse_agent(text)
+            for text in self.trusted
+            if registry.known("players", _first_word(text))
         )
         return next((text.style for text in styles if text.style != SENTENCES), SENTENCES)
 
@@ -164,8 +167,8 @@ class Lobby:
             self._bots[game.name] = bots_for(game)
         steps = self.steps()
         newest = self.step if self.step is not None else steps[0] if steps else None
-        mixed = self.config is not None and self.answer not in PLAIN
-        default_label = "mixture of members" if mixed else self._plain(self._answer_name)
+        is_mixture = self.config is not None and self.answer not in PLAIN
+        default_label = "mixture of members" if is_mixture else self._plain_label(self._answer_name)
         choices = [] if newest is None else [("policy", f"{default_label}, step {newest}")]
         choices += [(str(step), f"policy, step {step}") for step in steps if step != newest]
         bots = [] if self.config is None else [*self.config.bots]
@@ -190,10 +193,10 @@ class Lobby:
         if not name and self.config is not None:
             name = str(PUBLISHED)
         if not name:
-            listed = self.opponent_choices(game)
-            if not listed:
-                raise ConfigError(f"{game.name}: no bot fits it; name a player with --against.")
-            name = listed[0][0]
+            choices = self.opponent_choices(game)
+            if not choices:
+                raise ConfigError(f"{game.name}: no bot can play it; name a player with --against.")
+            name = choices[0][0]
         if self.config is not None:
             if name.isascii() and name.isdigit():
                 return self._policy(int(name[:18]), POLICY)
@@ -205,7 +208,7 @@ class Lobby:
             if name in self.config.bots:
                 bot_agent: Agent = self.config.bots[name].bind("players")()
                 return Opponent(str(bot(name)), name, bot_agent)
-        if name not in self.trusted and (_first(name) or name) not in BOTS:
+        if name not in self.trusted and (_first_word(name) or name) not in BOTS:
             policies = [str(PUBLISHED)] if self.config is not None else []
             bots = [] if self.config is None else self.config.bots
             raise UnknownNameError("opponent", name, {*policies, *bots, *BOTS, *self.trusted})
@@ -213,7 +216,7 @@ class Lobby:
         return Opponent(str(bot(spec.name)), name, spec.make())
 
     def _policy(self, step: int | None, answer: str | None = None) -> Opponent:
-        """Return the run's answer as an opponent."""
+        """Return the run's answer at a step as an opponent."""
         from sparring.api.load import load_answer
 
         engine, loaded_step = self._engine(step)
@@ -223,30 +226,30 @@ class Lobby:
             description = f"mixture of {len(agent.weights)} members, step {loaded_step}"
             return Opponent(str(PlayerRef("mixture", "answer")), description, agent)
         return Opponent(
-            str(snapshot(loaded_step)), f"{self._plain(answer)}, step {loaded_step}", agent
+            str(snapshot(loaded_step)), f"{self._plain_label(answer)}, step {loaded_step}", agent
         )
 
     @staticmethod
-    def _plain(answer: str | None) -> str:
+    def _plain_label(answer: str | None) -> str:
         """Return the label of an answer that is not a mixture."""
         return {LAST: "learner", AVERAGE: "average"}.get(answer or POLICY, "policy")
 
     def _engine(self, step: int | None) -> tuple[LocalEngine, int]:
         assert self.run is not None, "only a run has policies"
-        newest = next(iter(self.steps()), None)  # a run may go on meanwhile
+        newest = next(iter(self.steps()), None)  # a run may still be training
         key = (step, newest if step is None else None)
         if key not in self._engines:
-            from sparring.api.load import load_run  # torch: only where a policy plays
+            from sparring.api.load import load_run  # imports torch, needed by policies only
 
             _, engine, loaded_step = load_run(self.run, step)
-            while len(self._engines) >= ENGINES:
+            while len(self._engines) >= MAX_ENGINES:
                 self._engines.pop(next(iter(self._engines)))
             self._engines[key] = engine, loaded_step
         return self._engines[key]
 
 
 def bots_for(game: Environment) -> list[str]:
-    """Return the bots that can play an environment; the first one needs no wait."""
+    """Return the bots that can play an environment; the first one replies at once."""
     with environment_call(game), temporary_play(game, Stream.from_seed(0)) as play:
         legal = play.legal(play.due()[0])
     names = []
@@ -255,7 +258,11 @@ def bots_for(game: Environment) -> list[str]:
             names.append("mcts")
         if not unfit(game):
             names.append("minimax")
-        if not game.perfect_information and game.has_info_states and has_at_most(game, HISTORIES):
+        if (
+            not game.perfect_information
+            and game.has_info_states
+            and has_at_most(game, MAX_HISTORIES)
+        ):
             names.append("cfr")
     if isinstance(play, PartnerPlay):
         names.append("house")
@@ -264,14 +271,14 @@ def bots_for(game: Environment) -> list[str]:
     return names
 
 
-def _first(text: str) -> str:
+def _first_word(text: str) -> str:
     """Return the first word of a text, or ""."""
     return text.split()[0] if text.split() else ""
 
 
 YOU = str(PlayerRef("person", "you"))
-LONGEST = 8000  # characters of a person's reply
-SEEDS = 1_000_000  # random seeds are below this
+MAX_CHARS = 8000  # of a person's reply
+SEED_LIMIT = 1_000_000  # random seeds are below this
 
 
 class PersonTurn(NamedTuple):
@@ -282,11 +289,11 @@ class PersonTurn(NamedTuple):
 
 
 class _Person(TextAgent):
-    """Fills the person's seat; the session never asks it."""
+    """Fills the person's seat; the session never asks it for a reply."""
 
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
-        """Raise GameError, as the reply comes from outside."""
-        raise GameError("A person's reply comes from outside.")
+        """Raise GameError, as the person types the reply."""
+        raise GameError("The person types the reply; this player has none.")
 
 
 class InteractiveSession:
@@ -295,7 +302,7 @@ class InteractiveSession:
     Args:
         game: the environment.
         seat: seat of the person.
-        opponent: player in the other seats; None: there are none.
+        opponent: player in the other seats; None: there are no other seats.
         seed: of the initial state and all other draws.
 
     Attributes:
@@ -305,17 +312,17 @@ class InteractiveSession:
         episode: the record, once the episode is over.
 
     Raises:
-        GameError: the environment's own code raised.
-        SparringError: a player cannot play it.
+        GameError: the code of the environment raised an error.
+        SparringError: a player cannot play this environment.
     """
 
-    def __init__(self, game: Environment, seat: int, opposite: Opponent | None, seed: int) -> None:
-        self.game, self.seat, self.opponent, self.seed = game, seat, opposite, seed
+    def __init__(self, game: Environment, seat: int, opponent: Opponent | None, seed: int) -> None:
+        self.game, self.seat, self.opponent, self.seed = game, seat, opponent, seed
         self._people = for_people(game) if is_searchable(game) else None
         agents: dict[str, Agent] = {YOU: _Person(YOU)}
         name = ""
-        if opposite is not None:
-            name, agents[opposite.name] = opposite.name, opposite.agent
+        if opponent is not None:
+            name, agents[opponent.name] = opponent.name, opponent.agent
         stream = Stream.from_seed(seed).child("terminal")
         spec = EpisodeSpec(
             game=game,
@@ -323,10 +330,10 @@ class InteractiveSession:
             group_id=0,
             deal=stream.child("deal"),
             stream=stream,
-            seats=tuple(YOU if place == seat else name for place in range(game.num_seats)),
+            seats=tuple(YOU if index == seat else name for index in range(game.num_seats)),
             trained=(False,) * game.num_seats,
         )
-        (spec,), self._agents, self._whose, self._who = seat_single_agents([spec], agents)
+        (spec,), self._agents, self._team_names, self._members = seat_single_agents([spec], agents)
         self._seats = spec.players
         with environment_call(game):
             self._play = EpisodeInPlay(spec, self._agents)
@@ -334,9 +341,9 @@ class InteractiveSession:
         self.turn = 0
         self.past: list[PersonTurn] = []
         self.episode: Episode | None = None
-        self._answers: list[Reply | None] = []
+        self._replies_of_turn: list[Reply | None] = []
         try:
-            self._go_on()
+            self._play_until_decision()
         except BaseException:
             self.close()
             raise
@@ -347,25 +354,25 @@ class InteractiveSession:
 
     @property
     def play(self) -> Any:
-        """The live play, hidden facts included."""
+        """The live episode, hidden facts included."""
         return self._play.play
 
     @property
     def drawn_members(self) -> dict[str, str]:
-        """Member that a mixture drew for each other role; show it only after the end."""
-        return {self.game.roles[place]: member for place, member in self._members_by_seat().items()}
+        """The league member that the mixture drew, by role; to be shown only after the end."""
+        return {self.game.roles[seat]: member for seat, member in self._members_by_seat().items()}
 
     def _members_by_seat(self) -> dict[int, str]:
         if self.opponent is None or not isinstance(self.opponent.agent, Mixture):
             return {}
         return {
-            place: self.opponent.agent.label(self._who[str(name)])
-            for place, name in enumerate(self._seats)
-            if place != self.seat
+            seat: self.opponent.agent.label(self._members[str(name)])
+            for seat, name in enumerate(self._seats)
+            if seat != self.seat
         }
 
     def record(self, episode: Episode) -> Episode:
-        """Return the record to store, which names the members that a mixture drew.
+        """Return the record to store; it names the members that a mixture drew.
 
         Args:
             episode: the finished episode, judged or not.
@@ -373,7 +380,7 @@ class InteractiveSession:
         agents = self._members_by_seat()
         if not agents:
             return episode
-        names = [agents.get(place, YOU) for place in range(self.game.num_seats)]
+        names = [agents.get(seat, YOU) for seat in range(self.game.num_seats)]
         turns = tuple(turn._replace(agent=names[turn.seat]) for turn in episode.turns)
         return replace(episode, agents=tuple(names), players=(), turns=turns)
 
@@ -406,45 +413,47 @@ class InteractiveSession:
             text: as it was typed.
 
         Returns:
-            The mistake in the text, which then changes nothing; else "".
+            "", or what is wrong with the text; a wrong text changes nothing.
 
         Raises:
-            GameError: the episode is over, or the environment's own code raised.
+            GameError: the episode is over, or the code of the environment raised an error.
             SparringError: a player cannot go on.
         """
         if self.pending is None:
-            raise GameError("This play is over; begin the next one.")
+            raise GameError("This episode is over; begin the next one.")
         text = text.strip().encode("utf-8", "replace").decode("utf-8")  # no lone surrogates
         if not text:
             return "Type a reply."
-        if len(text) > LONGEST:
-            return f"A reply has at most {LONGEST:,} characters; this one has {len(text):,}."
+        if len(text) > MAX_CHARS:
+            return f"A reply has at most {MAX_CHARS:,} characters; this one has {len(text):,}."
         with environment_call(self.game):
-            reply, trouble = parse_human_reply(self._people, self.pending.state, self.seat, text)
+            reply, mistake = parse_human_reply(self._people, self.pending.state, self.seat, text)
         if reply is None:
-            return f"{trouble.rstrip('.')}."
+            return f"{mistake.rstrip('.')}."
         self.past.append(PersonTurn(self.prompt, reply))
         self.turn += 1
-        answers = [Reply(text=reply) if pending is None else pending for pending in self._answers]
+        all_replies = [
+            Reply(text=reply) if other is None else other for other in self._replies_of_turn
+        ]
         self.pending = None
         with environment_call(self.game):
-            self._play.answer(answers)
-        self._go_on()
+            self._play.answer(all_replies)
+        self._play_until_decision()
         return ""
 
-    def _go_on(self) -> None:
+    def _play_until_decision(self) -> None:
         """Ask the other players until a decision waits for the person or the episode is over."""
         while not self._play.done:
             with environment_call(self.game):
                 turns = self._play.ask()
-            self._answers = self._replies(turns)
-            if None in self._answers:
-                self.pending = turns[self._answers.index(None)]
+            self._replies_of_turn = self._replies(turns)
+            if None in self._replies_of_turn:
+                self.pending = turns[self._replies_of_turn.index(None)]
                 return
             with environment_call(self.game):
-                self._play.answer([reply for reply in self._answers if reply is not None])
+                self._play.answer([reply for reply in self._replies_of_turn if reply is not None])
         with environment_call(self.game):
-            self.episode = rename_agents(self._play.finish(), self._whose)
+            self.episode = rename_agents(self._play.finish(), self._team_names)
 
     def _replies(self, turns: Sequence[PendingTurn]) -> list[Reply | None]:
         """Return the replies of the other players, with None for the person."""
@@ -452,12 +461,12 @@ class InteractiveSession:
         names = self._play.names
         for name in dict.fromkeys(names[turn.seat] for turn in turns if turn.seat != self.seat):
             indices = [n for n, turn in enumerate(turns) if names[turn.seat] == name]
-            answers = replies(name, self._agents[name], [turns[n] for n in indices])
-            for place, reply in zip(indices, answers, strict=True):
+            agent_replies = replies(name, self._agents[name], [turns[n] for n in indices])
+            for index, reply in zip(indices, agent_replies, strict=True):
                 if isinstance(reply, FailedPlay):
                     with environment_call(self.game):
                         raise reply.error
-                results[place] = reply
+                results[index] = reply
         return results
 
     def hint(self, oracle: Oracle) -> Verdict | None:
@@ -465,36 +474,36 @@ class InteractiveSession:
 
         Raises:
             GameError: no decision is pending.
-            OracleError: the oracle refuses the state.
+            OracleError: the oracle cannot judge the state.
         """
         if self.pending is None:
-            raise GameError("This play is over; there is nothing to judge.")
+            raise GameError("This episode is over; there is no decision to judge.")
         draft = next(turn for turn in self._play.due_drafts if turn.seat == self.seat)
         state, stream = self._play.oracle_query(draft)
         return verdicts(oracle, [state], [stream])[0]
 
-    def judged(self, oracle: Oracle | None) -> Episode:
-        """Return the record of the finished episode; an oracle judges every turn."""
+    def judge_episode(self, oracle: Oracle | None) -> Episode:
+        """Return the record of the finished episode, with an oracle's verdict on every turn."""
         if self.episode is None:
-            raise GameError("This play is not over.")
+            raise GameError("This episode is not over.")
         if oracle is None:
             return self.episode
         games, oracles = {self.game.name: self.game}, {self.game.name: oracle}
         return judge_episodes([self.episode], games, oracles, all_seats=True)[0]
 
 
-def fresh_seed() -> int:
+def random_seed() -> int:
     """Return a random seed that is short enough to type."""
-    return secrets.randbelow(SEEDS)
+    return secrets.randbelow(SEED_LIMIT)
 
 
-def keep(run: Path, episode: Episode, number: int | None = None) -> int:
+def store_episode(run: Path, episode: Episode, number: int | None = None) -> int:
     """Store a person's episode in a run's folder and return its number.
 
     Args:
         run: the run folder.
         episode: the record.
-        number: of a stored episode, to replace it; None takes the next number.
+        number: number of a stored episode, which is replaced; None: the next number.
 
     Raises:
         RunError: the disk is full or not writable.

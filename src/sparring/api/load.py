@@ -1,4 +1,8 @@
-"""Loads engines and answers from run folders, and exports answers."""
+"""Loads a run's model and its answer, and exports the answer.
+
+The answer of a run is the player that it offers after training: the policy, the average of its
+weights, its last weights, or a mixture of league members.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
-    """Return the reference of a run's policies: all, each in its roles, or a named one.
+    """Return the reference to a run's policies, each in its roles, or to the named one.
 
     Raises:
         UnknownNameError: the run has no policy of this name.
@@ -41,7 +45,7 @@ def published(config: RunConfig, path: Path, policy: str | None) -> PlayerRef:
 def load_answer(
     path: Path, config: RunConfig, engine: LocalEngine, step: int, answer: str | None = None
 ) -> Agent:
-    """Return the agent that is a run's answer; see ``run.evaluation``.
+    """Return the agent that plays as a run's answer.
 
     Args:
         path: the run folder.
@@ -52,23 +56,23 @@ def load_answer(
 
     Raises:
         UnknownNameError: there is no such answer.
-        CheckpointError: the checkpoint's payoff book cannot be read.
-        ConfigError: the answer is a mixture and the run has no members, or its meta-solver is for
-            two teams and there are more; or it is the average and the run keeps none.
+        CheckpointError: the checkpoint's table of payoffs cannot be read.
+        ConfigError: the answer is a mixture, and the run has no members or more teams than its
+            meta-solver allows; or the answer is the average, and the run keeps none.
     """
     chosen = config.league.answer if answer is None else check_answer(answer, config)
     if answer not in (None, *PLAIN) and not engine.members:
         raise ConfigError(
             f"The answer {answer!r} is a mixture of the league's members, and {path} has none at "
-            f"step {step}; train it with league.every=20, or take the answer 'policy'."
+            f"step {step}; train it with league.every=20, or use the answer 'policy'."
         )
     if chosen in PLAIN:
         return answer_of(engine, Payoffs(), chosen)
     solver = PluginConfig.model_validate(chosen).bind("league.meta_solvers")
     trained = [game for game, weight in engine.environments if weight]
     check_sides(solver, trained, f"The answer {chosen!r}")
-    book = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
-    return answer_of(engine, book, chosen, apart=bool(apart_keys(config)))
+    payoffs = Payoffs.from_json(RunFolder.open(path).checkpoint(step).state.get("payoffs", {}))
+    return answer_of(engine, payoffs, chosen, apart=bool(apart_keys(config)))
 
 
 def load_run(
@@ -87,13 +91,13 @@ def load_run(
     """
     run = RunFolder.open(path)
     config, saved = resolve(run.config()), run.checkpoint(step)
-    changed = describe_edits(config, saved)
-    if changed:
+    edits = describe_edits(config, saved)
+    if edits:
         log.warning(
             "%s was edited after step %d was saved; the edited values are used: %s.",
             path / CONFIG,
             saved.step,
-            changed,
+            edits,
         )
     if threads is not None:
         config = config.model_copy(update={"threads": threads})
@@ -119,13 +123,13 @@ def export_answer(
     adapter: bool = False,
     policy: str | None = None,
 ) -> tuple[int, str, tuple[str, ...]]:
-    """Write a run's answer; return (step, mixture in words or "", notes).
+    """Write a run's answer as model folders; return (step, the mixture as text or "", notes).
 
     Args:
         run: the run folder.
         folder: the new folder.
         answer: "policy", "average", "last" or a meta-solver; None: the policy, as one model folder.
-        checkpoint: step of the checkpoint; None takes the newest.
+        checkpoint: step of the checkpoint; None: the newest.
         dtype: see ``engine.exported_policy.export``.
         adapter: see ``engine.exported_policy.export``.
         policy: name of a policy, if the run has several.
@@ -157,17 +161,17 @@ def export_answer(
         adapter=adapter,
         policy=policy,
         member=member,
-        figures=None if chosen == LAST else _measured(run, step),
+        figures=None if chosen == LAST else _measured_figures(run, step),
     )
     return step, "", ()
 
 
-def _measured(run: Path, step: int) -> dict[str, float]:
-    kinds = ("nash_conv/", "exploitability/", "match/")
+def _measured_figures(run: Path, step: int) -> dict[str, float]:
+    prefixes = ("nash_conv/", "exploitability/", "match/")
     lines = [line for line in read_lines(run / METRICS) if line["step"] == step]
     return {
         name: value
         for line in lines
         for name, value in line.items()
-        if name.startswith(kinds) and isinstance(value, (int, float))
+        if name.startswith(prefixes) and isinstance(value, (int, float))
     }

@@ -1,4 +1,4 @@
-"""Measures a run or a bot on games; `sparring evaluate` and the public API return the result."""
+"""Measures a run or a bot on games, for `sparring evaluate` and ``sparring.evaluate``."""
 
 from __future__ import annotations
 
@@ -46,7 +46,9 @@ from sparring.play.players.best_of_n import BestOfN
 from sparring.play.players.mixture import Mixture
 
 SHARES = "bots"  # option of matchmakers: share of the initial states for each bot
-_Exact = tuple[Ceiling | None, str, AttemptReturns | str]  # of one role and pool
+_Exact = tuple[
+    Ceiling | None, str, AttemptReturns | str
+]  # (ceiling, reason if None, exact returns)
 
 
 def adaptations_of(
@@ -60,21 +62,24 @@ def adaptations_of(
     limit: int = 0,
     in_flight: int | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the rows of all trials among games, as plain data.
+    """Measure how a policy improves over the attempts of trials, and return rows of plain data.
 
-    A row has ``best``, the best response value against the known opponent, and ``fixed``, the value
-    of the best single policy against the pool. The row of a pool also has ``closed``, the share
-    (return - fixed) / (best - fixed) of each attempt, and ``ceiling``, the largest possible
-    ``closed``. A row without these has ``why``, the reason. ``exact`` holds values computed from
-    the policy's probabilities: ``returns``, ``illegal`` and, for a pool, ``closed``, by attempt. A
-    row without ``exact`` may have ``why_sampled``, the reason.
+    A trial is several attempts at one game against one opponent. Keys of a row:
+        best         best response value against the known opponent
+        fixed        value of the best single policy against the pool of opponents
+        closed       in the row of a pool: share (return - fixed) / (best - fixed), by attempt
+        ceiling      in the row of a pool: largest possible ``closed``, by attempt
+        why          reason why the keys above are missing
+        exact        values from the policy's probabilities, not from play: ``returns``,
+                     ``illegal`` and, in the row of a pool, ``closed``, by attempt
+        why_sampled  reason why ``exact`` is missing
 
     Args:
         policy: the measured player.
         games: of different names; games that are not trials are left out.
         pool: the opponents; see ``pool_of``.
         trials: number of trials of each role against each opponent.
-        seen_states: initial states seen in training; others are played where possible.
+        seen_states: initial states seen in training; other states are played where possible.
         seed: of the trials.
         limit: largest number of conversations for exact returns; 0: no exact returns.
         in_flight: episodes at once; see ``rollout_teams``.
@@ -87,16 +92,17 @@ def adaptations_of(
         starts, stream = measured_starts(game, seen_states)[0], root.child(game.name)
         table = adaptation(starts, policy, pool, trials=trials, stream=stream, in_flight=in_flight)
         about = {"game": game.name, "starts": starts.label}
-        beside: dict[tuple[str, bool], _Exact] = {}
+        exact_of_pool: dict[tuple[str, bool], _Exact] = {}
         for row in table:
             opponents = {name: item for name, item in pool.items() if item.trained == row.trained}
-            if (row.role, row.trained) not in beside:
-                beside[row.role, row.trained] = (
+            if (row.role, row.trained) not in exact_of_pool:
+                exact_of_pool[row.role, row.trained] = (
                     *_find_ceiling(rules, row.role, opponents),
                     _exact_returns(rules, policy, row.role, opponents, limit),
                 )
-            ceiling, why, exact = beside[row.role, row.trained]
-            metrics = _exact_part(row, ceiling, why) | _played_part(row, opponents, exact, ceiling)
+            ceiling, reason, exact = exact_of_pool[row.role, row.trained]
+            metrics = _ceiling_columns(row, ceiling, reason)
+            metrics |= _exact_columns(row, opponents, exact, ceiling)
             plain = {
                 "role": row.role,
                 "opponent": row.opponent or None,
@@ -112,11 +118,11 @@ def adaptations_of(
 def pool_of(
     games: Sequence[Environment], config: RunConfig | None, others: Sequence[AgentSpec]
 ) -> dict[str, PoolOpponent]:
-    """Return the opponents in the trials among games.
+    """Return the opponents against which trials are measured.
 
     Args:
-        games: the measured games.
-        config: of the run; its bots were met in training, and its evaluation opponents are held
+        games: the measured games; at least one must be a trial.
+        config: of the run. Its bots were opponents in training; its evaluation opponents are held
             out. None: there was no training.
         others: further opponents, held out.
 
@@ -127,7 +133,7 @@ def pool_of(
     if not trials:
         names = ", ".join(game.name for game in games)
         raise ConfigError(
-            f"--adaptation measures attempts, and {names} has none; measure an environment "
+            f"--adaptation measures attempts, and {names} has none; measure the environment "
             "'trial', e.g. --environment \"trial 'environment={name: kuhn_poker}'\"."
         )
     for game in trials:
@@ -144,8 +150,8 @@ def pool_of(
 def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[str, PoolOpponent]:
     """Return a run's bots by name, then the held-out opponents.
 
-    A held-out opponent is listed once, and a bot met in training is not held out. Options left out
-    count as their defaults.
+    An opponent that equals a bot of training, or an earlier opponent, is left out. Options that
+    are not set count as their defaults.
     """
     opponents, plugins = dict[str, PoolOpponent](), list[Any]()
     held_out: list[tuple[AgentSpec, BoundPlugin, Callable[[], Any]]] = [
@@ -162,15 +168,15 @@ def opponents_of(config: RunConfig | None, others: Sequence[AgentSpec]) -> dict[
                     )
         for bot in config.evaluation.opponents:
             bound = bot.bind("players")
-            spelled = f"{bot.name}:{bot.preset}" if bot.preset else bot.name
-            held_out.append((AgentSpec(spelled, bot.options), bound, bound))
-    new, factories = list[AgentSpec](), list[Callable[[], Any]]()
+            bot_name = f"{bot.name}:{bot.preset}" if bot.preset else bot.name
+            held_out.append((AgentSpec(bot_name, bot.options), bound, bound))
+    new_specs, factories = list[AgentSpec](), list[Callable[[], Any]]()
     for spec, bound, make in held_out:
         if _bot_identity(bound) not in plugins:
             plugins.append(_bot_identity(bound))
-            new.append(spec)
+            new_specs.append(spec)
             factories.append(make)
-    for label, make in zip(labels(new), factories, strict=True):
+    for label, make in zip(labels(new_specs), factories, strict=True):
         name = f"{label} (held out)" if label in opponents else label
         opponents[name] = PoolOpponent(agent=make(), weight=1.0, trained=False)
     return opponents
@@ -189,7 +195,7 @@ def _find_ceiling(
 ) -> tuple[Ceiling | None, str]:
     """Return (ceiling of a pool, ""), or (None, reason)."""
     if game.redeal != "fresh" or game.stop_on_win:
-        return None, "no ceiling: it is that of fresh deals in every attempt, with no early stop"
+        return None, "no ceiling: it needs a fresh deal in every attempt, and no early stop"
     return ceiling_or_reason(
         game.inner,
         role=role,
@@ -203,20 +209,19 @@ def _find_ceiling(
 def _exact_returns(
     game: Trial, policy: Any, role: str, pool: Mapping[str, PoolOpponent], limit: int
 ) -> AttemptReturns | str:
-    """Return exact returns of a policy, the reason why there are none, or "" without a request."""
+    """Return a policy's exact returns, or the reason why there are none; "": none are wanted."""
     if not limit or not isinstance(policy, ActionScorer):
         return ""
     opponents = {name: opponent.agent for name, opponent in pool.items()}
     try:
         return attempt_returns(game, policy, role=role, opponents=opponents, limit=limit)
     except GameError as error:
-        return f"sampled alone: {error}"
+        return f"sampled only: {error}"
 
 
-def _exact_part(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[str, Any]:
-    """Return the exact columns of a row."""
+def _ceiling_columns(row: AdaptationRow, ceiling: Ceiling | None, reason: str) -> dict[str, Any]:
     if ceiling is None:
-        return {"why": why}
+        return {"why": reason}
     if row.opponent:
         return {"best": ceiling.best_by[row.opponent], "fixed": ceiling.fixed_by[row.opponent]}
     columns: dict[str, Any] = {"best": ceiling.best, "fixed": ceiling.fixed}
@@ -230,7 +235,7 @@ def _exact_part(row: AdaptationRow, ceiling: Ceiling | None, why: str) -> dict[s
     return columns
 
 
-def _played_part(
+def _exact_columns(
     row: AdaptationRow,
     pool: Mapping[str, PoolOpponent],
     exact: AttemptReturns | str,
@@ -239,7 +244,7 @@ def _played_part(
     if isinstance(exact, str):
         return {"why_sampled": exact} if exact else {}
     shares = {n: opponent.weight for n, opponent in enumerate(pool.values())}
-    if row.opponent:  # the others may have no returns, where a win ends their trials
+    if row.opponent:  # the returns of other opponents may be NaN, if a win ends their trials
         shares = {[*pool].index(row.opponent): 1.0}
     weights = np.array([*shares.values()]) / math.fsum(shares.values())
     returns, illegal = (
@@ -334,21 +339,22 @@ def measure(
         run: the folder of a run, or None.
         agent: a bot as on the command line, if there is no run.
         checkpoint: step of the run's checkpoint; None takes the newest.
-        only: the policy for every seat, if the run has several.
-        names: games as on the command line; none: the games of the run.
-        bots: opponents; none: random play.
+        only: if the run has several policies, the one that plays every seat.
+        names: games as on the command line; empty: the games of the run.
+        bots: opponents; empty: a player with random actions.
         games_per_seat: games against each opponent from each seat.
         exact: whether exact figures are computed where possible.
         league: whether the run's snapshots are rated.
-        self_plays: episodes with the policy in all seats, to count different ones; 0: none.
+        self_plays: number of episodes with the policy in all seats, of which the different ones
+            are counted; 0: none.
         adaptation: whether each attempt of trials is measured, in ``games_per_seat`` trials for
             each role and opponent.
         seed: of the games.
-        oracle: judges turns; None: the run's own, or the first exact one.
+        oracle: judges turns; None: the oracle of the run, or the first exact one.
         judged: whether turns are judged at all.
         oracle_turns: largest number of judged turns per game and opponent.
         answer: name of the run's answer, such as "nash"; None: the configuration's.
-        best_of: number of candidates; the oracle's best one is played.
+        best_of: number of candidates; the candidate that the oracle ranks best is played.
         in_flight: games at once; see ``rollout_teams``.
 
     Raises:
@@ -362,14 +368,14 @@ def measure(
     policy, games, seen_states = player.policy, player.games, player.seen_states
     exact = exact and player.scores
     notes, about = list(player.notes), dict(player.about)
-    against = list(bots) or [parse_agent("random")]
+    opponents = list(bots) or [parse_agent("random")]
     oracles, more_notes = oracles_for(games, oracle, player.oracles) if judged else ({}, [])
     judges = {name: Judge(oracle=judge, budget=oracle_turns) for name, judge in oracles.items()}
     if best_of > 1:
         policy, exact = _choose_best_of(policy, best_of, games, oracles, more_notes), False
         about["best_of"] = best_of
     settings: dict[str, Any] = {
-        "opponents": against,
+        "opponents": opponents,
         "games_per_seat": games_per_seat,
         "exact": exact,
         "max_states": player.limit,
@@ -399,7 +405,7 @@ def measure(
     if league and run is not None:
         result["league"] = league_of_run(
             player.engine,
-            opponents=against,
+            opponents=opponents,
             games_per_seat=games_per_seat,
             seed=seed,
             in_flight=in_flight,
@@ -471,13 +477,13 @@ def _choose_best_of(
 ) -> BestOfN:
     if isinstance(policy, Mixture):
         raise ConfigError(
-            "--best-of asks one player several times, and the run's answer is a mixture; write "
-            "--answer policy beside it."
+            "--best-of asks one player several times, but the run's answer is a mixture; add "
+            "--answer policy."
         )
-    unsolved = [game.name for game in games if game.name not in oracles]
-    if unsolved:
-        why = " ".join(notes) or "leave --oracle none out."
-        raise ConfigError(f"--best-of needs an oracle that judges {unsolved[0]!r}: {why}")
+    unjudged = [game.name for game in games if game.name not in oracles]
+    if unjudged:
+        reason = " ".join(notes) or "leave --oracle none out."
+        raise ConfigError(f"--best-of needs an oracle that judges {unjudged[0]!r}: {reason}")
     return BestOfN(policy, count, lambda game: oracles[game.name].judge)
 
 

@@ -17,7 +17,7 @@ from sparring.methods.columns.arrays import table_of_arrays
 from sparring.play.players.base import Agent
 from sparring.play.spec import EpisodeSpec
 from sparring.play.team import play_teams
-from sparring.play.turn_table import turn_table as table_of
+from sparring.play.turn_table import turn_table as make_turn_table
 
 
 @watched
@@ -30,7 +30,7 @@ def make_environment(
         name: a name from `sparring list environments`, or package.module; or an episode's
             ``environment``, which includes the options.
         illegal: the rule for illegal replies, e.g. {"rule": "retry", "retries": 2}.
-        options: of the environment; `sparring explain NAME` lists them.
+        options: options of the environment; `sparring explain NAME` lists them.
 
     Raises:
         UnknownNameError: there is no such environment or option.
@@ -40,8 +40,8 @@ def make_environment(
     if isinstance(name, EnvironmentSpec):
         if illegal is not None or options:
             raise ConfigError(
-                "make_environment: an EnvironmentSpec says its options and rule itself; leave the "
-                "others out."
+                "make_environment: an EnvironmentSpec contains its options and its rule for "
+                "illegal replies; leave the other arguments out."
             )
         return from_spec(name)
     if not isinstance(name, str):
@@ -70,15 +70,15 @@ def play_episodes(
         players: one per seat: a bot as on the command line ("random", "mcts simulations=100"), a
             run, or an agent.
         plays: number of episodes.
-        group_size: episodes that share an initial state.
-        trained: seats whose turns ``turn_table`` takes; None: all.
+        group_size: number of episodes that share an initial state.
+        trained: seats whose turns become rows of ``turn_table``; None: all.
         seed: of the episodes; equal seeds give equal episodes.
-        in_flight: episodes at once, such as the sessions that an environment server allows; None:
-            the players' limit (a run's ``rollout.in_flight``), else 64.
+        in_flight: number of episodes at once, e.g. the sessions that an environment server allows;
+            None: the players' limit (a run's ``rollout.in_flight``), else 64.
 
     Raises:
         ConfigError: the players do not fill the seats, or a player cannot be made.
-        RolloutError: an episode could not begin or go on; the message says how many and why.
+        RolloutError: episodes failed; the message has their number and the reason.
     """
     check_integer(plays, "plays", 1)
     check_integer(group_size, "group_size", 1)
@@ -98,11 +98,11 @@ def play_episodes(
         )
     if len(players) != game.num_seats:
         raise ConfigError(
-            f"{game.name} has {game.num_seats} seats, and there are {len(players)} players; name "
+            f"{game.name} has {game.num_seats} seats, but there are {len(players)} players; name "
             "one per seat."
         )
     agents: dict[str, Agent] = {}
-    seats = tuple(_seat(player, agents) for player in players)
+    seats = tuple(_add_agent(player, agents) for player in players)
     trained_seats = range(game.num_seats) if trained is None else trained
     if not isinstance(trained_seats, Sequence) or not all(
         seat in range(game.num_seats) for seat in trained_seats
@@ -127,8 +127,8 @@ def play_episodes(
     return play_teams(specs, agents, retries=0, in_flight=in_flight)
 
 
-def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
-    """Return the name of a player among the agents; a player named twice is one agent."""
+def _add_agent(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
+    """Add a player's agent unless it is present already, and return its name."""
     if isinstance(player, str):
         if player not in agents:
             agents[player] = parse_agent(player).make()
@@ -142,10 +142,10 @@ def _seat(player: str | Run | Agent, agents: dict[str, Agent]) -> str:
     for name, agent_name in agents.items():
         if agent_name is agent:
             return name
-    base = str(LEARNER) if isinstance(player, Run) else type(player).__name__
+    stem = str(LEARNER) if isinstance(player, Run) else type(player).__name__
     name = next(
         name
-        for name in (base, *(f"{base}-{number}" for number in range(1, len(agents) + 1)))
+        for name in (stem, *(f"{stem}-{number}" for number in range(1, len(agents) + 1)))
         if name not in agents
     )
     agents[name] = agent
@@ -158,11 +158,11 @@ def turn_table(
     """Return the turns of trained seats as columns, sorted by episode, seat and turn.
 
     Args:
-        episodes: every turn of their trained seats is a row.
-        candidates: whether the other candidates of a prompt are rows too, for estimators that
-            compare them.
-        columns: in place of episodes, arrays with one entry per turn; ``reward`` and ``episode``
-            are needed. See ``sparring.methods.columns.arrays.table_of_arrays``.
+        episodes: the episodes; each turn of a trained seat is a row.
+        candidates: whether candidate replies that were not played are rows too, for estimators
+            that compare candidates.
+        columns: in place of ``episodes``: arrays with one entry per turn; ``reward`` and
+            ``episode`` are needed. See ``sparring.methods.columns.arrays.table_of_arrays``.
 
     Raises:
         ConfigError: the arguments are not episodes, or a column has another length.
@@ -182,7 +182,7 @@ def turn_table(
         or not all(isinstance(episode, Episode) for episode in episodes)
     ):
         raise ConfigError(
-            f"turn_table() wants a list of episodes and was given a {type(episodes).__name__}; "
-            "write turn_table(play_episodes(...)), or turn_table(reward=[...], episode=[...])."
+            f"turn_table() takes a list of episodes, not a {type(episodes).__name__}; write "
+            "turn_table(play_episodes(...)), or turn_table(reward=[...], episode=[...])."
         )
-    return table_of(episodes, candidates=candidates)
+    return make_turn_table(episodes, candidates=candidates)

@@ -1,8 +1,8 @@
 """Measures a policy: exact figures, matches, regret and a league table, as plain data.
 
-Figures besides those of a run, per game GAME:
-    value/GAME/ROLE              expected return of the role where the policy sits in every seat,
-                                 illegal replies left out
+Besides the figures that a run writes, there is one per game GAME:
+    value/GAME/ROLE   expected return of the role if the policy plays every seat; the probability
+                      of illegal replies is left out
 """
 
 from __future__ import annotations
@@ -37,7 +37,9 @@ from sparring.play.players.random import RandomAgent
 
 
 def exact_figures(game: Environment, policy: Any, *, max_states: int) -> dict[str, float]:
-    """Return exploitability, values and illegal mass of a policy that scores actions.
+    """Return exploitability, values and probability of illegal replies of a policy.
+
+    The policy must score actions.
 
     Raises:
         GameError: the game is too large, or has no information states; the message names an
@@ -58,8 +60,8 @@ def named_games(texts: Sequence[str], *, style: str) -> list[Environment]:
     """Return the games that texts such as ``sudoku size=6`` name; the names differ.
 
     Args:
-        texts: a name, then ``key=value`` options, each.
-        style: wording of the games that name none.
+        texts: each is a name, then ``key=value`` options.
+        style: the option ``style`` of games whose text does not set it.
 
     Raises:
         UnknownNameError: there is no such game or option.
@@ -90,21 +92,21 @@ def evaluate_policy(
     Args:
         policy: the measured player.
         games: of different names; a game with one seat is played once, without opponents.
-        opponents: bots; options that differ tell bots of one kind apart.
+        opponents: bots; bots of one kind must differ in their options.
         games_per_seat: games against each bot from each seat.
         exact: whether information states are enumerated where possible.
         max_states: largest number of information states for enumeration.
         seed: of the games played.
         judges: by the game's name, for regret.
-        seen_states: initial states seen in training; matches are on others where possible, and on
-            these as well.
+        seen_states: initial states seen in training; matches are played on these, and also on
+            other states where possible.
         in_flight: episodes at once; see ``rollout_teams``.
 
     Raises:
         UnknownNameError: there is no such bot or option.
         ConfigError: two bots are equal.
         GameError: a bot cannot play a game.
-        OracleError: a judge refuses a state.
+        OracleError: an oracle cannot judge a state.
     """
     bots = {label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)}
     root = Stream.from_seed(seed).child("evaluate")
@@ -152,7 +154,7 @@ def evaluate_policy(
 
 
 def _match_row(record: MatchRecord) -> dict[str, Any]:
-    """Return a record as plain data: intervals as text and numbers, and the oracle's facts."""
+    """Return a record as plain data: intervals as text and as numbers, and the oracle's counts."""
     intervals = {**intervals_of(record), "illegal": record.illegal}
     row = {
         "games": record.games,
@@ -191,13 +193,13 @@ def self_plays_of(
         policy: the player in every seat.
         games: of different names.
         plays: number of episodes per game; at least 2.
-        seen_states: initial states seen in training; others are played where possible.
+        seen_states: initial states seen in training; other states are played where possible.
         seed: of the episodes.
         in_flight: episodes at once; see ``rollout_teams``.
 
     Raises:
         ConfigError: ``plays`` is below 2.
-        RolloutError: an episode could not begin or go on.
+        RolloutError: an episode failed.
     """
     rows, root = [], Stream.from_seed(seed).child("self_plays")
     for game in games:
@@ -221,10 +223,8 @@ def league_of_run(
         label: spec.make() for label, spec in zip(labels(opponents), opponents, strict=True)
     }
     players.update({str(player): engine.agent(player) for player in (*engine.members, PUBLISHED)})
-    tables, seen_states = (
-        [],
-        SeenInitialStates(engine.config, [game for game, _ in engine.environments]),
-    )
+    tables = list[dict[str, Any]]()
+    seen_states = SeenInitialStates(engine.config, [game for game, _ in engine.environments])
     for game, _ in engine.environments:
         stream = Stream.from_seed(seed).child("league").child(game.name)
         starts = measured_starts(game, seen_states)[0]

@@ -1,4 +1,4 @@
-"""Trains and loads runs."""
+"""Public functions that train runs and load them from their folders."""
 
 from __future__ import annotations
 
@@ -116,12 +116,12 @@ class Run:
         return STORES[kind](self.path / kind).read()
 
     def answer(self, name: str | None = None) -> Agent:
-        """Return the agent that is the run's answer.
+        """Return the agent that plays as the run's answer.
 
         Args:
-            name: "policy", "average", "last", or a meta-solver such as "nash": the mixture of the
-                league's members, one of whom is drawn for each episode and team. None: the
-                configuration's (``league.answer``).
+            name: "policy", "average", "last", or a meta-solver such as "nash". A meta-solver gives
+                a mixture of the league's members; one of them is drawn for each episode and team.
+                None: the answer that the configuration names (``league.answer``).
 
         Raises:
             UnknownNameError: there is no such answer.
@@ -221,7 +221,7 @@ def load_run(path: str | Path, step: int | None = None) -> Run:
 
     Args:
         path: the run folder.
-        step: a checkpoint's step; None takes the newest good one.
+        step: a checkpoint's step; None: the newest good one.
 
     Raises:
         RunError: there is no such run.
@@ -244,7 +244,7 @@ def default_folder(config: RunConfig) -> Path:
 
 
 def plan_run(config: RunConfig) -> dict[str, Any]:
-    """Return the plan of a run and the memory that it needs.
+    """Return the plan of a run, with the memory that it needs.
 
     Raises:
         SparringError: the run itself would fail with this error.
@@ -259,10 +259,11 @@ def plan_run(config: RunConfig) -> dict[str, Any]:
     return describe(config)
 
 
-def _keeping_all(config: RunConfig, folder: RunFolder) -> RunConfig:
+def _with_old_default(config: RunConfig, folder: RunFolder) -> RunConfig:
     """Return the configuration of a resumed run.
 
-    A run older than ``store.keep`` keeps all stored steps unless the user sets the key.
+    A run that began before the key ``store.keep`` existed keeps all stored steps, unless the user
+    sets the key.
     """
     default = StoreConfig.model_fields["keep"].default
     if "keep" in (folder.config().get("store") or {}) or config.store.keep != default:
@@ -302,7 +303,7 @@ def train_run(
         )
     if resume:
         folder = RunFolder.open(path)
-        config = _keeping_all(config, folder)
+        config = _with_old_default(config, folder)
         check_same(folder, config.model_dump(mode="json"))
         engine = LocalEngine(config)
         check_league(config, engine.environments, engine)

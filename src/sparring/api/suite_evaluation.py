@@ -1,4 +1,7 @@
-"""Measures a player by a suite: workers play pieces of its rows, and a report sums them."""
+"""Measures a player by a suite, a list of rows: each is a game, an opponent and a number of games.
+
+Worker processes play pieces of the rows, and a report adds up the pieces of each row.
+"""
 
 from __future__ import annotations
 
@@ -53,14 +56,14 @@ from sparring.play.team import Team
 log = logging.getLogger(__name__)
 
 
-class Bench:
+class PieceRunner:
     """Plays pieces of a suite.
 
     Args:
-        settings: plain data: "rows" (as dumped), "seed", "player": {"run", "step", "temperature"}
-            with an optional "policy" or "answer", or {"agent", "options"}, and "answers", the
-            default file for endpoints' answers.
-        seen_states: result of ``states_seen_by`` of the player, if it is known already.
+        settings: plain data with the keys "rows" (``SuiteRow`` as JSON), "seed", "answers" (the
+            default file for replies of endpoints) and "player": {"run", "step", "temperature"} with
+            an optional "policy" or "answer", or {"agent", "options"}.
+        seen_states: ``states_seen_by`` of the player; None: computed when needed.
     """
 
     def __init__(
@@ -79,8 +82,8 @@ class Bench:
         self._opponents: dict[str, Agent] = {}
         self._oracles: dict[str, Oracle] = {}
 
-    def answer(self, job: list[Any]) -> dict[str, Any]:
-        """Return {"tally": ...}, {"figures": ...} of an exact row, or {"unmeasured": reason}.
+    def play_job(self, job: list[Any]) -> dict[str, Any]:
+        """Play a piece; return {"tally": ...}, {"figures": ...} (exact) or {"unmeasured": reason}.
 
         Raises:
             RolloutError: an endpoint failed or its budget is exhausted.
@@ -88,7 +91,7 @@ class Bench:
         piece = SuitePiece(*job)
         row, game, agent = self.rows[piece.row], self._game(piece.row), self.agent()
         for model in self._models:
-            # the last bit of a piece must not depend on earlier pieces
+            # the result of a piece must not depend on earlier pieces, not even in its last bit
             model.sampler.refresh()
         try:
             if row.kind == "exact":
@@ -103,7 +106,7 @@ class Bench:
             return {"unmeasured": str(error)}
 
     def agent(self) -> Agent:
-        """Return the measured player; a run's is loaded here, with one thread."""
+        """Return the measured player; the first call loads it, a run's with one thread."""
         if self._agent is None:
             player = self._player
             self._agent = (
@@ -136,27 +139,27 @@ class Bench:
         temperature: float | None,
         names: Sequence[str] | None = None,
     ) -> Agent:
-        """Return a player of a run; several policies sit in the seats of their roles."""
+        """Return a player of a run; several policies play the seats of their roles."""
         names = list(engine.config.by_policy) if names is None else names
         agents = {name: _make_strict(engine.agent(player.of(name)), temperature) for name in names}
         self._models += agents.values()
         if len(agents) == 1:
             return next(iter(agents.values()))
 
-        def at(game: Environment, seat: int) -> Agent:
+        def agent_of_seat(game: Environment, seat: int) -> Agent:
             try:
                 return agents[engine.roles.of(game)[seat]]
             except ConfigError as error:
                 raise GameError(
-                    f"{error} Or measure one of them in every seat: --policy {names[0]}."
+                    f"{error} Or measure one policy in every seat: --policy {names[0]}."
                 ) from None
 
-        games = [self._game(place) for place in range(len(self.rows))]
-        return Team(str(player), at, games, engine.config.rollout.in_flight)
+        games = [self._game(index) for index in range(len(self.rows))]
+        return Team(str(player), agent_of_seat, games, engine.config.rollout.in_flight)
 
     def _player_of_spec(self, spec: AgentSpec) -> Agent:
         """Return an agent without a run; its model samples as a run's policy does."""
-        if spec.name == REMOTE:  # keep paid answers of a piece that broke off
+        if spec.name == REMOTE:  # store replies that were paid for, in case the piece fails
             spec = AgentSpec(spec.name, {"cache": self._answers, **spec.options})
         agent = spec.make()
         if isinstance(agent, MemberMixture):
@@ -165,48 +168,48 @@ class Bench:
         return self._model_of(agent)
 
     def _model_of(self, agent: Agent) -> Agent:
-        """Return an agent; a model raises for a conversation that is too long."""
+        """Return an agent; if it is a model, a conversation that is too long raises an error."""
         if not isinstance(agent, PolicyAgent):
             return agent
         self._models.append(_make_strict(agent, None))
         return self._models[-1]
 
-    def _game(self, place: int) -> Environment:
-        if place not in self._games:
-            self._games[place] = self.rows[place].make_game()
-        return self._games[place]
+    def _game(self, index: int) -> Environment:
+        if index not in self._games:
+            self._games[index] = self.rows[index].make_game()
+        return self._games[index]
 
-    def _starts_of(self, place: int) -> Starts | None:
-        """Return the initial states of a row; the banks of training are made once."""
-        if place not in self._starts:
+    def _starts_of(self, index: int) -> Starts | None:
+        """Return the initial states of a row; the states seen in training are computed once."""
+        if index not in self._starts:
             self._seen_states = self._seen_states or states_seen_by(self._player)
-            self._starts[place] = starts_of(self.rows[place], self._game(place), self._seen_states)
-        return self._starts[place]
+            self._starts[index] = starts_of(self.rows[index], self._game(index), self._seen_states)
+        return self._starts[index]
 
     def _opponent(self, entry: OpponentEntry) -> Agent:
-        """Return an opponent; equal options give one agent, with one budget, in all rows."""
+        """Return an opponent; rows with equal options share one agent and its budget."""
         key = entry.model_dump_json()
         if key not in self._opponents:
             self._opponents[key] = self._player_of_spec(entry.spec)
         return self._opponents[key]
 
     def _oracle(self, entry: OracleEntry) -> Oracle:
-        """Return an oracle; equal options give one oracle in all rows."""
+        """Return an oracle; rows with equal options share one oracle."""
         key = entry.model_dump_json()
         if key not in self._oracles:
             self._oracles[key] = entry.spec.make()
         return self._oracles[key]
 
 
-def make_bench(
+def make_piece_runner(
     settings: dict[str, Any], seen_states: SeenInitialStates | None = None
 ) -> Callable[[list[Any]], dict[str, Any]]:
-    """Return the function that answers the jobs of a suite; see ``Bench``."""
-    return Bench(settings, seen_states).answer
+    """Return the function that plays the pieces of a suite; see ``PieceRunner``."""
+    return PieceRunner(settings, seen_states).play_job
 
 
 def _make_strict(agent: Any, temperature: float | None) -> PolicyAgent:
-    """Return a policy that samples at this temperature and raises for overlong conversations."""
+    """Return a policy with this temperature that raises an error if a conversation is too long."""
     params = dataclasses.replace(agent.params, temperature=temperature or agent.params.temperature)
     strict = PolicyAgent(
         name=agent.name,
@@ -223,8 +226,8 @@ def _make_strict(agent: Any, temperature: float | None) -> PolicyAgent:
 def _exact_figures(game: Environment, agent: Any) -> dict[str, float]:
     if not isinstance(agent, ActionScorer):
         raise GameError(
-            f"Agent {agent.name!r} gives no probabilities of its actions, so exact figures cannot "
-            "be computed."
+            f"Agent {agent.name!r} returns no probabilities of its actions, so exact figures "
+            "cannot be computed."
         )
     return {
         name.replace(f"/{game.name}", "", 1): value
@@ -233,21 +236,21 @@ def _exact_figures(game: Environment, agent: Any) -> dict[str, float]:
 
 
 SECONDS_BETWEEN_LINES = 10.0
-Answer = dict[str, Any]
+PieceResult = dict[str, Any]
 
 
 class SuiteEvaluation:
-    """A suite with the player that it measures.
+    """The evaluation of a player by a suite.
 
     Args:
-        name: of a suite, or the path of a YAML file.
+        name: name of a suite, or the path of a YAML file.
         player: the measured player.
-        opponents: further opponents for every game of a match.
-        games: games per seat of every row; None: each row's own number.
-        seed: of deals and draws; equal seeds give all players equal deals.
+        opponents: further opponents, in every game with matches.
+        games: games per seat of every row; None: the number of each row.
+        seed: seed of deals and draws; with equal seeds, all players get equal deals.
         folder: folder of the file ``evaluation-SUITE.json``.
-        oracle: judges the rows that name none, where it can.
-        judged: False: no oracle judges, not even the oracles of rows.
+        oracle: judges the rows that name no oracle, where it can.
+        judged: whether oracles judge at all, those of rows included.
 
     Raises:
         UnknownNameError: there is no such suite, or a name in it is unknown.
@@ -270,7 +273,7 @@ class SuiteEvaluation:
         self.name, suite = load_suite(name)
         extra = dict(zip(labels(opponents), opponents, strict=True))
         self.suite: Suite = with_opponents(suite, extra, games, styles(suite, player))
-        # reason by row's name where the oracle cannot judge
+        # by name of the row: why the oracle cannot judge it
         self.unjudged: dict[str, str] = {}
         if not judged:
             self.suite = without_oracles(self.suite)
@@ -282,13 +285,13 @@ class SuiteEvaluation:
         self.games: list[Environment] = [row.make_game() for row in self.suite.rows]
         self.unknown: list[list[str]] = [player.unknown_words(game) for game in self.games]
         self.results = SuiteResults(folder / f"evaluation-{self.name}.json")
-        labelled = zip(self.suite.rows, self.starts, strict=True)
-        self.keys = [row_key(row, player.identity, seed, label) for row, label in labelled]
+        rows_with_starts = zip(self.suite.rows, self.starts, strict=True)
+        self.keys = [row_key(row, player.identity, seed, label) for row, label in rows_with_starts]
         self.pieces = [
-            pieces_of(place, row, game)
-            for place, (row, game) in enumerate(zip(self.suite.rows, self.games, strict=True))
+            pieces_of(index, row, game)
+            for index, (row, game) in enumerate(zip(self.suite.rows, self.games, strict=True))
         ]
-        self.played = 0  # games played by this object
+        self.num_played = 0  # games played by this object
 
     @property
     def path(self) -> Path:
@@ -301,7 +304,7 @@ class SuiteEvaluation:
         """Play the missing pieces, write the report to the file and return it.
 
         Args:
-            workers: number of processes; None: one per core. Figures do not depend on it.
+            workers: number of processes, which does not change results; None: one per core.
             watch: called with lines of progress.
 
         Raises:
@@ -311,17 +314,17 @@ class SuiteEvaluation:
         """
         if workers is not None and workers < 1:
             raise ConfigError(f"--workers {workers} must be at least 1.")
-        todo = list[SuitePiece]()
-        for place, key in enumerate(self.keys):
+        missing = list[SuitePiece]()
+        for index, key in enumerate(self.keys):
             stored = self.results.pieces(key)
-            if not self._obstacle(place) and not any(
-                "unmeasured" in answer_of_piece for answer_of_piece in stored.values()
+            if not self._obstacle(index) and not any(
+                "unmeasured" in result for result in stored.values()
             ):
-                todo += [piece for piece in self.pieces[place] if piece.key not in stored]
-        last_line, num_done, games = time.monotonic(), 0, sum(piece.games for piece in todo)
-        if watch and not todo:
+                missing += [piece for piece in self.pieces[index] if piece.key not in stored]
+        last_line, num_done, games = time.monotonic(), 0, sum(piece.games for piece in missing)
+        if watch and not missing:
             watch("all pieces have been measured before; nothing is played")
-        for piece, answer in self._answers(todo, workers or os.cpu_count() or 1):
+        for piece, answer in self._play_pieces(missing, workers or os.cpu_count() or 1):
             row = self.suite.rows[piece.row]
             self.results.add(
                 self.keys[piece.row],
@@ -330,12 +333,12 @@ class SuiteEvaluation:
                 answer,
             )
             num_done += piece.games
-            self.played += piece.games if "tally" in answer else 0
+            self.num_played += piece.games if "tally" in answer else 0
             if watch and (
-                time.monotonic() - last_line > SECONDS_BETWEEN_LINES or self._is_whole(piece.row)
+                time.monotonic() - last_line > SECONDS_BETWEEN_LINES or self._is_complete(piece.row)
             ):
                 last_line = time.monotonic()
-                state = "done" if self._is_whole(piece.row) else "goes on"
+                state = "done" if self._is_complete(piece.row) else "in progress"
                 watch(f"{row.name} {state}; {num_done} of {games} games")
         report = self.report()
         self.results.finish(report)
@@ -343,11 +346,11 @@ class SuiteEvaluation:
 
     def report(self) -> dict[str, Any]:
         """Return the results so far as plain data: rows, totals and rows not in the totals."""
-        rows = [self._row(place) for place in range(len(self.suite.rows))]
+        rows = [self._row(index) for index in range(len(self.suite.rows))]
         complete_rows = [
-            (row, self._add_tallies(place))
-            for place, row in enumerate(self.suite.rows)
-            if rows[place]["measured"] and row.kind != "exact"
+            (row, self._add_tallies(index))
+            for index, row in enumerate(self.suite.rows)
+            if rows[index]["measured"] and row.kind != "exact"
         ]
         groups: dict[str, Callable[[SuiteRow], bool]] = {
             "trained": lambda row: row.role == "trained",
@@ -358,18 +361,18 @@ class SuiteEvaluation:
             groups["trained_by_this_run"] = lambda row: bool(self.player.trained_on(row))
             groups["new_to_this_run"] = lambda row: not self.player.trained_on(row)
         totals = {
-            name: total_score([(row, counts) for row, counts in complete_rows if member(row)])
-            for name, member in groups.items()
+            name: total_score([(row, counts) for row, counts in complete_rows if is_member(row)])
+            for name, is_member in groups.items()
         }
         missing = [row["name"] for row in rows if not row["measured"] and row["kind"] != "exact"]
         about = {"suite": self.name, "player": self.player.about, "seed": self.seed}
         return {**about, "rows": rows, "totals": totals, "not_in_totals": missing}
 
-    def _obstacle(self, place: int) -> str:
+    def _obstacle(self, index: int) -> str:
         """Return why a row cannot be measured, or ""."""
-        row, game = self.suite.rows[place], self.games[place]
-        if row.kind == "exact" and set(self.unknown[place]) & set(
-            cast(Searchable, game).words or self.unknown[place]
+        row, game = self.suite.rows[index], self.games[index]
+        if row.kind == "exact" and set(self.unknown[index]) & set(
+            cast(Searchable, game).words or self.unknown[index]
         ):
             return (
                 "The model's vocabulary lacks actions of this game, so their probabilities cannot "
@@ -377,10 +380,10 @@ class SuiteEvaluation:
             )
         return ""
 
-    def _answers(
-        self, todo: Sequence[SuitePiece], workers: int
-    ) -> Iterator[tuple[SuitePiece, Answer]]:
-        """Yield pieces with their answers; only this process calls endpoints, for one budget."""
+    def _play_pieces(
+        self, missing: Sequence[SuitePiece], workers: int
+    ) -> Iterator[tuple[SuitePiece, PieceResult]]:
+        """Yield pieces with their results; this process alone calls endpoints, with one budget."""
         failed: set[int] = set()
         rows = [row.model_dump(mode="json") for row in self.suite.rows]
         settings = {
@@ -389,99 +392,104 @@ class SuiteEvaluation:
             "player": self.player.data,
             "answers": str(self.path.with_suffix(".answers.jsonl")),
         }
-        local = [piece for piece in todo if self.player.remote or self._is_remote(piece.row)]
-        remote = [piece for piece in todo if piece not in local]
-        workers = min(workers, len(remote))
+        own_pieces = [
+            piece for piece in missing if self.player.remote or self._is_remote(piece.row)
+        ]
+        shared_pieces = [piece for piece in missing if piece not in own_pieces]
+        workers = min(workers, len(shared_pieces))
         if workers > 1:
-            with WorkerPool(make_bench, settings, workers) as pool:
-                hopeful = (list(piece) for piece in remote if piece.row not in failed)
-                for job, answer in pool.answers(hopeful):
+            with WorkerPool(make_piece_runner, settings, workers) as pool:
+                jobs = (list(piece) for piece in shared_pieces if piece.row not in failed)
+                for job, answer in pool.answers(jobs):
                     yield self._note_unmeasured(SuitePiece(*job), answer, failed)
         else:
-            local = remote + local
-        if local:
-            play = make_bench(settings, self._seen_states)
-            for piece in local:
+            own_pieces = shared_pieces + own_pieces
+        if own_pieces:
+            play = make_piece_runner(settings, self._seen_states)
+            for piece in own_pieces:
                 if piece.row not in failed:
                     yield self._note_unmeasured(piece, play(list(piece)), failed)
 
     def _note_unmeasured(
-        self, piece: SuitePiece, answer: Answer, failed: set[int]
-    ) -> tuple[SuitePiece, Answer]:
+        self, piece: SuitePiece, answer: PieceResult, failed: set[int]
+    ) -> tuple[SuitePiece, PieceResult]:
         """Return (piece, answer); note a row that cannot be measured."""
         if "unmeasured" in answer:
             failed.add(piece.row)
         return piece, answer
 
-    def _is_remote(self, place: int) -> bool:
-        opponent = self.suite.rows[place].opponent
+    def _is_remote(self, index: int) -> bool:
+        opponent = self.suite.rows[index].opponent
         return opponent is not None and opponent.name == REMOTE
 
-    def _is_whole(self, place: int) -> bool:
-        stored = self.results.pieces(self.keys[place])
+    def _is_complete(self, index: int) -> bool:
+        stored = self.results.pieces(self.keys[index])
         return all(
             piece.key in stored and "unmeasured" not in stored[piece.key]
-            for piece in self.pieces[place]
+            for piece in self.pieces[index]
         )
 
-    def _add_tallies(self, place: int, seat: int | None = None) -> Answer:
-        stored = self.results.pieces(self.keys[place])
+    def _add_tallies(self, index: int, seat: int | None = None) -> PieceResult:
+        stored = self.results.pieces(self.keys[index])
         return add_tallies(
-            stored[piece.key]["tally"] for piece in self.pieces[place] if seat in (None, piece.seat)
+            stored[piece.key]["tally"] for piece in self.pieces[index] if seat in (None, piece.seat)
         )
 
-    def _row(self, place: int) -> dict[str, Any]:
-        row, game = self.suite.rows[place], self.games[place]
+    def _row(self, index: int) -> dict[str, Any]:
+        row, game = self.suite.rows[index], self.games[index]
         opponent = row.opponent.model_dump(mode="json") if row.opponent is not None else None
         about = row.model_dump(
             mode="json",
             include={"name", "game", "options", "role", "kind", "oracle", "normalise", "in_totals"},
         )
-        about["starts"] = self.starts[place]
+        about["starts"] = self.starts[index]
         columns = {
             **about,
             "opponent": opponent,
             "trained_by_this_run": self.player.trained_on(row),
-            "notes": self._notes(place),
+            "notes": self._notes(index),
         }
-        if not self._is_whole(place):
+        if not self._is_complete(index):
             return {**columns, "measured": False}
         if row.kind == "exact":
-            (answer,) = self.results.pieces(self.keys[place]).values()
+            (answer,) = self.results.pieces(self.keys[index]).values()
             return {**columns, "measured": True, "figures": answer["figures"]}
         seats = range(game.num_seats) if row.kind == "match" else ()
         per_seat = [
-            {"role": game.roles[seat], **figures(self._add_tallies(place, seat), row, game)}
+            {"role": game.roles[seat], **figures(self._add_tallies(index, seat), row, game)}
             for seat in seats
         ]
         return {
             **columns,
             "measured": True,
             "seats": per_seat,
-            "overall": figures(self._add_tallies(place), row, game),
+            "overall": figures(self._add_tallies(index), row, game),
         }
 
-    def _notes(self, place: int) -> list[str]:
-        notes, unknown = [], self.unknown[place]
+    def _notes(self, index: int) -> list[str]:
+        notes, unknown = [], self.unknown[index]
         if unknown:
-            count = len(words_of(self.games[place]))
+            count = len(words_of(self.games[index]))
             notes.append(
                 f"{len(unknown)} of {count} words of this game are unknown to the model and read "
                 "as <unknown>."
             )
-        if self._is_remote(place) and self.games[place].brief:
+        if self._is_remote(index) and self.games[index].brief:
             notes.append(
-                "The endpoint is told the game in the brief words of a tiny model, which explain "
-                "nothing."
+                "The endpoint reads the prompts of the tiny model, which do not explain the game."
             )
-        if self.suite.rows[place].name in self.unjudged:
-            notes.append(f"Moves not judged: {self.unjudged[self.suite.rows[place].name]}")
-        why = [
+        if self.suite.rows[index].name in self.unjudged:
+            notes.append(f"Moves not judged: {self.unjudged[self.suite.rows[index].name]}")
+        reasons = [
             answer["unmeasured"]
-            for answer in self.results.pieces(self.keys[place]).values()
+            for answer in self.results.pieces(self.keys[index]).values()
             if "unmeasured" in answer
         ]
         return [
             *notes,
-            *(f"Not measured: {reason}" for reason in [self._obstacle(place), *why[:1]] if reason),
+            *(
+                f"Not measured: {reason}"
+                for reason in [self._obstacle(index), *reasons[:1]]
+                if reason
+            ),
         ]

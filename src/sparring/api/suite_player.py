@@ -39,16 +39,16 @@ TRAFFIC = (
     "price_out",
     "cache",
 )
-"""Options of the agent endpoint that affect traffic and not its answers.
+"""Options of the agent endpoint that affect its traffic but not its replies.
 
-A larger budget must not make games play again.
+A change of these, such as a larger budget, does not play games again.
 """
 
 
 def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
-    """Return the digest of all that the games of a row depend on.
+    """Return a digest of everything that determines the games of a row.
 
-    The number of games and their scores do not count.
+    The number of games and the rules of their scores are left out.
 
     Args:
         row: as it is played, style included.
@@ -56,11 +56,10 @@ def row_key(row: SuiteRow, player: Any, seed: int, starts: str = "all") -> str:
         seed: of the games.
         starts: label of the row's initial states for the player.
     """
-    unread = {"starts", "role", "games_per_seat", "normalise", "in_totals"} | (
-        {"oracle"} if row.oracle is None else set()
-    )
-    # keeps the keys of files older than oracles
-    settings = row.model_dump(mode="json", exclude=unread)
+    excluded = {"starts", "role", "games_per_seat", "normalise", "in_totals"}
+    if row.oracle is None:  # so that files from before oracles keep their keys
+        excluded.add("oracle")
+    settings = row.model_dump(mode="json", exclude=excluded)
     if starts != "all":
         settings["starts"] = starts
     if row.opponent is not None:
@@ -80,7 +79,7 @@ def without_traffic(options: Any) -> dict[str, Any]:
 class SuiteResults:
     """The file ``evaluation-SUITE.json``.
 
-    "measured" holds the pieces of every row by the row's key, and "report" the last report.
+    Its key "measured" holds the results of each row's pieces, and "report" the last report.
 
     Raises:
         RunError: the file is damaged or of another kind.
@@ -112,11 +111,11 @@ class SuiteResults:
             raise RunError(message) from None
 
     def pieces(self, key: str) -> dict[str, dict[str, Any]]:
-        """Return the answers of a row by the piece's key."""
+        """Return the results of a row's pieces, by key of the piece."""
         return dict(self._measured.get(key, {}).get("pieces", {}))
 
     def add(self, key: str, about: dict[str, Any], piece: str, answer: dict[str, Any]) -> None:
-        """Add an answer and write the file; ``about`` describes the row.
+        """Add the result of a piece and write the file; ``about`` describes the row.
 
         Raises:
             RunError: the file cannot be written.
@@ -146,23 +145,21 @@ REMOTE = "endpoint"
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Player:
-    """The measured player.
+    """The measured player."""
 
-    ``data`` can make it again in another process, ``identity`` holds all that its replies depend
-    on, and ``about`` is for people.
-    """
-
-    data: dict[str, Any]
-    identity: Any
-    about: dict[str, Any]
+    data: dict[str, Any]  # from which another process can make the player
+    identity: Any  # everything that determines its replies
+    about: dict[str, Any]  # description for people
     config: RunConfig | None  # None for an agent without a run
-    remote: bool  # whether it is an endpoint, asked from one process
-    wording: str = "full"  # of an agent
+    remote: bool  # whether it is an endpoint, which only one process calls
+    wording: str = "full"  # the option style for an agent without a run
     words: frozenset[str] | None = None  # vocabulary of an agent; None: any word
 
     def style(self, row: SuiteRow) -> str:
-        """Return the wording of a row for the player: the run's for a trained game, else its first
-        game's.
+        """Return the option style of a row's prompts for the player.
+
+        A run reads a game that it trained on in that style, and other games in the style of its
+        first game.
         """
         if self.config is None:
             return self.wording
@@ -201,13 +198,13 @@ def run_player(
     policy: str | None = None,
     answer: str | None = None,
 ) -> Player:
-    """Return the player of a run's checkpoint; several policies sit in the seats of their roles.
+    """Return the player of a run's checkpoint; each policy plays the seats of its role.
 
     Args:
         path: the run folder.
-        step: of the checkpoint; None takes the newest good one.
-        temperature: of sampling; None takes training's.
-        policy: the policy for every seat, if the run has several; None: all of them.
+        step: step of the checkpoint; None: the newest good one.
+        temperature: of sampling; None: the temperature of training.
+        policy: the policy for every seat; None: all policies, each in its role.
         answer: name of the answer, such as "nash"; None: the configuration's.
 
     Raises:
@@ -229,7 +226,7 @@ def run_player(
     if policy is None and chosen != POLICY:
         choice = {"answer": chosen}
         if chosen not in PLAIN and apart_keys(config):
-            choice["sides"] = APART  # apart from results of one mixture for both sides
+            choice["sides"] = APART  # one mixture per side; other results than with a common one
     settings = {
         key: value for key, value in config.model_dump(mode="json").items() if key not in FREE
     }
@@ -280,7 +277,7 @@ def agent_player(spec: AgentSpec) -> Player:
 
 
 def unknown_to(words: frozenset[str] | None, game: Environment) -> list[str]:
-    """Return the words of a brief game that are not among ``words``; None: all are known."""
+    """Return the words of a brief game that are not among ``words``; if None, all are known."""
     if words is None or not game.brief:
         return []
     return [word for word in words_of(game) if word not in words]
@@ -292,5 +289,5 @@ def styles(suite: Suite, player: Player) -> dict[str, str]:
 
 
 def _same_game(name: str, options: Mapping[str, Any], trained: EnvironmentConfig) -> bool:
-    """Return whether two games have the same rules; wording, pay and bank may differ."""
+    """Return whether two games have the same rules; prompts, rewards and deals may differ."""
     return rules_of(name, options) == rules_of(trained.name, trained.options)

@@ -1,7 +1,8 @@
-"""Plays one unit of a step again in this process, episode by episode, where errors show.
+"""Plays one unit of a step again in this process, one episode at a time, to see its errors.
 
-The configuration and the state before a step determine the step's episodes, so the checkpoint of
-that state is enough. Earlier units of the step are played only if later ones branch from them.
+A unit is the group of episodes that one worker plays at once. The configuration and the state
+before a step determine the step's episodes, so the checkpoint of that state is enough. Earlier
+units of the step are played only if later ones branch from them.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, StepInputs, request_plays
 from sparring.run.warmup import warm_up
 
-LOGGER = "sparring.play.rollout"  # logs the errors of episodes that begin anew
+LOGGER = "sparring.play.rollout"  # logs the errors of episodes that are restarted
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,10 +40,10 @@ class ReplayedEpisode:
     returns: tuple[float, ...] | None
     turns: int
     retried: int
-    raised: tuple[str, ...]  # traces of the errors of its code
+    raised: tuple[str, ...]  # tracebacks of the errors of the environment's code
 
 
-class _Traces(logging.Handler):
+class _TraceCollector(logging.Handler):
     def __init__(self) -> None:
         super().__init__()
         self.traces: list[str] = []
@@ -54,7 +55,7 @@ class _Traces(logging.Handler):
 
 
 def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[EpisodeSpec], ReplyJudges]:
-    """Return (engine before the step, episodes of the unit, judging).
+    """Return (engine before the step, episodes of the unit, how replies are judged).
 
     Args:
         path: the run folder.
@@ -67,23 +68,24 @@ def unit_of(path: Path, step: int, unit: int) -> tuple[LocalEngine, list[Episode
     """
     config, engine, state = _load_before(path, step)
     games = [game for game, _ in engine.environments]
-    opened = StepInputs.of(engine, state, step - 1)
-    requests = request_plays(config, engine, Methods.of(config, games), opened)
-    units, request = 0, next(requests, None)
+    inputs = StepInputs.of(engine, state, step - 1)
+    requests = request_plays(config, engine, Methods.of(config, games), inputs)
+    num_units, request = 0, next(requests, None)
     while request is not None:
         if request.judging is not None:
-            specs = engine.with_named_policies(request.specs)
-            parts = split_into_units(specs, config.scale.unit_games)
-            if unit - units < len(parts):
-                return engine, list(parts[unit - units]), request.judging
-            units += len(parts)
+            units = split_into_units(
+                engine.with_named_policies(request.specs), config.scale.unit_games
+            )
+            if unit - num_units < len(units):
+                return engine, list(units[unit - num_units]), request.judging
+            num_units += len(units)
         try:
             request = requests.send(engine.play(request.specs, request.judging))
         except StopIteration:
             break
     raise ConfigError(
-        f"Step {step} has {units} units of {config.scale.unit_games} plays "
-        f"(scale.unit_games); write a number from 0 to {units - 1}."
+        f"Step {step} has {num_units} units of {config.scale.unit_games} plays "
+        f"(scale.unit_games); write a number from 0 to {num_units - 1}."
     )
 
 
@@ -95,7 +97,7 @@ def replay(
     Raises:
         SparringError: an error that no retry can mend, as in a run.
     """
-    traces, logger = _Traces(), logging.getLogger(LOGGER)
+    traces, logger = _TraceCollector(), logging.getLogger(LOGGER)
     logger.addHandler(traces)
     propagates, logger.propagate = logger.propagate, False
     try:
@@ -125,8 +127,8 @@ def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunStat
     config = resolve(folder.config())
     if config.scale.order == FRESH:
         raise ConfigError(
-            f"{path} was played in fresh order (scale.order), in which no step has units of its "
-            "own and no unit can be played again; look at the plays that it has stored, with "
+            f"{path} was played in fresh order (scale.order), in which units belong to no step and "
+            "cannot be played again; to see the stored episodes, run "
             f"`sparring replay {path}`."
         )
     if not 1 <= step <= config.steps:
@@ -138,7 +140,7 @@ def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunStat
         return config, engine, begin_league(config, engine, RunState())
     saved_steps = checkpoint.steps(path)
     if num_learned not in saved_steps:
-        again = sorted(
+        replayable_steps = sorted(
             {
                 *range(1, config.scale.lag + 2),
                 *(
@@ -149,9 +151,10 @@ def _load_before(path: Path, step: int) -> tuple[RunConfig, LocalEngine, RunStat
             }
         )
         raise CheckpointError(
-            f"Step {step} of {path} begins where step {num_learned} ended, of which there is no "
-            f"checkpoint. Steps that can be played again: {', '.join(map(str, again))}. `sparring "
-            f"train --run {path} --resume checkpoint.every=1` leaves a checkpoint of every step."
+            f"Step {step} of {path} begins where step {num_learned} ended, but there is no "
+            f"checkpoint of that step. Steps that can be played again: "
+            f"{', '.join(map(str, replayable_steps))}. `sparring train --run {path} --resume "
+            "checkpoint.every=1` writes a checkpoint of every step."
         )
     config, engine, _ = load_run(path, num_learned)
     saved = folder.checkpoint(num_learned)

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 import typer
 
-from sparring.api.human_play import YOU, InteractiveSession, Lobby, fresh_seed
+from sparring.api.human_play import YOU, InteractiveSession, Lobby, random_seed
 from sparring.cli.text import ENVIRONMENT, escape_controls, say
 from sparring.config.plugins import registry
 from sparring.core.errors import ConfigError
@@ -85,7 +85,7 @@ def play(
         say("? shows what was said, q or Ctrl-D leaves.")
     else:
         say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrap_lines(rules_of(for_people(rules)))}")
-    number = fresh_seed() if seed is None else seed
+    number = random_seed() if seed is None else seed
     while True:
         try:
             say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {number}.\n")

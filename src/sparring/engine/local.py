@@ -33,9 +33,16 @@ from sparring.core.schedule import parse
 from sparring.engine.players import Players, PlayingPolicy
 from sparring.engine.protocol import Batch, FreshRollouts, Pinned, ReplyJudges
 from sparring.environments.base import Environment
-from sparring.learn.gradient_step import check_output, finite_columns
+from sparring.learn.gradient_step import check_output, require_finite_columns
 from sparring.learn.learner import Learner
-from sparring.learn.pack import Pack, WeightedLoss, fitted_at, legal_replies, nothing_fits, pack
+from sparring.learn.pack import (
+    Pack,
+    WeightedLoss,
+    critic_position,
+    legal_replies,
+    nothing_fits,
+    pack,
+)
 from sparring.learn.reward_model import ProcessLearner
 from sparring.learn.weight_files import (
     UNREADABLE,
@@ -43,7 +50,7 @@ from sparring.learn.weight_files import (
     load_member,
     load_optimizer,
     load_weights,
-    planned,
+    planned_snapshots,
     save_optimizer,
     save_weights,
     snapshots_to_save,
@@ -101,7 +108,7 @@ class EngineSource:
             PluginError: the column's function did not return a column.
         """
         column: FloatArray = bind("columns", name)(self)
-        self.turns = with_column(self.turns, name, finite_columns({name: column})[name])
+        self.turns = with_column(self.turns, name, require_finite_columns({name: column})[name])
 
     def critic(self, at: ValuePosition) -> FloatArray:
         """Return the critic's values; see ``columns.base.ColumnSource``."""
@@ -179,14 +186,14 @@ class Policy(PlayingPolicy):
         self.replies = legal_replies(
             frozenset().union(*(loss.bound.needs for loss in losses)), self.renderer
         )
-        copies = planned(config)
+        copies = planned_snapshots(config)
         self.learner = Learner(
             model,
             config.learner,
             losses,
             temperature=config.rollout.temperature,
             with_reference=copies["reference"] > 0,
-            value_at=fitted_at(self.columns),
+            value_at=critic_position(self.columns),
         )
         self.average = self.learner.average
         if copies["process"]:

@@ -12,7 +12,7 @@ from sparring.config.plugins.registry import BoundPlugin, required_services
 from sparring.core.errors import ConfigError
 from sparring.core.records import MAIN
 from sparring.environments.catalogue import configured_game
-from sparring.learn.weight_files import planned, planned_copies
+from sparring.learn.weight_files import planned_copies, planned_snapshots
 from sparring.models.memory import (
     GIB,
     PROGRAM,
@@ -335,7 +335,7 @@ def _shard(config: RunConfig) -> tuple[int, int]:
     """
     parameters, shape, _ = size_in(config)
     assert parameters is not None, "checked by the caller"
-    size, copies = config.model.weight_bytes, planned(config)
+    size, copies = config.model.weight_bytes, planned_snapshots(config)
     each = size * (1 + copies["average"] + copies["reference"])
     each += learning_bytes(size, master=config.learner.master_weights)
     part = -(-parameters * each // config.learner.ranks)

@@ -33,7 +33,7 @@ from sparring.environments.catalogue import configured_game
 from sparring.learn.weight_files import Snapshot
 from sparring.models.adapters import add_adapters, share_weights
 from sparring.models.language_model import LanguageModel
-from sparring.models.memory import available_bytes, find_device, refuse_beyond
+from sparring.models.memory import available_bytes, check_fits, find_device
 from sparring.models.render.plain import vocabulary
 from sparring.models.samplers.base import HasDecoding, HasTokenHook
 from sparring.models.tiny import tiny_model, tiny_tokenizer
@@ -150,7 +150,7 @@ def build_model(
         return _build_pretrained(config, root, with_values, bases, frozen)
     tokenizer = tiny_tokenizer(vocabulary(config, games))
     parameters = tiny_parameters(config, len(tokenizer))
-    refuse_beyond(
+    check_fits(
         TINY,
         parameters,
         4 * parameters + (0 if frozen else memory_to_train(config, parameters)),

@@ -1,4 +1,4 @@
-"""Sparring's estimators and losses in other trainers.
+"""Bridges to the trainers verl and TRL, which can then use Sparring's estimators and losses.
 
-Each module imports its trainer only when it is itself imported.
+``verl.py`` imports verl and ``trl.py`` imports TRL; no other module needs these packages.
 """

@@ -1,23 +1,22 @@
-"""A trainer's batch as a turn table, shared by the bridges to other trainers.
+"""Turns a trainer's batch into a turn table; shared by the bridges to verl and TRL.
 
-A batch is a matrix of tokens with a mask of the sampled ones. A row is a trajectory; each unbroken
-run of sampled tokens is a turn, and the tokens between two runs are prompts. If a row is only one
-turn of a game, the columns ``episode`` and ``seat`` group the rows.
+A batch is a matrix of tokens with a mask of the sampled tokens. A row is a trajectory. Each
+unbroken run of sampled tokens is a turn, and the tokens between two runs are prompts. If each row
+is only one turn of an episode, the columns ``episode`` and ``seat`` group the rows.
 
-Named columns with one entry per row add what a batch lacks:
+A batch may have further columns, each with one entry per row:
     game, role, agent    names; default: one game, one role, one agent
-    episode              equal for rows of one episode; default: every row its own
-    seat                 seat of the row; default: the role if ``episode`` is given, else 0
-    turn                 order of the rows of one (episode, seat); default: their order
+    episode              equal for rows of one episode; default: each row is one episode
+    seat                 seat of the row; default: the role if ``episode`` is present, else 0
+    turn                 order of the rows of one (episode, seat); default: order in the batch
     cut                  whether the episode was truncated, for critics that bootstrap; default: no
-    state, view, action  known state, seen position and played action, per turn: a list as long as
-                         the row has turns, or one value for one turn
-    legal                per turn; default: all
-    attempt, note        per turn, for rows of trials: number of the attempt, from 0, and whether
-                         the turn is a note after it; default: no trials
-    component_NAME       per turn, a named part of the reward; the rest is called "game"
-Without ``state``, only the first turns of one group and role share a state, as their prompts are
-equal.
+    state, view, action  state of the game, observation of the player and its action, per turn: a
+                         list with one entry per turn, or a single value if the row has one turn
+    legal                whether the action was legal, per turn; default: yes
+    attempt, note        for trials, per turn: number of the attempt, from 0, and whether the turn
+                         writes a note after an attempt; default: no trials
+    component_NAME       named part of the reward, per turn; the remainder is called "game"
+Without ``state``, turns share a state only if they are first turns of one group and role.
 
 Legend: B rows, L tokens of a row, N turns, T sampled tokens.
 """
@@ -43,15 +42,16 @@ PER_TURN = ("state", "view", "action", "legal", "attempt", "note")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TrainerRows:
-    """A batch by rows, and in each row by turns in order."""
+    """A trainer's batch; columns [N] list the turns of the first row, then of the second, ..."""
 
     num_turns: IntArray  # [B], at least 1
     n_tokens: IntArray  # [N]
     reward: FloatArray  # [N]
     group: Sequence[Any]  # [B] equal for equal initial states
-    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)  # [B] each, without prefix
-    components: Mapping[str, FloatArray] = field(default_factory=dict)  # [N] each
-    # [N] each, optional columns of the turn table by name
+    # [B] each, by name without the prefix
+    columns: Mapping[str, Sequence[Any]] = field(default_factory=dict)
+    components: Mapping[str, FloatArray] = field(default_factory=dict)  # reward components, [N]
+    # optional columns of the turn table by name, [N] each
     numbers: Mapping[str, FloatArray] = field(default_factory=dict)
     token_value: FloatArray | None = None  # [T]
 
@@ -74,11 +74,11 @@ def estimate(
         bound: the estimator with its options.
         rows: the batch.
         state: the estimator's running state.
-        hints: for optional columns of the turn table, how to make this trainer give them.
+        hints: by optional column of the turn table, how the user makes the trainer supply it.
 
     Raises:
-        CreditError: the batch lacks a column, or contradicts itself; or the estimator leaves turns
-            out of training, which another trainer's mask cannot do.
+        CreditError: a column is missing or contradicts another one, or the estimator leaves turns
+            out of training, which the trainer's mask cannot express.
     """
     turns, order = turn_table(rows)
     try:
@@ -93,69 +93,70 @@ def estimate(
     if credit.trained is not None:
         raise CreditError(
             f"credit {bound.plugin.name!r} with these options leaves turns out of the losses and "
-            "their means, and the trainer's own mask keeps them; take options that keep all."
+            "their means, but the trainer's own mask keeps them; use options that keep all turns."
         )
     index = _token_order(rows.n_tokens, order)
 
-    def by_token(values: FloatArray, *, per_turn: bool) -> FloatArray:
+    def to_batch_order(values: FloatArray, *, per_turn: bool) -> FloatArray:
         out = np.zeros(len(index))
         out[index] = np.repeat(values, turns.n_tokens) if per_turn else values
         return out
 
     targets = credit.value_targets
     if targets is not None:
-        targets = by_token(targets, per_turn="token_value" not in bound.plugin.needs)
+        targets = to_batch_order(targets, per_turn="token_value" not in bound.plugin.needs)
     return Estimate(
-        advantages=by_token(credit.advantages, per_turn=credit.level == "turn"),
+        advantages=to_batch_order(credit.advantages, per_turn=credit.level == "turn"),
         value_targets=targets,
         credit=credit,
     )
 
 
 def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
-    """Return (turn table, index of each of its rows among the batch's turns [N]).
+    """Return (turn table, number in the batch of the turn in each row of the table [N]).
 
     Raises:
         CreditError: a column has the wrong length, or rows of one (episode, seat) differ in group,
             game or role.
     """
     _check_columns(rows)
-    count, size = len(rows.num_turns), int(rows.num_turns.sum())
-    row_of = np.repeat(np.arange(count), rows.num_turns)
-    within = np.arange(size) - np.repeat(np.cumsum(rows.num_turns) - rows.num_turns, rows.num_turns)
+    num_rows, total_turns = len(rows.num_turns), int(rows.num_turns.sum())
+    row_of = np.repeat(np.arange(num_rows), rows.num_turns)
+    first_turns = np.cumsum(rows.num_turns) - rows.num_turns
+    index_in_row = np.arange(total_turns) - np.repeat(first_turns, rows.num_turns)
     components = {
-        name: _numbered(rows.columns.get(name, [default] * count))
+        name: _ids_and_texts(rows.columns.get(name, [default] * num_rows))
         for name, default in _DEFAULTS.items()
     }
-    episode = (
-        _numbered(rows.columns["episode"])[0] if "episode" in rows.columns else np.arange(count)
-    )
-    seat = np.zeros(count, dtype=np.int64)
+    episode = np.arange(num_rows)
+    if "episode" in rows.columns:
+        episode = _ids_and_texts(rows.columns["episode"])[0]
+    seat = np.zeros(num_rows, dtype=np.int64)
     if "seat" in rows.columns:
-        seat = _numbered(rows.columns["seat"])[0]
+        seat = _ids_and_texts(rows.columns["seat"])[0]
     elif "episode" in rows.columns:
         seat = components["role"][0]
-    place = np.asarray(rows.columns.get("turn", np.zeros(count)), dtype=np.float64)
-    order = np.lexsort((within, row_of, place[row_of], seat[row_of], episode[row_of]))
+    rank = np.asarray(rows.columns.get("turn", np.zeros(num_rows)), dtype=np.float64)
+    order = np.lexsort((index_in_row, row_of, rank[row_of], seat[row_of], episode[row_of]))
     row = row_of[order]
-    trajectory = np.zeros(size, dtype=np.int64)
+    trajectory = np.zeros(total_turns, dtype=np.int64)
     trajectory[1:] = np.cumsum((np.diff(episode[row]) != 0) | (np.diff(seat[row]) != 0))
     starts = np.flatnonzero(np.diff(trajectory, prepend=-1))
-    turn_index = np.arange(size) - np.repeat(starts, np.diff(np.append(starts, size)))
-    group = _numbered(rows.group)[0]
+    turn_index = np.arange(total_turns) - np.repeat(starts, np.diff(np.append(starts, total_turns)))
+    group = _ids_and_texts(rows.group)[0]
     _check_trajectories(
         trajectory,
         {"group": group[row], **{name: components[name][0][row] for name in ("game", "role")}},
     )
     per_turn = {
-        name: [v for values in rows.columns[name] for v in _turns(values)]
+        name: [v for values in rows.columns[name] for v in _values_by_turn(values)]
         for name in PER_TURN
         if name in rows.columns
     }
     ids = {
-        name: _numbered([values[i] for i in order], missing=name == "action")
+        name: _ids_and_texts([values[i] for i in order], missing=name == "action")
         for name, values in per_turn.items()
-        if name not in _PLAIN_KINDS
+        if name not in _PLAIN_DTYPES
     }
     state_key = (
         ids["state"][0]
@@ -164,7 +165,7 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
     )
     numbers: dict[str, Any] = {name: values[order] for name, values in rows.numbers.items()}
     numbers |= _plain_columns(per_turn, order)
-    is_last_turn = np.append(np.diff(trajectory) != 0, np.ones(min(size, 1), dtype=bool))
+    is_last_turn = np.append(np.diff(trajectory) != 0, np.ones(min(total_turns, 1), dtype=bool))
     return TurnTable(
         episode=episode[row],
         group=group[row],
@@ -197,11 +198,13 @@ def turn_table(rows: TrainerRows) -> tuple[TurnTable, IntArray]:
 
 
 _DEFAULTS = {"game": "game", "role": "player", "agent": "learner"}
-_PLAIN_KINDS: dict[str, type] = {"legal": bool, "attempt": np.int64, "note": bool}
+_PLAIN_DTYPES: dict[str, type] = {"legal": bool, "attempt": np.int64, "note": bool}
 
 
-def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray, tuple[str, ...]]:
-    """Return (ids of the values by their text, texts); with ``missing``, None is -1."""
+def _ids_and_texts(
+    values: Sequence[Any], *, missing: bool = False
+) -> tuple[IntArray, tuple[str, ...]]:
+    """Return (id of each value, text of each id); with ``missing``, the id of None is -1."""
     absent = np.array([missing and value is None for value in values], dtype=bool)
     texts, ids = np.unique(
         np.array([str(value) for value in values], dtype=str)[~absent], return_inverse=True
@@ -214,13 +217,13 @@ def _numbered(values: Sequence[Any], *, missing: bool = False) -> tuple[IntArray
 def _plain_columns(per_turn: Mapping[str, Sequence[Any]], order: IntArray) -> dict[str, Any]:
     values_of = {"legal": [True] * len(order), **per_turn}
     return {
-        name: np.asarray(values_of[name], dtype=kind)[order]
-        for name, kind in _PLAIN_KINDS.items()
+        name: np.asarray(values_of[name], dtype=dtype)[order]
+        for name, dtype in _PLAIN_DTYPES.items()
         if name in values_of
     }
 
 
-def _turns(values: Any) -> list[Any]:
+def _values_by_turn(values: Any) -> list[Any]:
     return list(values) if isinstance(values, list | tuple | np.ndarray) else [values]
 
 
@@ -229,7 +232,7 @@ def _components(rows: TrainerRows, order: IntArray) -> dict[str, FloatArray]:
     for name, values in rows.columns.items():
         if name.startswith(COMPONENT):
             components[name.removeprefix(COMPONENT)] = np.array(
-                [float(v) for row in values for v in _turns(row)]
+                [float(v) for row in values for v in _values_by_turn(row)]
             )[order]
     if components:
         remainder = rows.reward[order] - np.sum(list(components.values()), axis=0)
@@ -239,28 +242,28 @@ def _components(rows: TrainerRows, order: IntArray) -> dict[str, FloatArray]:
 
 
 def _start_states(turn_index: IntArray, group: IntArray, role: IntArray) -> IntArray:
-    """Return states [N] that are equal only for first turns of one group and role."""
-    starts, count = group_ids(group, role)
-    states: IntArray = np.where(turn_index == 0, starts, count + np.arange(len(turn_index)))
+    """Return states [N]: one for the first turns of a group and role, one for each other turn."""
+    starts, num_starts = group_ids(group, role)
+    states: IntArray = np.where(turn_index == 0, starts, num_starts + np.arange(len(turn_index)))
     return states
 
 
 def _token_order(n_tokens: IntArray, order: IntArray) -> IntArray:
-    """Return the batch positions of the tokens of turns in this order, [T]."""
-    begin, lengths = (np.cumsum(n_tokens) - n_tokens)[order], n_tokens[order]
-    shift = np.repeat(begin - (np.cumsum(lengths) - lengths), lengths)
+    """Return the positions in the batch [T] of sampled tokens, turns taken in this order."""
+    first_tokens, lengths = (np.cumsum(n_tokens) - n_tokens)[order], n_tokens[order]
+    shift = np.repeat(first_tokens - (np.cumsum(lengths) - lengths), lengths)
     index: IntArray = np.arange(int(lengths.sum())) + shift
     return index
 
 
 def _check_columns(rows: TrainerRows) -> None:
-    """Raise CreditError unless every column is known and has the right length."""
+    """Raise CreditError if a column's name is unknown or its length is wrong."""
     for name, values in rows.columns.items():
         column = f"column {PREFIX + name!r}"
         if name not in (*PER_ROW, *PER_TURN) and not name.startswith(COMPONENT):
             raise CreditError(
                 f"{column} is unknown; "
-                f"the known ones are {', '.join((*PER_ROW, *PER_TURN, COMPONENT + 'NAME'))}."
+                f"the columns are {', '.join((*PER_ROW, *PER_TURN, COMPONENT + 'NAME'))}."
             )
         if len(values) != len(rows.num_turns):
             raise CreditError(
@@ -269,9 +272,10 @@ def _check_columns(rows: TrainerRows) -> None:
             )
         if name not in PER_ROW:
             for row, (entry, count) in enumerate(zip(values, rows.num_turns.tolist(), strict=True)):
-                if len(_turns(entry)) != count:
+                num_values = len(_values_by_turn(entry))
+                if num_values != count:
                     raise CreditError(
-                        f"{column}, row {row}: {len(_turns(entry))} values for {count} turns; give "
+                        f"{column}, row {row}: {num_values} values for {count} turns; give "
                         f"a list of {count}."
                     )
 
@@ -286,11 +290,12 @@ def _check_trajectories(trajectory: IntArray, columns: Mapping[str, IntArray]) -
                 f"trajectory {trajectory[mixed[0]]}"
             )
             raise CreditError(
-                f"{problem}; give each seat of each play its own {PREFIX}episode and {PREFIX}seat."
+                f"{problem}; each seat of each episode needs different values of {PREFIX}episode "
+                f"and {PREFIX}seat."
             )
 
 
-_OURS_ALONE = {
+_SPARRING_ONLY = {
     "process_logprob": "A reward model is trained in Sparring's own runs only.",
     **dict.fromkeys(
         ("action_value", "state_value", "default_value"),
@@ -298,44 +303,46 @@ _OURS_ALONE = {
     ),
     **dict.fromkeys(
         ("state_group", "committed", "candidate_value", "candidate_judged"),
-        "Replies that are judged and not played exist in Sparring's own runs only.",
+        "Candidate replies that are judged but not played exist in Sparring's own runs only.",
     ),
-    "opponents": "Who sat in the other seats is known in Sparring's own runs only.",
+    "opponents": "The players of the other seats are known in Sparring's own runs only.",
     **dict.fromkeys(
         ("failed", "wideseek_turns"),
-        "How conversations have ended is found in Sparring's own plays only.",
+        "The reason why a conversation ended is recorded in Sparring's own episodes only.",
     ),
     **dict.fromkeys(
-        ("playout", "playout_before"), "Games are played on in Sparring's own runs only."
+        ("playout", "playout_before"), "Playouts from a turn exist in Sparring's own runs only."
     ),
 }
 VERL_HINTS = {
     "view": (
-        f"Put what each turn saw into non_tensor_batch[{PREFIX + 'view'!r}] and call "
+        f"Put each turn's observation into non_tensor_batch[{PREFIX + 'view'!r}] and call "
         "pass_columns()."
     ),
     "action": (
-        f"Put what each turn played into non_tensor_batch[{PREFIX + 'action'!r}] and call "
+        f"Put each turn's action into non_tensor_batch[{PREFIX + 'action'!r}] and call "
         "pass_columns()."
     ),
     "value": "Set critic.enable and call pass_columns().",
     "token_value": "Set critic.enable and call pass_columns().",
-    "value_after": "verl's critic is not asked after a turn.",
+    "value_after": "verl's critic gives no value after a turn.",
     "logprob": "Call pass_columns().",
     "old_logprob": "Call pass_columns().",
     "reference_logprob": (
-        "Let verl keep a reference (actor.use_kl_loss or algorithm.use_kl_in_reward) and call "
+        "Let verl use a reference (actor.use_kl_loss or algorithm.use_kl_in_reward) and call "
         "pass_columns()."
     ),
-    **_OURS_ALONE,
+    **_SPARRING_ONLY,
 }
-_FRESH = "Make TRL compute it: steps_per_generation above gradient_accumulation_steps, or use_vllm."
+_RECOMPUTE = (
+    "Make TRL compute it: steps_per_generation above gradient_accumulation_steps, or use_vllm."
+)
 TRL_HINTS = {
-    "view": f"Give what each turn saw as the column {PREFIX + 'view'!r}.",
-    "action": f"Give what each turn played as the column {PREFIX + 'action'!r}.",
-    "logprob": _FRESH,
-    "old_logprob": _FRESH,
-    "reference_logprob": "Let TRL keep a reference: beta above 0.",
+    "view": f"Put each turn's observation into the column {PREFIX + 'view'!r}.",
+    "action": f"Put each turn's action into the column {PREFIX + 'action'!r}.",
+    "logprob": _RECOMPUTE,
+    "old_logprob": _RECOMPUTE,
+    "reference_logprob": "Let TRL use a reference: set beta above 0.",
     **dict.fromkeys(("value", "value_after", "token_value"), "GRPOTrainer has no critic."),
-    **_OURS_ALONE,
+    **_SPARRING_ONLY,
 }

@@ -1,4 +1,4 @@
-"""Turns of a trajectory: runs of sampled tokens in a matrix."""
+"""Finds the turns in a batch: each unbroken run of sampled tokens in a row is one turn."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from sparring.core.records import BoolArray, FloatArray, IntArray
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Spans:
-    """Positions of the turns in a batch."""
+    """Positions of the N turns in a batch of B rows and L tokens."""
 
-    mask: BoolArray  # [B, L]
-    # [B, L] turn of each token; a prompt's tokens belong to the turn before, or to the first turn
+    mask: BoolArray  # [B, L], true at the sampled tokens
+    # [B, L] turn of each token; a prompt after the first belongs to the turn before it
     turn_of: IntArray
     num_turns: IntArray  # [B]
 
-    def total(self, values: FloatArray) -> FloatArray:
-        """Return the sum over each turn and the prompt after it, [B, L] -> [N]."""
+    def sum_by_turn(self, values: FloatArray) -> FloatArray:
+        """Sum values over each turn and the prompt after it, [B, L] -> [N]."""
         return np.bincount(
             self.turn_of.ravel(), weights=values.ravel(), minlength=int(self.num_turns.sum())
         ).astype(np.float64)
 
-    def sampled(self, values: FloatArray) -> FloatArray:
-        """Return the sum over each turn's sampled tokens, [B, L] -> [N]."""
+    def sum_over_sampled(self, values: FloatArray) -> FloatArray:
+        """Sum values over each turn's sampled tokens, [B, L] -> [N]."""
         return np.bincount(
             self.turn_of[self.mask], weights=values[self.mask], minlength=int(self.num_turns.sum())
         ).astype(np.float64)
 
-    def first(self, values: FloatArray) -> FloatArray:
-        """Return the value at each turn's first sampled token, or 0, [B, L] -> [N]."""
+    def at_first_token(self, values: FloatArray) -> FloatArray:
+        """Return the value at each turn's first sampled token, [B, L] -> [N]; 0 without tokens."""
         turns, index = np.unique(self.turn_of[self.mask], return_index=True)
         out = np.zeros(int(self.num_turns.sum()))
         out[turns] = values[self.mask][index]
@@ -46,8 +46,9 @@ class Spans:
 
 
 def spans(mask: BoolArray) -> Spans:
-    """Return the turns of a mask [B, L]; a row without sampled tokens has one empty turn for its
-    reward.
+    """Return the turns of a mask [B, L].
+
+    A row without sampled tokens has one empty turn, to which its reward belongs.
     """
     previous = np.zeros_like(mask)
     previous[:, 1:] = mask[:, :-1]

@@ -1,6 +1,6 @@
-"""Sparring's losses in a trainer with one loss per token.
+"""Computes Sparring's losses for a trainer that expects one loss value per token.
 
-Legend: as in ``methods/losses/base.py``: M sampled tokens, flat.
+Legend: B rows, L tokens of a row, M sampled tokens of all rows.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ CARRY_GRADIENTS = ("logprobs", "entropy")
 
 
 class CombinedLosses(NamedTuple):
-    """The values of a weighted sum of losses."""
+    """The weighted sum of several losses."""
 
-    values: Tensor  # [M]
+    values: Tensor  # [M], of losses with one value per token
     summed: Tensor  # scalar, of losses of level "sum"
-    metrics: dict[str, float]  # by LOSS/NAME
+    metrics: dict[str, float]  # keys LOSS/NAME
 
 
 class Minibatch:
-    """The fields of a minibatch that the trainer passes to losses; others raise an error."""
+    """The fields of a minibatch that the trainer passes to losses; other fields raise an error."""
 
-    def __init__(self, trainer: str, known: Mapping[str, Tensor]) -> None:
-        self._trainer, self._known = trainer, dict(known)
+    def __init__(self, trainer: str, fields: Mapping[str, Tensor]) -> None:
+        self._trainer, self._fields = trainer, dict(fields)
 
     def __getattr__(self, name: str) -> Tensor:
         """Return a field of ``WholeMinibatch``.
@@ -43,27 +43,26 @@ class Minibatch:
         """
         if name.startswith("_") or name not in WholeMinibatch.__dataclass_fields__:
             raise AttributeError(name)
-        if name not in self._known:
+        if name not in self._fields:
             raise ConfigError(
                 f"this loss compares trajectories by their {name}, which {self._trainer} does not "
                 "pass to losses; choose another."
             )
-        return self._known[name]
+        return self._fields[name]
 
 
 class Terms:
     """A weighted sum of losses.
 
     Args:
-        losses: loss -> options, with ``weight`` (a number, 1 by default) and ``preset`` besides the
-            loss's own.
-        trainer: name, for messages.
-        available: the NEEDS of losses that the trainer can meet.
-        hints: for other needs, how to make the trainer meet them, or what to use instead.
+        losses: options by name of the loss; ``weight`` (a number, 1 by default) and ``preset`` are
+            allowed besides the loss's own options.
+        trainer: its name, for error messages.
+        available: the fields in NEEDS of losses that the trainer can supply.
+        hints: by other field in NEEDS, how to make the trainer supply it, or what to use instead.
 
     Raises:
-        ConfigError: a loss or option is unknown, the trainer cannot serve a loss, or there are only
-            weights.
+        ConfigError: a loss or option is unknown, or an option is a schedule.
     """
 
     def __init__(
@@ -88,14 +87,14 @@ class Terms:
             bound = bind("losses", name, plain, preset=options.get("preset"))
             if bound.schedules:
                 raise ConfigError(
-                    f"loss {name!r}: {trainer} does not say how far a run is; write numbers, not "
-                    f"schedules: {sorted(bound.schedules)}."
+                    f"loss {name!r}: {trainer} does not report the progress of a run; write "
+                    f"numbers, not schedules: {sorted(bound.schedules)}."
                 )
             self.bound.append((float(options.get("weight", 1.0)), bound))
         self.needs = frozenset().union(*(bound.needs for _, bound in self.bound))
 
     def check(self) -> None:
-        """Raise ConfigError if a loss needs what the trainer does not pass to it."""
+        """Raise ConfigError if a loss needs a field that the trainer does not supply."""
         for _, bound in self.bound:
             for need in sorted(bound.needs - self.available):
                 advice = self.hints.get(need, "choose another loss")
@@ -118,17 +117,18 @@ class Terms:
             mask: [B, L], true at the M sampled tokens.
             columns: fields of ``LossBatch`` [B, L] each: logprobs, old_logprobs, advantages, and
                 entropy and reference_logprobs if the trainer has them.
-            sampler: the sampler's log-probabilities [B, L], if they differ from the old ones.
-            per_row: fields of ``WholeMinibatch`` [B] each: group and outcome, if there are any.
+            sampler: the sampler's log-probabilities [B, L]; None: equal to ``old_logprobs``.
+            per_row: fields group and outcome of ``WholeMinibatch`` [B] each, if the trainer has
+                them.
         """
-        place = spans(mask.detach().cpu().numpy())
+        turns = spans(mask.detach().cpu().numpy())
         flat = {
             name: tensor[mask] if name in CARRY_GRADIENTS else tensor[mask].detach()
             for name, tensor in columns.items()
         }
-        turn = torch.from_numpy(place.turn_of).to(mask.device)[mask]
+        turn = torch.from_numpy(turns.turn_of).to(mask.device)[mask]
         sequence = torch.arange(len(mask), device=mask.device)[:, None].expand_as(mask)[mask]
-        first = torch.from_numpy(np.cumsum(place.num_turns) - place.num_turns).to(mask.device)
+        first_turn = torch.from_numpy(np.cumsum(turns.num_turns) - turns.num_turns).to(mask.device)
         fields: dict[str, Any] = dict(flat)
         fields["sampler_logprobs"] = flat["old_logprobs"] if sampler is None else sampler[mask]
         if "entropy" in flat:
@@ -136,22 +136,30 @@ class Terms:
         if "whole" in self.needs:
             tensors = {name: tensor.detach() for name, tensor in flat.items()}
             tensors |= {
-                "uniform": self._uniform(flat["logprobs"]),
+                "uniform": self._draw_uniform(flat["logprobs"]),
                 "trajectory": sequence,
-                "turn_index": turn - first[sequence],
+                "turn_index": turn - first_turn[sequence],
             }
             fields["whole"] = Minibatch(self.trainer, {**tensors, **(per_row or {})})
             fields["index"] = torch.arange(len(turn), device=mask.device)
         return LossBatch(sequence=sequence, turn=turn, num_sequences=len(mask), **fields)
 
-    def _uniform(self, like: Tensor) -> Tensor:
-        """Return uniform numbers in [0, 1), [M], which depend only on the number of calls."""
+    def _draw_uniform(self, like: Tensor) -> Tensor:
+        """Return numbers in [0, 1), [M]; the n-th call returns equal numbers in every process."""
         self.calls += 1
         draws = Stream.from_seed(0).child("interop").child(self.calls).generator().random(len(like))
         return torch.from_numpy(draws).to(like.device, like.dtype)
 
     def __call__(self, batch: LossBatch, *, factor: Tensor | None = None) -> CombinedLosses:
-        """Return the sum of the losses; ``factor`` [M] multiplies the losses that allow weights."""
+        """Return the weighted sum of the losses.
+
+        Args:
+            batch: the minibatch.
+            factor: [M], multiplies the losses that allow weights per token.
+
+        Raises:
+            ConfigError: the trainer cannot supply a field, or every loss only weighs others.
+        """
         self.check()
         terms: list[tuple[float, str, LossTerm]] = [
             (weight, bound.plugin.name, bound(batch)) for weight, bound in self.bound
@@ -161,15 +169,15 @@ class Terms:
         losses = [(weight, term) for weight, _, term in terms if term.level != "weight"]
         if not losses:
             raise ConfigError(
-                f"{terms[0][1]!r} only weighs other losses; combine it with one, as in "
+                f"{terms[0][1]!r} only weighs other losses; combine it with another loss, as in "
                 f"{{'ppo_clip': {{}}, {terms[0][1]!r}: {{}}}}."
             )
         values = torch.zeros_like(batch.logprobs)
         summed = torch.zeros((), dtype=batch.logprobs.dtype, device=batch.logprobs.device)
         for weight, term in losses:
             value = term.values
-            for other in factors if term.weighted else ():
-                value = value * other
+            for token_weights in factors if term.weighted else ():
+                value = value * token_weights
             if term.level == "sum":
                 summed = summed + weight * value.sum()
             else:

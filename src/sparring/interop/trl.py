@@ -1,16 +1,17 @@
-"""TRL's GRPOTrainer with Sparring's estimators, and with its losses where TRL can serve them.
+"""TRL's GRPOTrainer with Sparring's estimators and, if wanted, Sparring's losses.
 
-A completion is a trajectory. Without tools, an environment or a rollout function it is one turn.
-With them, every unbroken run of the model's own tokens (``completion_mask * tool_mask``) is a turn,
-and text of tools or the environment is between turns. The generations of one prompt are a group.
-The weighted sum of the reward functions is the reward of the last turn; each function is a reward
-component of the same name. Columns of the data set, or extra fields from a ``rollout_func``, hold
-further facts: ``sparring_role``, ``sparring_view`` and so on (see ``rows.py``), and
-``sparring_turn_reward``, a list of rewards per turn that are added to those of the functions.
+A completion is a trajectory, and the generations of one prompt are a group. Without tools, an
+environment or a rollout function, a completion is one turn. With them, every unbroken run of the
+model's own tokens (``completion_mask * tool_mask``) is a turn.
+
+The last turn's reward is the weighted sum of the reward functions. Each function is also a reward
+component of the same name. Further columns come from the data set or from the extra fields of a
+``rollout_func``: ``sparring_role``, ``sparring_view`` and so on (see ``rows.py``). The column
+``sparring_turn_reward`` holds a list of rewards per turn, which are added.
 
 Only this module imports TRL; tested with 1.16.0.
 
-Legend: as in ``rows.py``; F reward functions.
+Legend: B rows, L tokens of a row, N turns, F reward functions.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from sparring.interop.terms import Terms
 
 HINTS_FOR_LOSSES = {
     "reference_logprobs": (
-        "set beta above 0, so that TRL keeps a reference (the weight is then that of our loss, "
-        "not beta)"
+        "set beta above 0, so that TRL uses a reference (the weight of Sparring's loss counts, not "
+        "beta)"
     ),
     "old_logprobs": "set use_vllm, so that TRL keeps the sampler's log-probabilities",
     "values": "GRPOTrainer has no critic",
@@ -54,8 +55,8 @@ MULTIMODAL = (
 )
 
 
-def given_to_losses(trainer: Any) -> frozenset[str]:
-    """Return the NEEDS of losses that TRL meets with these settings."""
+def available_fields(trainer: Any) -> frozenset[str]:
+    """Return the fields in NEEDS of losses that TRL supplies with these settings."""
     needs = {"whole", "entropy"}
     if trainer.beta != 0.0:
         needs.add("reference_logprobs")
@@ -65,9 +66,9 @@ def given_to_losses(trainer: Any) -> frozenset[str]:
 
 
 def check_losses(trainer: Any, terms: Terms) -> None:
-    """Raise ConfigError for settings that belong to TRL's own loss, or mislead one of ours."""
+    """Raise ConfigError for settings that only TRL's own loss reads, or that break our losses."""
     args = trainer.args
-    foreign = {
+    is_set = {
         "importance_sampling_level": trainer.importance_sampling_level != "token",
         "off_policy_mask_threshold": trainer.off_policy_mask_threshold is not None,
         "top_entropy_quantile": trainer.top_entropy_quantile < 1.0,
@@ -76,15 +77,15 @@ def check_losses(trainer: Any, terms: Terms) -> None:
         "router_aux_loss_coef": trainer.aux_loss_enabled,
         "beta": trainer.beta != 0.0 and "reference_logprobs" not in terms.needs,
     }
-    for name in (name for name, wrong in foreign.items() if wrong):
+    for name in (name for name, value in is_set.items() if value):
         raise ConfigError(
             f"{name} belongs to TRL's own loss, which ``losses`` replaces; leave it out, or "
-            "add one of our losses for it."
+            "add a loss of Sparring with the same effect."
         )
     if trainer.loss_type not in LOSS_TYPES:
         raise ConfigError(
-            f"loss_type {trainer.loss_type!r} is a loss of TRL; with ``losses`` write how they "
-            f"are averaged: {', '.join(LOSS_TYPES)}."
+            f"loss_type {trainer.loss_type!r} is a loss of TRL; with ``losses`` it must be a way "
+            f"to average them: {', '.join(LOSS_TYPES)}."
         )
     if "whole" in terms.needs and args.gradient_accumulation_steps > 1:
         raise ConfigError(
@@ -96,20 +97,20 @@ def check_losses(trainer: Any, terms: Terms) -> None:
 
 TURN_REWARD = "turn_reward"
 Record = Mapping[str, Any]
-"""A completion as plain lists, so that processes can exchange it."""
+"""A completion's numbers as plain lists, which processes can exchange."""
 
 
-def records(
-    place: Spans, numbers: Mapping[str, FloatArray], inputs: Sequence[Mapping[str, Any]]
+def make_records(
+    turns: Spans, numbers: Mapping[str, FloatArray], inputs: Sequence[Mapping[str, Any]]
 ) -> list[Record]:
     """Return this process's completions as records.
 
     Args:
-        place: positions of the turns.
+        turns: positions of the turns.
         numbers: columns of the turn table [N] each.
         inputs: rows of the data set, with the fields of a rollout function.
     """
-    ends, n_tokens = np.cumsum(place.num_turns), place.n_tokens
+    ends, n_tokens = np.cumsum(turns.num_turns), turns.n_tokens
     return [
         {
             "n_tokens": n_tokens[end - size : end].tolist(),
@@ -122,7 +123,7 @@ def records(
                 if key.startswith(PREFIX)
             },
         }
-        for row, size, end in zip(inputs, place.num_turns.tolist(), ends.tolist(), strict=True)
+        for row, size, end in zip(inputs, turns.num_turns.tolist(), ends.tolist(), strict=True)
     ]
 
 
@@ -132,28 +133,28 @@ def as_rows(
     group: Sequence[int],
     functions: Sequence[str],
 ) -> TrainerRows:
-    """Return completions as rows of turns.
+    """Return the completions as a batch for an estimator.
 
     Args:
         completions: records of all processes.
-        weighted: [B, F] weighted rewards by function: the reward of the last turn.
-        group: [B] number of the prompt.
+        weighted: weighted rewards [B, F]; their sum is the reward of a completion's last turn.
+        group: number of each completion's prompt [B].
         functions: names of the reward functions.
 
     Raises:
-        CreditError: rewards per turn do not have one entry per turn.
+        CreditError: ``sparring_turn_reward`` does not have one entry per turn.
     """
     num_turns = np.array([len(record["n_tokens"]) for record in completions], dtype=np.int64)
-    parts: dict[str, FloatArray] = {name: np.zeros(int(num_turns.sum())) for name in functions}
+    components: dict[str, FloatArray] = {name: np.zeros(int(num_turns.sum())) for name in functions}
     for number, name in enumerate(functions):
-        parts[name][np.cumsum(num_turns) - 1] += weighted[:, number]
+        components[name][np.cumsum(num_turns) - 1] += weighted[:, number]
     columns = {
         name: [record["columns"].get(name) for record in completions]
         for name in completions[0]["columns"]
     }
-    reward: FloatArray = np.sum(list(parts.values()), axis=0)
+    reward: FloatArray = np.sum(list(components.values()), axis=0)
     if TURN_REWARD in columns:
-        reward = reward + _by_turn(columns.pop(TURN_REWARD), num_turns)
+        reward = reward + _join_turn_rewards(columns.pop(TURN_REWARD), num_turns)
     return TrainerRows(
         num_turns=num_turns,
         n_tokens=np.array(
@@ -162,7 +163,7 @@ def as_rows(
         reward=reward,
         group=group,
         columns=columns,
-        components=parts,
+        components=components,
         numbers={
             name: np.array([v for record in completions for v in record["numbers"][name]])
             for name in completions[0]["numbers"]
@@ -171,21 +172,21 @@ def as_rows(
 
 
 def outcomes(rows: TrainerRows) -> tuple[list[tuple[Any, Any]], FloatArray]:
-    """Return ((prompt, role) of each row, for comparisons; return of each row [B])."""
+    """Return ((prompt, role) of each row, which losses compare; return of each row [B])."""
     roles = rows.columns.get("role", [None] * len(rows.num_turns))
     starts = np.cumsum(rows.num_turns) - rows.num_turns
     return list(zip(rows.group, roles, strict=True)), np.add.reduceat(rows.reward, starts)
 
 
-def _by_turn(listed: Sequence[Any], num_turns: IntArray) -> FloatArray:
-    """Return lists per row as one number per turn, [N]."""
-    for row, (values, count) in enumerate(zip(listed, num_turns.tolist(), strict=True)):
+def _join_turn_rewards(rewards: Sequence[Any], num_turns: IntArray) -> FloatArray:
+    """Join the lists of all rows to one reward per turn, [N]."""
+    for row, (values, count) in enumerate(zip(rewards, num_turns.tolist(), strict=True)):
         if values is None or len(values) != count:
             raise CreditError(
                 f"column {PREFIX + TURN_REWARD!r}, row {row}: {values!r} for {count} turns; give "
                 f"a list of {count}."
             )
-    return np.concatenate([np.asarray(values, dtype=np.float64) for values in listed])
+    return np.concatenate([np.asarray(values, dtype=np.float64) for values in rewards])
 
 
 try:
@@ -210,12 +211,12 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
 
     Args:
         args: as for GRPOTrainer; ``scale_rewards`` has no effect.
-        credit: an estimator, as in ``sparring list credit``.
-        credit_preset: one of its presets.
-        credit_options: its options.
-        losses: losses in place of TRL's: loss -> options, with ``weight`` and ``preset``.
-            ``loss_type`` says how they are averaged (grpo, bnpo, dr_grpo or dapo); TRL's
-            ``epsilon`` and ``beta`` have no effect then.
+        credit: name of an estimator; ``sparring list credit`` shows them.
+        credit_preset: a preset of the estimator.
+        credit_options: options of the estimator.
+        losses: losses that replace TRL's: options by name of the loss, with ``weight`` and
+            ``preset``. ``loss_type`` then says how they are averaged (grpo, bnpo, dr_grpo or dapo),
+            and TRL's ``epsilon`` and ``beta`` have no effect.
         options: as for GRPOTrainer.
 
     Raises:
@@ -238,7 +239,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
                 f"schedules: {sorted(self._credit.schedules)}."
             )
         self._terms: Terms | None = None
-        self._scored: Tensor | None = None
+        self._rewards_by_function: Tensor | None = None
         self._rows: Sequence[Mapping[str, Any]] = ()
         self.credit_state: dict[str, Any] = {}
         super().__init__(*args, **options)
@@ -249,7 +250,7 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             )
         if losses is not None:
             self._terms = Terms(
-                losses, trainer="TRL", available=given_to_losses(self), hints=HINTS_FOR_LOSSES
+                losses, trainer="TRL", available=available_fields(self), hints=HINTS_FOR_LOSSES
             )
             check_losses(self, self._terms)
 
@@ -259,64 +260,67 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
         rewards: Tensor = super()._calculate_rewards(
             inputs, prompts, completions, completion_ids_list
         )
-        self._scored, self._rows = rewards, inputs
+        self._rewards_by_function, self._rows = rewards, inputs
         return rewards
 
     def _generate_and_score_completions(self, inputs: Any) -> dict[str, Any]:
-        """Replace TRL's advantages by ours, [B], or [B, T] with several turns."""
+        """Replace TRL's advantages by the estimator's, [B], or [B, L] if a token's can differ."""
         output: dict[str, Any] = super()._generate_and_score_completions(inputs)
-        assert self._scored is not None
+        assert self._rewards_by_function is not None
         mask = output["completion_mask"] * output.get("tool_mask", 1)
-        place = spans(mask.cpu().numpy().astype(bool))
+        turns = spans(mask.cpu().numpy().astype(bool))
         numbers = {
-            name: place.sampled(_numbers(output[key]))
+            name: turns.sum_over_sampled(_to_float64(output[key]))
             for key, name in NUMBERS.items()
             if output.get(key) is not None
         }
         if "old_logprob" in numbers:
             numbers.setdefault("logprob", numbers["old_logprob"])
-        everyone = accelerate_utils.gather_object(records(place, numbers, self._rows))
-        by_row, per_row = self._advantages(everyone, _numbers(self._scored))
+        all_records = accelerate_utils.gather_object(make_records(turns, numbers, self._rows))
+        by_row, per_row = self._advantages(all_records, _to_float64(self._rewards_by_function))
         begin, like = self.accelerator.process_index * len(mask), output["advantages"]
         local_rows = by_row[begin : begin + len(mask)]
-        if all(len(record["n_tokens"]) == 1 for record in everyone) and all(
+        if all(len(record["n_tokens"]) == 1 for record in all_records) and all(
             (row == row[:1]).all() for row in by_row
         ):
-            first = [float(row[0]) if len(row) else 0.0 for row in local_rows]
-            output["advantages"] = torch.tensor(first, device=like.device, dtype=like.dtype)
+            per_completion = [float(row[0]) if len(row) else 0.0 for row in local_rows]
+            output["advantages"] = torch.tensor(
+                per_completion, device=like.device, dtype=like.dtype
+            )
         else:
-            placed = torch.zeros(mask.shape, device=like.device, dtype=like.dtype)
-            placed[mask.bool()] = torch.from_numpy(np.concatenate(local_rows)).to(
+            per_token = torch.zeros(mask.shape, device=like.device, dtype=like.dtype)
+            per_token[mask.bool()] = torch.from_numpy(np.concatenate(local_rows)).to(
                 like.device, like.dtype
             )
-            output["advantages"] = placed
+            output["advantages"] = per_token
         if self._terms is not None and "whole" in self._terms.needs:
             for name, values in per_row.items():
                 output[PREFIX + name] = torch.from_numpy(values[begin : begin + len(mask)]).to(
                     like.device
                 )
         logged = self._logs["advantages"]
-        for _ in range(min(len(everyone), len(logged))):
+        for _ in range(min(len(all_records), len(logged))):
             logged.pop()
         logged.extend(float(row.mean()) if len(row) else 0.0 for row in by_row)
         return output
 
     def _advantages(
-        self, everyone: Sequence[Record], scored: FloatArray
+        self, completions: Sequence[Record], rewards: FloatArray
     ) -> tuple[list[FloatArray], dict[str, Any]]:
         """Return (advantages of every row's sampled tokens, group and outcome of the rows).
 
-        Rows without any score get 0 and a group of their own.
+        A row for which no function returned a reward has advantages of 0 and its own group.
         """
         training = bool(self.model.training)
         size = self.num_generations if training else self.num_generations_eval
-        usable = np.flatnonzero(~np.isnan(scored).all(axis=1))
-        out = [np.zeros(sum(record["n_tokens"])) for record in everyone]
-        group, outcome = -1 - np.arange(len(everyone)), np.zeros(len(everyone), dtype=np.float32)
+        usable = np.flatnonzero(~np.isnan(rewards).all(axis=1))
+        out = [np.zeros(sum(record["n_tokens"])) for record in completions]
+        num_rows = len(completions)
+        group, outcome = -1 - np.arange(num_rows), np.zeros(num_rows, dtype=np.float32)
         if not len(usable):
             return out, {"group": group, "outcome": outcome}
-        weighted = np.nan_to_num(scored * _numbers(self.reward_weights))[usable]
-        chosen = [everyone[row] for row in usable.tolist()]
+        weighted = np.nan_to_num(rewards * _to_float64(self.reward_weights))[usable]
+        chosen = [completions[row] for row in usable.tolist()]
         rows = as_rows(chosen, weighted, (usable // size).tolist(), self.reward_func_names)
         result = estimate(self._credit, rows, self.credit_state, TRL_HINTS)
         if training:
@@ -330,9 +334,9 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             usable.tolist(), np.split(result.advantages, ends[:-1]), strict=True
         ):
             out[row] = values
-        alike, outcome[usable] = outcomes(rows)
-        numbers = {key: number for number, key in enumerate(dict.fromkeys(alike))}
-        group[usable] = [numbers[key] for key in alike]
+        group_keys, outcome[usable] = outcomes(rows)
+        numbers = {key: number for number, key in enumerate(dict.fromkeys(group_keys))}
+        group[usable] = [numbers[key] for key in group_keys]
         return out, {"group": group, "outcome": outcome}
 
     def _compute_loss(self, model: Any, inputs: dict[str, Any]) -> Tensor:
@@ -352,8 +356,8 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             **{name: inputs[name] for name in MULTIMODAL if name in inputs},
         )
         if not bool(mask.any()):
-            nothing: Tensor = (logprobs * 0.0).sum()
-            return nothing
+            zero: Tensor = (logprobs * 0.0).sum()
+            return zero
         advantages, old = inputs["advantages"], inputs.get("old_per_token_logps")
         columns = {
             "logprobs": logprobs,
@@ -388,12 +392,12 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             mask, combined.values.to(logprobs.dtype)
         )
         steps = self.current_gradient_accumulation_steps if mode == "train" else 1.0
-        return self._reduced(per_token, mask, inputs, steps) + combined.summed / steps
+        return self._average_by_loss_type(per_token, mask, inputs, steps) + combined.summed / steps
 
-    def _reduced(
+    def _average_by_loss_type(
         self, per_token: Tensor, mask: Tensor, inputs: Mapping[str, Any], steps: float
     ) -> Tensor:
-        """Return the average of losses per token by TRL's ``loss_type``."""
+        """Return the average of the losses per token that TRL's ``loss_type`` names."""
         if self.loss_type == "grpo":
             return (per_token.sum(-1) / mask.sum(-1).clamp(min=1)).mean() / steps
         if self.loss_type == "bnpo":
@@ -426,6 +430,6 @@ class SparringGRPOTrainer(GRPOTrainer):  # type: ignore[misc]
             self.credit_state = json.loads(file.read_text())
 
 
-def _numbers(tensor: Tensor) -> FloatArray:
+def _to_float64(tensor: Tensor) -> FloatArray:
     numbers: FloatArray = tensor.detach().double().cpu().numpy()
     return numbers

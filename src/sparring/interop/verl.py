@@ -1,18 +1,19 @@
-"""Sparring's estimators and losses in verl's registries, as ``sparring_NAME[_PRESET]``.
+"""Registers Sparring's estimators and losses with verl, as ``sparring_NAME[_PRESET]``.
 
-Importing this module registers them; ``VERL_USE_EXTERNAL_MODULES=sparring.interop.verl`` makes
-every process of verl do so.
+Importing this module registers them. The environment variable
+``VERL_USE_EXTERNAL_MODULES=sparring.interop.verl`` makes every process of verl import it.
 
-Estimators, ``algorithm.adv_estimator: sparring_NAME``: a row of the batch is a trajectory, an
-unbroken run of its ``response_mask`` a turn, ``uid`` the group. A turn's reward is the sum of
-``token_level_rewards`` from its first token to the next turn. Options are the entries of
-``algorithm.sparring``. Further facts of a game (roles, seats, views; see ``rows.py``) go into
-``non_tensor_batch`` as ``sparring_role`` and so on. verl passes estimators only rewards, mask and
-``uid``: ``pass_columns()`` wraps its ``compute_advantage`` so that they also read columns, the
-critic's values and log-probabilities.
+Estimators (``algorithm.adv_estimator: sparring_NAME``): a row of the batch is a trajectory, and
+rows with equal ``uid`` are a group. Each unbroken run of ones in ``response_mask`` is a turn. A
+turn's reward is the sum of ``token_level_rewards`` from its first token to the next turn. The
+entries of ``algorithm.sparring`` are the estimator's options.
 
-Losses, ``actor.policy_loss.loss_mode: sparring_NAME``: values per token, averaged by verl's own
-``agg_loss``. A loss over the whole minibatch reads the micro-batch, as verl's own losses do.
+verl passes only rewards, mask and ``uid`` to estimators. After ``pass_columns()`` they also read
+the critic's values, log-probabilities and the columns ``sparring_role``, ``sparring_view`` and so
+on of ``non_tensor_batch``; ``rows.py`` lists these columns.
+
+Losses (``actor.policy_loss.loss_mode: sparring_NAME``): verl's ``agg_loss`` averages the values per
+token. A loss over the whole minibatch reads only the micro-batch, as verl's own losses do.
 
 Only this module imports verl; tested with 0.9.1.
 """
@@ -37,47 +38,55 @@ from sparring.interop.rows import PREFIX, VERL_HINTS, TrainerRows, estimate
 from sparring.interop.spans import Spans, spans
 from sparring.interop.terms import Terms
 
-NUMBERS = ("old_log_probs", "rollout_log_probs", "ref_log_prob")
+LOGPROB_COLUMNS = ("old_log_probs", "rollout_log_probs", "ref_log_prob")
 
 
-def numbers_of(tensor: Tensor) -> FloatArray:
-    """Return a tensor as float64."""
+def to_float64(tensor: Tensor) -> FloatArray:
+    """Return a tensor's values as a float64 array on the CPU."""
     numbers: FloatArray = tensor.detach().double().cpu().numpy()
     return numbers
 
 
-def rows_of(
-    place: Spans, rewards: FloatArray, group: list[Any], known: Mapping[str, Any]
+def make_rows(
+    turns: Spans, rewards: FloatArray, group: list[Any], fields: Mapping[str, Any]
 ) -> TrainerRows:
-    """Return verl's batch as rows of turns."""
+    """Return verl's batch in the form that all bridges share.
+
+    Args:
+        turns: positions of the turns.
+        rewards: ``token_level_rewards`` [B, L].
+        group: ``uid`` of each row [B].
+        fields: tensors and columns of the batch, by name.
+    """
     columns = {
         name.removeprefix(PREFIX): list(values)
-        for name, values in known.items()
+        for name, values in fields.items()
         if name.startswith(PREFIX)
     }
     arrays = {
-        name: numbers_of(known[name])
-        for name in (*NUMBERS, "values")
-        if known.get(name) is not None
+        name: to_float64(fields[name])
+        for name in (*LOGPROB_COLUMNS, "values")
+        if fields.get(name) is not None
     }
     numbers = {}
     if "old_log_probs" in arrays:
-        numbers["old_logprob"] = numbers["logprob"] = place.sampled(arrays["old_log_probs"])
+        old_logprobs = turns.sum_over_sampled(arrays["old_log_probs"])
+        numbers["old_logprob"] = numbers["logprob"] = old_logprobs
     if "rollout_log_probs" in arrays:
-        numbers["logprob"] = place.sampled(arrays["rollout_log_probs"])
+        numbers["logprob"] = turns.sum_over_sampled(arrays["rollout_log_probs"])
     if "ref_log_prob" in arrays:
-        numbers["reference_logprob"] = place.sampled(arrays["ref_log_prob"])
+        numbers["reference_logprob"] = turns.sum_over_sampled(arrays["ref_log_prob"])
     values = arrays.get("values")
     if values is not None:
-        numbers["value"] = place.first(values)
+        numbers["value"] = turns.at_first_token(values)
     return TrainerRows(
-        num_turns=place.num_turns,
-        n_tokens=place.n_tokens,
-        reward=place.total(rewards),
+        num_turns=turns.num_turns,
+        n_tokens=turns.n_tokens,
+        reward=turns.sum_by_turn(rewards),
         group=group,
         columns=columns,
         numbers=numbers,
-        token_value=None if values is None else values[place.mask],
+        token_value=None if values is None else values[turns.mask],
     )
 
 
@@ -90,27 +99,27 @@ except ImportError as error:
         "verl==0.9.1"
     ) from error
 
-GIVEN_TO_LOSSES = frozenset({"whole"})
+AVAILABLE_FIELDS = frozenset({"whole"})
 HINTS_FOR_LOSSES = {
     "entropy": "for an entropy bonus set actor.entropy_coeff",
     "reference_logprobs": "for a KL penalty set actor.use_kl_loss",
     "old_logprobs": "to correct for the sampler set algorithm.rollout_correction",
-    "values": "verl's critic has a loss of its own, critic.enable",
+    "values": "to train a critic set critic.enable, as verl has its own loss for it",
 }
 _BATCH: ContextVar[Mapping[str, Any] | None] = ContextVar("sparring_verl_batch", default=None)
 
 
 class Estimator:
-    """An estimator in verl's form, which holds the running state between calls."""
+    """An estimator that verl can call; it holds the running state between calls."""
 
     def __init__(self, name: str, preset: str | None = None) -> None:
         self.name, self.preset = name, preset
-        self.__name__ = registered(name, preset)
+        self.__name__ = registered_name(name, preset)
         self._state: dict[str, Any] = {}
         self.metrics: dict[str, float] = {}
 
     def state(self) -> dict[str, Any]:
-        """Return the running state as values of JSON, as verl's checkpoints do not hold it."""
+        """Return the running state as JSON values; verl's checkpoints do not contain it."""
         return self._state
 
     def load_state(self, state: Mapping[str, Any]) -> None:
@@ -125,15 +134,15 @@ class Estimator:
         config: Any = None,
         **columns: Any,
     ) -> tuple[Tensor, Tensor]:
-        """Return (advantages, critic's targets) [B, L]; without targets, the advantages twice.
+        """Return (advantages, targets of the critic) [B, L]; without targets, advantages twice.
 
         Args:
-            token_level_rewards: [B, L].
-            response_mask: [B, L].
-            index: [B] group of each row, verl's ``uid``.
-            config: ``algorithm``, whose entry ``sparring`` holds the estimator's options.
-            columns: ``non_tensor_batch``, columns ``sparring_*``, and tensors such as ``values``,
-                if the caller has them.
+            token_level_rewards: rewards [B, L].
+            response_mask: 1 at sampled tokens [B, L].
+            index: group of each row [B], verl's ``uid``.
+            config: section ``algorithm``; its entry ``sparring`` holds the estimator's options.
+            columns: optional: ``non_tensor_batch``, columns ``sparring_*``, and tensors such as
+                ``values``.
 
         Raises:
             CreditError: the batch lacks a column that the estimator needs.
@@ -141,13 +150,13 @@ class Estimator:
         """
         if index is None:
             raise CreditError(
-                f"{self.__name__} needs the groups of rows: fill non_tensor_batch['uid']."
+                f"{self.__name__} needs the group of each row: fill non_tensor_batch['uid']."
             )
         bound = bind("credit", self.name, _options(config), preset=self.preset)
         if bound.schedules:
             raise ConfigError(
-                f"{self.__name__}: verl does not say how far a run is; write "
-                f"numbers: {sorted(bound.schedules)}."
+                f"{self.__name__}: verl does not report the progress of a run; write numbers, not "
+                f"schedules: {sorted(bound.schedules)}."
             )
         fields = {
             **(_BATCH.get() or {}),
@@ -156,29 +165,27 @@ class Estimator:
             **columns,
         }
         mask = response_mask.detach().cpu().numpy().astype(bool)
-        rows = rows_of(spans(mask), numbers_of(token_level_rewards), list(index), fields)
+        rows = make_rows(spans(mask), to_float64(token_level_rewards), list(index), fields)
         result = estimate(bound, rows, self._state, VERL_HINTS)
         self._state, self.metrics = result.credit.state, dict(result.credit.metrics)
 
-        def placed(values: FloatArray) -> Tensor:
-            """Return a matrix with values at the sampled tokens."""
+        def to_matrix(values: FloatArray) -> Tensor:
+            """Return a matrix [B, L] with these values at the sampled tokens and 0 elsewhere."""
             out = np.zeros(mask.shape)
             out[mask] = values
             return torch.from_numpy(out).to(token_level_rewards.device, token_level_rewards.dtype)
 
-        advantages = placed(result.advantages)
-        return advantages, advantages.clone() if result.value_targets is None else placed(
-            result.value_targets
-        )
+        advantages, targets = to_matrix(result.advantages), result.value_targets
+        return advantages, advantages.clone() if targets is None else to_matrix(targets)
 
 
 class PolicyLoss:
-    """A sum of losses in verl's form."""
+    """A weighted sum of losses that verl can call."""
 
     def __init__(self, name: str, losses: Mapping[str, Mapping[str, Any]]) -> None:
         self.__name__ = name
         self.terms = Terms(
-            losses, trainer="verl", available=GIVEN_TO_LOSSES, hints=HINTS_FOR_LOSSES
+            losses, trainer="verl", available=AVAILABLE_FIELDS, hints=HINTS_FOR_LOSSES
         )
 
     def __call__(
@@ -195,7 +202,7 @@ class PolicyLoss:
         """Return (loss of a micro-batch, metrics); all tensors [B, L].
 
         Raises:
-            ConfigError: verl does not pass what a loss needs.
+            ConfigError: a loss needs a field that verl does not supply.
         """
         self.terms.check()
         mask = response_mask.bool()
@@ -209,23 +216,23 @@ class PolicyLoss:
         loss = core_algos.agg_loss(
             loss_mat=per_token, loss_mask=mask, loss_agg_mode=loss_agg_mode, **info
         )
-        share = {
+        sizes = {
             key: value for key, value in info.items() if key in ("dp_size", "batch_num_tokens")
         }
-        part = core_algos.agg_loss(
-            loss_mat=torch.ones_like(log_prob), loss_mask=mask, loss_agg_mode="token-mean", **share
+        share_of_tokens = core_algos.agg_loss(
+            loss_mat=torch.ones_like(log_prob), loss_mask=mask, loss_agg_mode="token-mean", **sizes
         )
-        return loss + combined.summed * part, {
+        return loss + combined.summed * share_of_tokens, {
             f"actor/{name}": value for name, value in combined.metrics.items()
         }
 
 
-def registered(name: str, preset: str | None = None) -> str:
+def registered_name(name: str, preset: str | None = None) -> str:
     """Return a plug-in's name in verl's registries."""
     return PREFIX + name + (f"_{preset}" if preset else "")
 
 
-def _variants(slot: str) -> Iterator[tuple[str, str | None]]:
+def _names_and_presets(slot: str) -> Iterator[tuple[str, str | None]]:
     for name in names(slot):
         yield from ((name, preset) for preset in (None, *load(slot, name).presets))
 
@@ -235,8 +242,8 @@ def register_loss(name: str, losses: Mapping[str, Mapping[str, Any]]) -> PolicyL
 
     Args:
         name: for ``actor.policy_loss.loss_mode``.
-        losses: loss -> options, with ``weight`` and ``preset``. Example: {"ppo_clip": {"clip_high":
-            0.28}}.
+        losses: options by name of the loss, with ``weight`` and ``preset``, e.g.
+            {"ppo_clip": {"clip_high": 0.28}}.
     """
     loss = PolicyLoss(name, losses)
     core_algos.register_policy_loss(name)(loss)
@@ -244,15 +251,15 @@ def register_loss(name: str, losses: Mapping[str, Mapping[str, Any]]) -> PolicyL
 
 
 ESTIMATORS: dict[str, Estimator] = {
-    registered(*variant): Estimator(*variant) for variant in _variants("credit")
+    registered_name(*choice): Estimator(*choice) for choice in _names_and_presets("credit")
 }
 for _name, _estimator in ESTIMATORS.items():
     core_algos.register_adv_est(_name)(_estimator)
 LOSSES = {
-    registered(name, preset): register_loss(
-        registered(name, preset), {name: {} if preset is None else {"preset": preset}}
+    registered_name(name, preset): register_loss(
+        registered_name(name, preset), {name: {} if preset is None else {"preset": preset}}
     )
-    for name, preset in _variants("losses")
+    for name, preset in _names_and_presets("losses")
 }
 
 
@@ -262,14 +269,14 @@ def state() -> dict[str, Any]:
 
 
 def load_state(saved: Mapping[str, Any]) -> None:
-    """Set the running state of all estimators; those without one get an empty state."""
+    """Set the running state of all estimators; one that is missing in ``saved`` starts empty."""
     for name, estimator in ESTIMATORS.items():
         estimator.load_state(saved.get(name, {}))
 
 
 @contextmanager
 def batch(data: Any) -> Iterator[None]:
-    """Let estimators inside the context read all of a DataProto."""
+    """Let estimators read the whole ``DataProto`` while the context is open."""
     token = _BATCH.set({**dict(data.batch.items()), **dict(data.non_tensor_batch)})
     try:
         yield
@@ -280,21 +287,21 @@ def batch(data: Any) -> Iterator[None]:
 def pass_columns() -> None:
     """Wrap verl's ``compute_advantage`` so that estimators read the whole batch; call it once."""
     trainer: Any = importlib.import_module("verl.trainer.ppo.ray_trainer")
-    inner: Callable[..., Any] = trainer.compute_advantage
-    if getattr(inner, "_sparring", False):
+    original: Callable[..., Any] = trainer.compute_advantage
+    if getattr(original, "_sparring", False):
         return
 
-    @functools.wraps(inner)
-    def with_columns(data: Any, *args: Any, **options: Any) -> Any:
+    @functools.wraps(original)
+    def compute_with_columns(data: Any, *args: Any, **options: Any) -> Any:
         with batch(data):
-            return inner(data, *args, **options)
+            return original(data, *args, **options)
 
-    with_columns._sparring = True  # type: ignore[attr-defined]
-    trainer.compute_advantage = with_columns
+    compute_with_columns._sparring = True  # type: ignore[attr-defined]
+    trainer.compute_advantage = compute_with_columns
 
 
 def _options(config: Any) -> dict[str, Any]:
-    """Return the estimator's options in ``algorithm``."""
+    """Return the estimator's options from verl's section ``algorithm``."""
     options = config.get("sparring", None) if config is not None else None
     if options is not None and omegaconf.OmegaConf.is_config(options):
         options = omegaconf.OmegaConf.to_container(options, resolve=True)

@@ -1,1 +1,1 @@
-"""The learner: packed episodes to updated weights, and snapshots of them."""
+"""The learner, which updates weights from packed episodes, and snapshots of its weights."""

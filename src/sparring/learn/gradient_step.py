@@ -1,11 +1,11 @@
-"""From the gradients of leaves to a finite step of the optimiser, and means of its metrics.
+"""Adds the gradients of a minibatch, makes the optimiser's step, and averages metrics.
 
 Floating-point sums depend on their order. A minibatch is therefore split into ``learner.leaves``
-leaves, runs of distinct sequences, and their gradients are added along a fixed binary tree:
+leaves, groups of distinct sequences, and their gradients are added along a fixed binary tree:
 
     g = ((g[0] + g[1]) + (g[2] + g[3])) + ((g[4] + g[5]) + (g[6] + g[7]))
 
-The sum has the same bits on any number of ranks. With one leaf nothing is split or added. Numbers
+The sum has the same bits on any number of ranks. With one leaf, nothing is split or added. Numbers
 that are not finite never reach the weights or a checkpoint.
 """
 
@@ -38,7 +38,7 @@ class Means:
         self._maxima: dict[str, float] = {}
         self.log_ratios: list[FloatArray] = []  # absolute values, [M] in parts
 
-    def part(self) -> Means:
+    def add_part(self) -> Means:
         """Add a new part, which ``result`` counts later, and return it."""
         self.parts.append(Means())
         return self.parts[-1]
@@ -46,31 +46,31 @@ class Means:
     def add(self, values: Mapping[str, float], weight: float) -> None:
         """Count these values with this weight."""
         for name, value in values.items():
-            self.add_once(name, value, weight)
+            self.add_value(name, value, weight)
 
-    def add_once(self, name: str, value: float, weight: float) -> None:
+    def add_value(self, name: str, value: float, weight: float) -> None:
         """Count one value with this weight."""
         self._sums[name] = self._sums.get(name, 0.0) + value * weight
         self._weights[name] = self._weights.get(name, 0.0) + weight
 
-    def maximum(self, name: str, value: float) -> None:
+    def update_maximum(self, name: str, value: float) -> None:
         """Update the maximum of a metric."""
         self._maxima[name] = max(value, self._maxima.get(name, value))
 
-    def ratios(self, ours: Tensor, sampler: Tensor, share: float, *, first: bool) -> None:
+    def add_ratios(self, learner: Tensor, sampler: Tensor, share: float, *, first: bool) -> None:
         """Count the differences between log-probabilities of learner and sampler.
 
         Args:
-            ours: of the learner, [M].
-            sampler: of the sampler, [M].
-            share: of the minibatch that these tokens are.
-            first: whether both have equal weights.
+            learner: log-probabilities by the learner, [M].
+            sampler: log-probabilities by the sampler, [M].
+            share: share of these tokens in the minibatch.
+            first: whether learner and sampler have equal weights, as in the first update.
         """
-        difference = (ours.detach() - sampler).abs()
+        difference = (learner.detach() - sampler).abs()
         self.log_ratios.append(difference.double().cpu().numpy())
         if first:
-            self.add_once("logprob_difference_mean", float(difference.mean()), share)
-            self.maximum("logprob_difference_max", float(difference.max()))
+            self.add_value("logprob_difference_mean", float(difference.mean()), share)
+            self.update_maximum("logprob_difference_max", float(difference.max()))
 
     def mean(self, name: str) -> float:
         """Return the mean of a metric so far, without the parts."""
@@ -101,7 +101,7 @@ class Means:
                 self._sums[name] = self._sums.get(name, 0.0) + total
                 self._weights[name] = self._weights.get(name, 0.0) + part._weights[name]
             for name, value in part._maxima.items():
-                self.maximum(name, value)
+                self.update_maximum(name, value)
             self.log_ratios += part.log_ratios
         self.parts = []
 
@@ -126,7 +126,7 @@ def ratio_tails(log_ratios: FloatArray) -> dict[str, float]:
 
 
 class RankGroup(Protocol):
-    """The learners that share every minibatch, from the view of one rank."""
+    """The learner processes, called ranks, that share every minibatch, as one of them sees it."""
 
     @property
     def rank(self) -> int:
@@ -144,10 +144,10 @@ class RankGroup(Protocol):
 
 
 def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
-    """Split the chosen sequences into leaves with about equally many distinct prefixes.
+    """Split the chosen sequences into leaves with about equal numbers of distinct prefixes.
 
-    Equal sequences are in one leaf, and neighbours share prefixes. Some leaves are empty if there
-    are fewer distinct sequences than leaves.
+    Sequences are sorted, so that equal ones are in one leaf and similar ones share prefixes. Some
+    leaves are empty if there are fewer distinct sequences than leaves.
 
     Args:
         data: the pack.
@@ -159,10 +159,11 @@ def leaves(data: Pack, chosen: IntArray, count: int) -> list[IntArray]:
     rows = np.unique(data.distinct[chosen]).tolist()
     order = sorted(rows, key=data.sequences.__getitem__)
     ids = [data.sequences[row] for row in order]
-    new = np.array([len(sequence) for sequence in ids]) - shared_lengths(ids)
-    middle = np.cumsum(new) - new / 2  # of each sequence's new prefixes
+    num_new = np.array([len(sequence) for sequence in ids]) - shared_lengths(ids)
+    middle = np.cumsum(num_new) - num_new / 2  # of each sequence's new prefixes
     leaf_of = np.full(len(data.sequences), -1)
-    leaf_of[order] = np.minimum(middle * count / max(new.sum(), 1), count - 1).astype(np.int64)
+    fraction = middle / max(num_new.sum(), 1)
+    leaf_of[order] = np.minimum(fraction * count, count - 1).astype(np.int64)
     number = leaf_of[data.distinct[chosen]]
     return [chosen[number == leaf] for leaf in range(count)]
 
@@ -173,8 +174,8 @@ class GradientTree:
     Args:
         parameters: the trained parameters.
         count: number of leaves, a power of 2.
-        others: the ranks that share the leaves; each has equally many, next to each other. None:
-            one learner has all leaves.
+        others: the ranks that share the leaves; each has the same number of consecutive leaves.
+            None: one learner has all leaves.
     """
 
     def __init__(
@@ -196,11 +197,11 @@ class GradientTree:
         yield from (all_leaves[leaf] for leaf in self.own_leaves)
 
     def passes(self, data: Pack) -> int:
-        """Return the number of passes that this leaf must take if other ranks wait; 0: any."""
+        """Return the number of passes that all ranks make for this leaf; 0: each its own number."""
         return 0
 
-    def passing(self, *, last: bool) -> None:
-        """Prepare the next pass; ``last`` says whether it is the last of a leaf on any rank."""
+    def prepare_pass(self, *, last: bool) -> None:
+        """Prepare the next pass; ``last``: it is the last pass of a leaf on all ranks."""
 
     def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
         """Return this rank's share of the chosen sequences for an update without leaves."""
@@ -225,13 +226,13 @@ class GradientTree:
         if self.others is not None:
             total = self.others.sum_over_ranks(total)
         sizes = [parameter.numel() for parameter in self.parameters]
-        *parts, alive = torch.split(total, [*sizes, len(sizes)])
-        for parameter, part, times in zip(self.parameters, parts, alive.tolist(), strict=True):
+        *parts, num_leaves = torch.split(total, [*sizes, len(sizes)])
+        for parameter, part, count in zip(self.parameters, parts, num_leaves.tolist(), strict=True):
             gradient = part.view_as(parameter).to(parameter.dtype)
-            parameter.grad = gradient if times else None
+            parameter.grad = gradient if count else None
 
     def _take_gradients(self) -> Tensor:
-        """Return all gradients as one float32 vector, then a 1 per parameter with a gradient.
+        """Return all gradients in one float32 vector, then for each parameter 1 if it has one.
 
         The gradients of the parameters are None afterwards.
         """
@@ -256,22 +257,21 @@ def finite_loss(
     """Return the value of a minibatch's loss.
 
     Raises:
-        DivergedError: it is not finite; the message names the term or the input that is not.
+        DivergedError: the loss is not finite; the message names the term or input at fault.
     """
     value = float(loss.detach())
     if not math.isfinite(value):
-        raise DivergedError(f"The loss is {value}: {_blame(batch, losses, progress)}")
+        raise DivergedError(f"The loss is {value}: {_find_fault(batch, losses, progress)}")
     return value
 
 
 @torch.no_grad()
-def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) -> str:
+def _find_fault(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) -> str:
     if not batch.logprobs.isfinite().all():
         return "the model's own log-probabilities are not finite; lower learner.learning_rate."
     if not batch.sampler_logprobs.isfinite().all():
         return (
-            "log-probabilities of the sampler are not finite, so an action of probability 0 was "
-            "played."
+            "log-probabilities of the sampler are not finite: it played an action of probability 0."
         )
     if not batch.advantages.isfinite().all():
         return (
@@ -283,12 +283,15 @@ def _blame(batch: LossBatch, losses: Sequence[WeightedLoss], progress: float) ->
         if not math.isfinite(loss.weight(progress)):
             return f"the weight of {key} is {loss.weight(progress)}."
         if not loss.bound(batch, progress=progress).values.isfinite().all():
-            return f"{key} gives values that are not finite from finite inputs."
-    return "its terms are finite and their weighted sum is not; lower the weights of losses."
+            return f"{key} returns values that are not finite for finite inputs."
+    return "its terms are finite but their weighted sum is not; lower the weights of losses."
 
 
 def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float) -> float:
-    """Clip the gradient to a norm of at most ``limit``, update the weights, return the old norm.
+    """Clip the gradient to a norm of at most ``limit``, and update the weights.
+
+    Returns:
+        The gradient's norm before clipping.
 
     Raises:
         DivergedError: the gradient is not finite, and no weight was changed; or the weights are not
@@ -303,9 +306,8 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
         )
     optimizer.step()
     with torch.no_grad():
-        size = float(
-            _full_norm(torch.nn.utils.get_total_norm(model.parameters()))
-        )  # the norm is the cheapest check of all weights
+        # the norm is the cheapest check of all weights
+        size = float(_full_norm(torch.nn.utils.get_total_norm(model.parameters())))
     if not math.isfinite(size):
         raise DivergedError(
             f"An update at learning rate {rate:g} made the norm of the weights {size}; lower "
@@ -315,18 +317,18 @@ def descend(model: LanguageModel, optimizer: torch.optim.Optimizer, limit: float
 
 
 def clip(parameters: Sequence[torch.nn.Parameter], limit: float) -> float:
-    """Scale a gradient down to a norm of at most ``limit``; return its norm before.
+    """Scale a gradient down to a norm of at most ``limit``; return the norm before scaling.
 
-    If weights are split among learners, each gradient is gathered for its norm, one at a time, so
-    that the norm has the same bits as without splitting.
+    If weights are split among learners, the gradients are gathered one at a time for their norms,
+    so that the norm has the same bits as without splitting.
     """
-    split: list[Any] = [p.grad for p in parameters if hasattr(p.grad, "full_tensor")]
-    if not split:
+    split_gradients: list[Any] = [p.grad for p in parameters if hasattr(p.grad, "full_tensor")]
+    if not split_gradients:
         return float(torch.nn.utils.clip_grad_norm_(parameters, limit))
-    norms = [torch.linalg.vector_norm(gradient.full_tensor()) for gradient in split]
+    norms = [torch.linalg.vector_norm(gradient.full_tensor()) for gradient in split_gradients]
     norm = torch.nn.utils.get_total_norm(norms)  # in the same order, by types
-    parts = [torch.nn.Parameter(gradient.to_local()) for gradient in split]
-    for part, gradient in zip(parts, split, strict=True):
+    parts = [torch.nn.Parameter(gradient.to_local()) for gradient in split_gradients]
+    for part, gradient in zip(parts, split_gradients, strict=True):
         part.grad = gradient.to_local()
     torch.nn.utils.clip_grads_with_norm_(parts, limit, norm)
     return float(norm)
@@ -337,8 +339,8 @@ def _full_norm(norm: Tensor) -> Tensor:
     return full
 
 
-def finite(tensors: Mapping[str, Tensor], subject: str) -> dict[str, Tensor]:
-    """Return tensors unchanged before they are saved.
+def require_finite(tensors: Mapping[str, Tensor], subject: str) -> dict[str, Tensor]:
+    """Return tensors unchanged if all numbers in them are finite, before they are saved.
 
     Raises:
         DivergedError: a tensor is not finite.
@@ -351,8 +353,8 @@ def finite(tensors: Mapping[str, Tensor], subject: str) -> dict[str, Tensor]:
     return dict(tensors)
 
 
-def finite_columns(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
-    """Return columns that models computed for turns or tokens.
+def require_finite_columns(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
+    """Return columns of turns or tokens unchanged if all numbers in them are finite.
 
     Raises:
         DivergedError: a column is not finite.
@@ -368,7 +370,7 @@ def finite_columns(columns: Mapping[str, FloatArray]) -> dict[str, Any]:
 
 @torch.no_grad()
 def check_output(model: LanguageModel) -> None:
-    """Check that a model still gives probabilities: finite weights may be too large for that.
+    """Check that a model still gives probabilities; finite weights may be too large for that.
 
     Raises:
         DivergedError: the model gives no probabilities.

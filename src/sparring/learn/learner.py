@@ -1,16 +1,16 @@
-"""The learner: updates of the weights from turn-level advantages.
+"""The learner, which updates the weights from the advantages of turns.
 
 Every distinct sequence of a batch runs through the network once, and all episodes with that
-sequence share the outputs. The result equals one row per episode, at a fraction of the cost in
-self-play.
+sequence share the outputs. The result equals that of one row per episode, and in self-play costs
+much less.
 
 Metrics, means over the updates of a step:
-    loss                    weighted sum of the loss terms, reduced
-    gradient_norm           of all weights, before clipping
+    loss                    weighted sum of the loss terms, reduced to one number
+    gradient_norm           norm of the gradient of all weights, before clipping
     learning_rate           the optimiser's step size
     logprob_difference_max  largest |learner - sampler| log-probability, at the first update, when
-                            the weights are equal
-    logprob_difference_mean mean of the same
+                            both have the same weights
+    logprob_difference_mean mean of these differences
     ratio_tail              share of tokens, over all updates, whose ratio learner / sampler is
                             outside [0.5, 2]
     ratio_p99               99th percentile of that ratio or its inverse, whichever is larger
@@ -47,11 +47,11 @@ from sparring.learn.pack import (
     Targets,
     WeightedLoss,
     chunks,
+    critic_positions,
     minibatch_record,
     num_values,
-    read_at,
 )
-from sparring.learn.weight_files import Snapshot, updates_seen, warmed_up
+from sparring.learn.weight_files import Snapshot, ema_decay, num_updates
 from sparring.methods.columns.base import ValuePosition
 from sparring.methods.losses.base import LossBatch, WholeMinibatch, agent_weights, reduce
 from sparring.models.language_model import LanguageModel
@@ -70,11 +70,11 @@ def total_loss(
 
     Args:
         losses: the terms.
-        config: reduction of token losses to one number.
+        config: the reduction of token losses to one number.
         batch: a slice of a minibatch.
-        progress: share of the run that is done, in [0, 1]; resolves weights.
-        share: of the minibatch's loss that the slice is.
-        turn_share: of the minibatch's turns that the slice is.
+        progress: share of the run that is done, in [0, 1]; schedules of weights depend on it.
+        share: share of the slice in the minibatch's loss.
+        turn_share: share of the slice in the minibatch's turns.
     """
     terms = [(loss, loss.bound(batch, progress=progress)) for loss in losses]
     metrics = {
@@ -111,27 +111,27 @@ def total_loss(
 class LossReader(Reader):
     """Computes the losses of a model."""
 
-    needs: frozenset[str]  # of the losses
+    needs: frozenset[str]  # fields that the losses need
     value_at: ValuePosition  # where the critic reads
     losses: Sequence[WeightedLoss]
     config: UpdateConfig  # with the reduction of token losses
 
-    def _view(
-        self, data: Pack, chosen: IntArray, targets: Targets, *, cut: bool
+    def _whole_if_needed(
+        self, data: Pack, chosen: IntArray, targets: Targets, *, has_leaves: bool
     ) -> tuple[IntArray, WholeMinibatch] | None:
-        """Return the result of ``_whole_minibatch``, if losses need it before the gradients.
+        """Return the result of ``_whole_minibatch`` if losses need it before the gradients.
 
-        None if no loss needs it, or if one forward pass holds the minibatch and computes it anyway.
+        None if no loss needs it, or if a single forward pass covers the minibatch and computes it.
 
         Args:
             data: the pack.
             chosen: sequences of the minibatch.
-            targets: of the step.
-            cut: whether the minibatch is split into leaves.
+            targets: targets of the step.
+            has_leaves: whether the minibatch is split into leaves.
         """
         if "whole" not in self.needs:
             return None
-        if not cut:
+        if not has_leaves:
             rows = np.unique(data.distinct[chosen])
             passes = chunks(data, rows, self.micro_tokens, padded=self._max_padding)
             if len([*islice(passes, 2)]) == 1:
@@ -142,18 +142,18 @@ class LossReader(Reader):
     def _whole_minibatch(
         self, data: Pack, chosen: IntArray, targets: Targets
     ) -> tuple[IntArray, WholeMinibatch]:
-        columns: dict[str, list[Tensor]] = {}
+        columns_by_part: dict[str, list[Tensor]] = {}
         tokens = []
         for part in self._parts(data, chosen):
             logprobs, outputs = self._forward(self.model, part)
-            compared = _comparable_columns(
+            part_columns = _comparable_columns(
                 logprobs[part.spread], self._reference_logprobs(part), part, outputs
             )
-            for name, column in compared.items():
-                columns.setdefault(name, []).append(column)
+            for name, column in part_columns.items():
+                columns_by_part.setdefault(name, []).append(column)
             tokens.append(part.tokens)
-        joined = {name: torch.cat(parts) for name, parts in columns.items()}
-        return minibatch_record(np.concatenate(tokens), joined, data.turn_of, targets)
+        columns = {name: torch.cat(parts) for name, parts in columns_by_part.items()}
+        return minibatch_record(np.concatenate(tokens), columns, data.turn_of, targets)
 
     @torch.no_grad()
     def _reference_logprobs(self, part: Slice) -> Tensor | None:
@@ -167,15 +167,15 @@ class LossReader(Reader):
         data: Pack,
         part: Slice,
         targets: Targets,
-        view: tuple[IntArray, WholeMinibatch] | None,
+        minibatch: tuple[IntArray, WholeMinibatch] | None,
     ) -> LossBatch:
         """Run the network on a slice and return the inputs of the losses."""
         logprobs, outputs = self._forward(self.model, part)
-        of_tokens = logprobs[part.spread]
-        reference = self._reference_logprobs(part) if view is None else None
-        if view is None and "whole" in self.needs:
-            compared = _comparable_columns(of_tokens.detach(), reference, part, outputs)
-            view = minibatch_record(part.tokens, compared, data.turn_of, targets)
+        token_logprobs = logprobs[part.spread]
+        reference = self._reference_logprobs(part) if minibatch is None else None
+        if minibatch is None and "whole" in self.needs:
+            columns = _comparable_columns(token_logprobs.detach(), reference, part, outputs)
+            minibatch = minibatch_record(part.tokens, columns, data.turn_of, targets)
         sampler, old_logprobs, credit = (
             torch.from_numpy(column[part.tokens]).to(logprobs.device, logprobs.dtype)
             for column in (data.logprobs, targets.old, targets.advantages)
@@ -187,27 +187,27 @@ class LossReader(Reader):
             "entropy": features.get("entropy"),
             "legal": legal,
         }
-        if view is not None:
-            index = torch.from_numpy(np.searchsorted(view[0], part.tokens)).to(logprobs.device)
-            fields |= {"whole": view[1], "index": index}
-            if view[1].reference_logprobs is not None:
-                reference = view[1].reference_logprobs[index]
+        if minibatch is not None:
+            index = torch.from_numpy(np.searchsorted(minibatch[0], part.tokens)).to(logprobs.device)
+            fields |= {"whole": minibatch[1], "index": index}
+            if minibatch[1].reference_logprobs is not None:
+                reference = minibatch[1].reference_logprobs[index]
         turns = data.turn_of[part.tokens]
         if "values" in self.needs and targets.value_targets is not None:
-            fitted, first = np.unique(
+            entries, first = np.unique(
                 part.tokens if self.value_at == "token" else turns, return_index=True
             )
-            position = read_at(data, self.value_at, fitted)[1]
-            ask, first_token = (
-                torch.from_numpy(index).to(logprobs.device) for index in (position, first)
+            position, first_token = (
+                torch.from_numpy(index).to(logprobs.device)
+                for index in (critic_positions(data, self.value_at, entries)[1], first)
             )
             row = part.row[part.spread[first_token]]
-            fields["values"] = self.model.values(outputs["hidden"][part.tree.node[row, ask]])
+            fields["values"] = self.model.values(outputs["hidden"][part.tree.node[row, position]])
             fields["value_targets"] = (
-                torch.from_numpy(targets.value_targets[fitted]).to(logprobs.device).float()
+                torch.from_numpy(targets.value_targets[entries]).to(logprobs.device).float()
             )
         return LossBatch(
-            logprobs=of_tokens,
+            logprobs=token_logprobs,
             old_logprobs=old_logprobs,
             sampler_logprobs=sampler,
             advantages=credit,
@@ -220,7 +220,7 @@ class LossReader(Reader):
         )
 
     def _with_weights(self, data: Pack, chosen: IntArray, targets: Targets) -> Targets:
-        """Return the targets with the minibatch's sequence weights, if the reduction has some."""
+        """Return the targets; the reduction "agent_mean" adds the minibatch's sequence weights."""
         if self.config.reduction != "agent_mean":
             return targets
         weight = np.zeros(len(data.tokens))
@@ -238,11 +238,11 @@ class LossReader(Reader):
         data: Pack,
         part: Slice,
         targets: Targets,
-        view: tuple[IntArray, WholeMinibatch] | None,
+        minibatch: tuple[IntArray, WholeMinibatch] | None,
         progress: float,
         shares: tuple[float, float],
     ) -> tuple[Tensor, dict[str, float], LossBatch]:
-        batch = self._loss_batch(data, part, targets, view)
+        batch = self._loss_batch(data, part, targets, minibatch)
         share, turn_share = shares
         loss, metrics = total_loss(
             self.losses, self.config, batch, progress, share=share, turn_share=turn_share
@@ -261,11 +261,11 @@ def _comparable_columns(
 
 
 log = logging.getLogger(__name__)
-SHOWN = 3  # names in a message
+MAX_NAMES = 3  # in a message
 
 
 class GradientCheck:
-    """Checks the gradients of the first update and of the first imitation; later ones cost nothing.
+    """Checks the gradients of the first update and of the first imitation, and no later ones.
 
     Args:
         model: the trained model.
@@ -274,7 +274,7 @@ class GradientCheck:
 
     def __init__(self, model: LanguageModel, *, reads_values: bool) -> None:
         self.model, self.reads_values = model, reads_values
-        self._done: set[bool] = set()
+        self._checked: set[bool] = set()
 
     def backward(self, loss: Tensor, logprobs: Tensor) -> None:
         """Add the gradients of a loss to those of the weights.
@@ -285,7 +285,7 @@ class GradientCheck:
         if not loss.requires_grad:
             if logprobs.requires_grad:
                 raise ModelError(
-                    "losses: none of them depends on the model, so nothing can be learnt; add "
+                    "losses: none of them depends on the model, so the model cannot learn; add "
                     "policy_gradient or ppo_clip."
                 )
             names = [name for name, _ in self._parameters(values=False)]
@@ -302,13 +302,13 @@ class GradientCheck:
             ModelError: a trained parameter has no gradient; the value head needs one only if a loss
                 reads it.
         """
-        if imitating in self._done:
+        if imitating in self._checked:
             return
-        self._done.add(imitating)
+        self._checked.add(imitating)
         parameters = self._parameters(values=self.reads_values and not imitating)
-        dead = [name for name, parameter in parameters if parameter.grad is None]
-        if dead:
-            raise ModelError(_no_gradient_text(dead, len(parameters)))
+        without_gradient = [name for name, parameter in parameters if parameter.grad is None]
+        if without_gradient:
+            raise ModelError(_no_gradient_text(without_gradient, len(parameters)))
         if self.model.value_head is not None and not self.reads_values and not imitating:
             log.warning(
                 "The value head is not trained, as no loss reads it: its values stay 0. Add the "
@@ -329,28 +329,30 @@ class GradientCheck:
         return [(name, parameter) for name, parameter in parameters if parameter.requires_grad]
 
 
-def _no_gradient_text(dead: list[str], total: int) -> str:
-    listed = ", ".join(dead[:SHOWN]) + (
-        f" and {len(dead) - SHOWN} more" if len(dead) > SHOWN else ""
+def _no_gradient_text(without_gradient: list[str], total: int) -> str:
+    names = ", ".join(without_gradient[:MAX_NAMES]) + (
+        f" and {len(without_gradient) - MAX_NAMES} more"
+        if len(without_gradient) > MAX_NAMES
+        else ""
     )
-    if any("lora_" in name for name in dead):
+    if any("lora_" in name for name in without_gradient):
         advice = (
             "Name layers that the model calls in model.lora.targets (empty: all linear ones), or "
             "leave model.lora out."
         )
-    elif any(name.startswith("value_head") for name in dead):
+    elif any(name.startswith("value_head") for name in without_gradient):
         advice = (
-            "Take an estimator that fits a critic (credit: gae), or leave out the loss that reads "
+            "Use an estimator that fits a critic (credit: gae), or leave out the loss that reads "
             "values."
         )
     else:
         advice = (
-            "Train adapters on layers that take part (model.lora), or freeze these with "
-            "requires_grad_(False)."
+            "Train adapters on layers that the model calls (model.lora), or freeze these "
+            "parameters with requires_grad_(False)."
         )
     return (
-        f"{len(dead)} of {total} trained parameters get no gradient, so they would never "
-        f"change: {listed}. {advice}"
+        f"{len(without_gradient)} of {total} trained parameters get no gradient, so they would "
+        f"never change: {names}. {advice}"
     )
 
 
@@ -369,14 +371,14 @@ def minibatches(
 
     Args:
         data: the pack, S sequences.
-        count: number of minibatches; some are empty if there are fewer units.
-        stream: shuffles.
-        turns: the turn table, if episodes of one initial state must stay together, for losses that
-            compare them.
+        count: number of minibatches; some are empty if there are fewer episodes or sequences.
+        stream: the random numbers of the shuffle.
+        turns: the turn table, if losses compare episodes of one initial state, which then stay
+            together.
         split: "episodes" keeps all sequences of an episode, of all seats, in one minibatch;
             "sequences" shuffles single sequences.
     """
-    order = data.spoken
+    order = data.with_replies
     if count == 1:
         return [order]
     generator = stream.generator()
@@ -390,9 +392,9 @@ def minibatches(
 
 
 class ReverseTurns:
-    """The weights of one pass over the turns of an episode, from the last to the first (SeeUPO).
+    """The advantages for updates of one turn after the other, from the last to the first (SeeUPO).
 
-    ``indices`` are the turn indices that occur, the last first.
+    ``indices`` holds the turn indices of the batch, the last one first.
 
     SeeUPO treats turns as agents that are updated one after the other, the last turn first. When
     turn t is updated, the later turns already follow the new policy, and the advantage of turn t is
@@ -404,27 +406,28 @@ class ReverseTurns:
     ratios are computed after each update, against the policy before the step, and each is clipped
     to [e^-limit, e^limit].
 
-    Every update runs over all tokens of the step, with advantages of 0 outside the present turn.
-    Advantages are rescaled so that each update is the reduction over the turn's own tokens and not
-    over all tokens. With M tokens in all and M_t of turn t, S sequences and S_t with tokens
-    of turn t, n tokens of a sequence and n_t of turn t in it, advantages are scaled by
+    Every update runs over all tokens of the step, with advantages of 0 outside the current turn.
+    Advantages are rescaled so that each update is the reduction over the tokens of its turn. M is
+    the number of all tokens and M_t of those of turn t. S is the number of sequences and S_t of
+    those with tokens of turn t. A sequence has n tokens, and n_t of turn t. The factors are
+
 
         token_mean:     M / M_t                 every token of the turn weighs 1 / M_t
         sequence_mean:  (S / S_t) (n / n_t)     every token of the turn weighs 1 / (S_t n_t)
-        agent_mean:     the same with E N in place of S, of E plays and N sequences of one
+        agent_mean:     the same with E N in place of S: E episodes, each with N sequences
         constant:       1                       every token of the turn weighs 1 / (S constant)
 
     Losses that read no advantages, such as ``kl_penalty``, act on all tokens in each of these
     updates.
 
-    Reference: SeeUPO (abstract and notes; the product form is that of sequential trust-region
-    methods, Kuba et al., 2022).
+    Reference: SeeUPO (abstract and notes; the product is that of sequential trust-region methods,
+    Kuba et al., 2022).
 
     Args:
         turns: the turn table, N rows.
         turn_of: int64 [M], row of each sampled token.
         sequence: int64 [M], training sequence of each sampled token.
-        reduction: of the losses of tokens to one number.
+        reduction: how the losses of tokens are reduced to one number.
         episode: [S], episode of each sequence, for "agent_mean".
     """
 
@@ -439,45 +442,46 @@ class ReverseTurns:
         self._sequence, self._lengths, self._reduction = sequence, np.bincount(sequence), reduction
         self._index, self._trajectory = turns.turn_index[turn_of], turns.trajectory[turn_of]
         self._episode = episode
-        self._carried = np.zeros(
-            int(self._trajectory.max(initial=-1)) + 1
-        )  # log of the product of later turns' ratios
+        # log of the product of the ratios of later turns, by trajectory
+        self._log_product = np.zeros(int(self._trajectory.max(initial=-1)) + 1)
         self.indices: list[int] = sorted(set(self._index.tolist()), reverse=True)
 
     def advantages(self, advantages: FloatArray, index: int) -> FloatArray:
         """Return the weighted, rescaled advantages of turns with this index, [M]; 0 elsewhere."""
         in_turn = self._index == index
-        weight = np.exp(np.clip(self._carried[self._trajectory], -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT))
+        weight = np.exp(
+            np.clip(self._log_product[self._trajectory], -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+        )
         return np.where(in_turn, self._rescale(advantages * weight, in_turn), 0.0)
 
     def _rescale(self, values: FloatArray, in_turn: BoolArray) -> FloatArray:
-        """Rescale values [M] so that the reduction over all tokens is the one over a turn's own."""
+        """Rescale values [M] so that the mean over all tokens becomes that over a turn's tokens."""
         if self._reduction == "constant":
             return values
         if self._reduction == "token_mean":
-            scaled: FloatArray = values * len(in_turn) / in_turn.sum()
-            return scaled
+            rescaled: FloatArray = values * len(in_turn) / in_turn.sum()
+            return rescaled
         of_turn = np.bincount(self._sequence[in_turn], minlength=len(self._lengths))
         share = self._weights(of_turn) / self._weights(self._lengths)
         factor: FloatArray = (share * self._lengths / np.maximum(of_turn, 1))[self._sequence]
         return values * factor
 
     def _weights(self, lengths: IntArray) -> FloatArray:
-        """Return each sequence's weight among those with tokens, given their lengths, [S]."""
-        present = lengths > 0
-        weights = np.full(len(lengths), 1.0 / present.sum())
+        """Return the weight of each sequence among those with tokens, [S]."""
+        has_tokens = lengths > 0
+        weights = np.full(len(lengths), 1.0 / has_tokens.sum())
         if self._reduction == "agent_mean":
             assert self._episode is not None, "agent_mean weighs the sequences of episodes"
-            weights[present] *= agent_weights(self._episode[: len(lengths)][present])
+            weights[has_tokens] *= agent_weights(self._episode[: len(lengths)][has_tokens])
         return weights
 
     def record_shift(self, index: int, log_ratios: FloatArray) -> None:
         """Record log pi_new - log pi_old of every token, [M], after the update of a turn index."""
         in_turn = self._index == index
         shift = np.bincount(
-            self._trajectory[in_turn], weights=log_ratios[in_turn], minlength=len(self._carried)
+            self._trajectory[in_turn], weights=log_ratios[in_turn], minlength=len(self._log_product)
         )
-        self._carried += np.clip(shift, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
+        self._log_product += np.clip(shift, -LOG_RATIO_LIMIT, LOG_RATIO_LIMIT)
 
 
 class Learner(LossReader):
@@ -524,10 +528,10 @@ class Learner(LossReader):
         """Return a new optimiser of the weights.
 
         Args:
-            split: class or factory of the optimiser if weights are split.
+            split: makes the optimiser if weights are split over ranks.
         """
-        kind = MasterAdamW if self.config.master_weights else torch.optim.AdamW
-        return (split or kind)(
+        plain = MasterAdamW if self.config.master_weights else torch.optim.AdamW
+        return (split or plain)(
             self.model.parameters(),
             lr=self.learning_rate(0.0),
             betas=self.config.betas,
@@ -569,9 +573,9 @@ class Learner(LossReader):
             advantages: [M], per sampled token.
             value_targets: if a loss needs values, [N] per turn, or [M] per token if the critic is
                 fitted at tokens.
-            trained: [M], whether a token carries loss; None: all do. Means leave the others out.
+            trained: [M], whether a token is trained; None: all are. Means are over trained tokens.
             turns: the turn table, for losses that NEED "whole" and for the reverse order.
-            progress: share of the run that is done, in [0, 1]; resolves schedules.
+            progress: share of the run that is done, in [0, 1]; schedules depend on it.
             stream: shuffles the minibatches.
 
         Returns:
@@ -601,9 +605,12 @@ class Learner(LossReader):
                     data, targets, progress, metrics, first=epoch == 0
                 )
                 continue
-            grouped = turns if "whole" in self.needs else None
             parts = minibatches(
-                data, self.config.minibatches, stream.child(epoch), grouped, split=self.config.split
+                data,
+                self.config.minibatches,
+                stream.child(epoch),
+                turns if "whole" in self.needs else None,
+                split=self.config.split,
             )
             for number, chosen in enumerate(parts):
                 if len(chosen):
@@ -632,7 +639,7 @@ class Learner(LossReader):
             advantages = order.advantages(targets.advantages, index)
             self._step(
                 data,
-                data.spoken,
+                data.with_replies,
                 replace(targets, advantages=advantages),
                 progress,
                 metrics,
@@ -643,7 +650,7 @@ class Learner(LossReader):
     def imitate(self, data: Pack, learning_rate: float) -> float:
         """Take one supervised step on the sampled tokens of a pack; return the mean loss.
 
-        Sequences that are longer than the context are skipped.
+        Sequences longer than the context are skipped.
         """
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate
@@ -670,7 +677,7 @@ class Learner(LossReader):
         first: bool,
     ) -> None:
         targets = self._with_weights(data, chosen, targets)
-        view = self._view(data, chosen, targets, cut=self.tree.count > 1)
+        minibatch = self._whole_if_needed(data, chosen, targets, has_leaves=self.tree.count > 1)
         total_tokens, total_sequences = int(data.tokens[chosen].sum()), len(chosen)
         trained = np.flatnonzero(
             np.isin(np.repeat(np.arange(len(data.tokens)), data.tokens), chosen)
@@ -678,24 +685,25 @@ class Learner(LossReader):
         total_values = num_values(data, self.value_at, trained)
         self.optimizer.zero_grad(set_to_none=True)
         for leaf in self.tree.leaves(data, chosen):
-            leaf_metrics = metrics if self.tree.count == 1 else metrics.part()
+            leaf_metrics = metrics if self.tree.count == 1 else metrics.add_part()
             for part, counts in self._passes(data, leaf, chosen):
-                by_token = self.config.reduction == "token_mean"
                 share = (
                     len(part.tokens) / total_tokens
-                    if by_token
+                    if self.config.reduction == "token_mean"
                     else part.num_sequences / total_sequences
                 )
                 turn_share = num_values(data, self.value_at, part.tokens) / total_values
                 shares = share, turn_share
                 loss, figures, batch = self.model.computing(
-                    partial(self._loss, data, part, targets, view, progress, shares)
+                    partial(self._loss, data, part, targets, minibatch, progress, shares)
                 )
                 self.gradients.backward(loss * (share * counts), batch.logprobs)
                 value = finite_loss(loss, batch, self.losses, progress)
                 if counts:
                     leaf_metrics.add({"loss": value, **figures}, share)
-                    leaf_metrics.ratios(batch.logprobs, batch.sampler_logprobs, share, first=first)
+                    leaf_metrics.add_ratios(
+                        batch.logprobs, batch.sampler_logprobs, share, first=first
+                    )
             self.tree.add()
         self.tree.finish()
         self.gradients.check()
@@ -705,21 +713,21 @@ class Learner(LossReader):
         """Yield the forward passes of a leaf, each with weight 1.
 
         If other ranks need more passes, the first pass of the chosen sequences follows with weight
-        0, so that the collectives of all ranks stay aligned.
+        0, so that all ranks call the same collective operations.
         """
         num_passes, number = self.tree.passes(data), 0
         for number, part in enumerate(self._parts(data, leaf), 1):
-            self.tree.passing(last=number == num_passes)
+            self.tree.prepare_pass(last=number == num_passes)
             yield part, 1
         for repeat in range(number + 1, num_passes + 1):
-            self.tree.passing(last=repeat == num_passes)
+            self.tree.prepare_pass(last=repeat == num_passes)
             yield next(self._parts(data, chosen)), 0
 
     def _apply(self) -> float:
         """Clip the gradient, update weights and EMA; return the norm before clipping."""
         norm = descend(self.model, self.optimizer, self.config.gradient_norm)
         if self.average is not None:
-            decay = warmed_up(self.config.average, updates_seen(self.optimizer))
+            decay = ema_decay(self.config.average, num_updates(self.optimizer))
             self.average.follow(self.model, decay)
         return norm
 

@@ -1,15 +1,15 @@
-"""AdamW in float32 over weights of 16 bits: master weights.
+"""AdamW with master weights: float32 copies of weights of 16 bits.
 
-A bfloat16 has 8 bits of precision. An update of less than 1/512 of a weight is rounded away, and at
-usual learning rates nearly all updates are. ``MasterAdamW`` therefore keeps a copy of each such
-weight, and its moments, in float32. The optimiser updates the copy, and the weight is the copy
-rounded. If a checkpoint or a league's restart changed a weight, the copy no longer rounds to it and
+A bfloat16 has 8 bits of precision. An update of less than 1/512 of a weight is lost by rounding,
+and at usual learning rates nearly all updates are. ``MasterAdamW`` therefore keeps a copy of each
+such weight, and its moments, in float32. The optimiser updates the copy; rounded, it becomes the
+weight. If a checkpoint or a league's restart changed a weight, the copy no longer rounds to it and
 takes the weight's value.
 
 ``SplitAdamW`` updates parts of weights, with the same bits as AdamW over whole weights. Torch's
-fused kernel processes a fixed number of elements at once and computes the last few elements of a
-tensor in another way, with other last bits. A split tensor ends at other elements. Elements from
-the middle of the whole tensor are therefore padded to a multiple, and its last elements are
+fused kernel processes a fixed number of elements at once, and computes the last few elements of a
+tensor in another way, with other last bits. A part of a tensor ends at other elements. Therefore
+elements from the middle of the whole tensor are padded to a multiple, and its last elements are
 computed separately.
 """
 
@@ -29,9 +29,9 @@ TRIALS = 500
 
 @lru_cache(maxsize=1)
 def lanes() -> int:
-    """Return how many float32 elements the kernel processes at once on this machine.
+    """Return the number of float32 elements that the kernel processes at once on this machine.
 
-    The result is 1 if the last elements of a tensor are computed like the others.
+    The number is 1 if the last elements of a tensor are computed like all others.
     """
     draw = torch.Generator().manual_seed(0)
     inputs = [torch.randn(3, TRIALS, PROBE, generator=draw).unbind()]
@@ -54,7 +54,7 @@ def lanes() -> int:
 
 
 def append_zeros(x: Tensor, num_zeros: int) -> Tensor:
-    """Return a copy with ``more`` zeros appended."""
+    """Return a copy with zeros appended."""
     return torch.cat([x, x.new_zeros(num_zeros)])
 
 
@@ -66,7 +66,7 @@ def _step(
     steps: list[Tensor],
     **options: Any,
 ) -> None:
-    """Update tensors by torch's kernel, which gets copies of the steps."""
+    """Update tensors by torch's kernel; it gets copies of the steps, as it would count them."""
     defaults = {"beta1": 0.9, "beta2": 0.999, "weight_decay": 0.0, "eps": 1e-8, **options}
     step_copies = [
         step.to(weight.device, copy=True) for step, weight in zip(steps, weights, strict=True)
@@ -77,23 +77,23 @@ def _step(
 
 
 class OptimizerRows(NamedTuple):
-    """This rank's elements of a weight, of its gradient and of its two moments, in order."""
+    """This rank's elements of a weight, of its gradient and of its two moments."""
 
-    four: tuple[Tensor, Tensor, Tensor, Tensor]
+    tensors: tuple[Tensor, Tensor, Tensor, Tensor]  # weight, gradient, first and second moment
     begin: int  # index of the first element in the whole weight
-    whole: int  # elements of the whole weight
-    step: Tensor  # updates so far
+    num_elements: int  # of the whole weight
+    step: Tensor  # number of updates so far
 
     def pieces(self) -> Iterator[tuple[tuple[Tensor, ...], int]]:
         """Yield (tensors, padding) of pieces that the kernel computes as in the whole weight."""
-        weight = self.four[0]
+        weight = self.tensors[0]
         is_vectorised = weight.dtype == torch.float32 and weight.device.type == "cpu"
         count, size = len(weight), lanes() if is_vectorised else 1  # a GPU computes each separately
-        middle = min(max(self.whole // size * size - self.begin, 0), count)
+        middle = min(max(self.num_elements // size * size - self.begin, 0), count)
         for first, last in ((0, middle), (middle, count)):
             if first < last:
                 lacking = -(last - first) % size if last == middle else 0
-                yield tuple(tensor[first:last] for tensor in self.four), lacking
+                yield tuple(tensor[first:last] for tensor in self.tensors), lacking
 
 
 def update(rows: Iterable[OptimizerRows], **options: Any) -> None:
@@ -134,12 +134,12 @@ class SplitAdamW(torch.optim.AdamW):
     def step(self, closure: Any = None) -> None:  # type: ignore[override]
         """Update this rank's rows of the weights."""
         for group in self.param_groups:
-            alive = [parameter for parameter in group["params"] if parameter.grad is not None]
+            parameters = [parameter for parameter in group["params"] if parameter.grad is not None]
             names = ("lr", "weight_decay", "eps")
             beta1, beta2 = group["betas"]
             options = {name: group[name] for name in names} | {"beta1": beta1, "beta2": beta2}
-            update([self._rows(parameter) for parameter in alive], **options)
-            for parameter in alive:
+            update([self._rows(parameter) for parameter in parameters], **options)
+            for parameter in parameters:
                 self.state[parameter]["step"] += 1
 
     def _rows(self, parameter: Any) -> OptimizerRows:
@@ -161,9 +161,9 @@ MASTER = "master"  # the copy, in the optimiser's state
 
 
 def float32_copy(parameter: torch.nn.Parameter) -> torch.nn.Parameter:
-    """Return an empty float32 copy of a parameter, or the parameter if it has as many bits.
+    """Return an empty float32 copy of a parameter, or the parameter if it has 32 bits or more.
 
-    The copy takes no memory before the first update, so that processes without updates pay nothing.
+    The copy takes no memory before the first update, so it costs nothing in other processes.
     """
     if parameter.dtype.itemsize >= torch.float32.itemsize:
         return parameter
@@ -174,7 +174,7 @@ class MasterWeights:
     """A mix-in that lets an optimiser update float32 copies; put it before the optimiser's class.
 
     Args:
-        parameters: to update.
+        parameters: the parameters to update.
         options: of the optimiser.
     """
 
@@ -197,7 +197,7 @@ class MasterWeights:
         optimizer: Any = super()
         state: Any = self.state  # type: ignore[attr-defined]
         for weight, copy in self._copies:
-            _agree(copy, weight, state.get(copy, {}).get(MASTER))
+            _synchronise(copy, weight, state.get(copy, {}).get(MASTER))
             copy.grad = None if weight.grad is None else weight.grad.float()
             weight.grad = None
         optimizer.step()
@@ -208,8 +208,8 @@ class MasterWeights:
                 state[copy][MASTER] = copy.detach()
 
 
-def _agree(copy: Tensor, weight: Tensor, saved: Tensor | None) -> None:
-    """Set a copy to its saved value, or to the weight that the saved value does not round to."""
+def _synchronise(copy: Tensor, weight: Tensor, saved: Tensor | None) -> None:
+    """Set a copy to its saved value, or to the weight if the saved value does not round to it."""
     if saved is None:
         copy.copy_(weight)
         return

@@ -1,4 +1,4 @@
-"""Episodes as training arrays: the exact ids of prompts and replies, and which of them carry loss.
+"""Packs episodes into training arrays: the exact ids of prompts and replies, and the trained ids.
 
 A pack is split into forward passes that fit into memory. ``Reader`` computes values,
 log-probabilities of sampled tokens and features of their distributions. Every distinct sequence
@@ -40,10 +40,10 @@ NextTokens = tuple[
 
 
 class LegalReplies:
-    """The next token's distribution of a uniformly drawn legal reply, given its first tokens.
+    """The distribution of the next token of a uniformly drawn legal reply, given its first tokens.
 
     Args:
-        reply: the renderer's ids of a complete reply, the stop token included.
+        reply: returns the ids of a complete reply with an action, the stop token included.
     """
 
     def __init__(self, reply: Callable[[str], Ids]) -> None:
@@ -51,15 +51,15 @@ class LegalReplies:
         self.next_tokens = lru_cache(maxsize=65536)(self._next_tokens)
 
     def _next_tokens(self, legal_actions: tuple[str, ...], reply: Ids) -> tuple[NextTokens, ...]:
-        """Return, for each id of a reply, the distribution at its place given the ids before it."""
+        """Return the distribution of each id of a reply, given the ids before it."""
         replies, distributions = [self._reply(action) for action in legal_actions], []
-        for place, token in enumerate(reply):
-            replies = [ids for ids in replies if len(ids) > place]
-            counts = Counter(ids[place] for ids in replies)
+        for index, token in enumerate(reply):
+            replies = [ids for ids in replies if len(ids) > index]
+            counts = Counter(ids[index] for ids in replies)
             distributions.append(
                 tuple((token, counts[token] / len(replies)) for token in sorted(counts))
             )
-            replies = [ids for ids in replies if ids[place] == token]
+            replies = [ids for ids in replies if ids[index] == token]
         return tuple(distributions)
 
 
@@ -67,21 +67,24 @@ def legal_replies(needs: Set[str], renderer: Any) -> LegalReplies | None:
     """Return the distributions of legal replies if a loss NEEDS them.
 
     Raises:
-        ConfigError: replies hold thoughts, so that they cannot be compared with legal replies.
+        ConfigError: replies begin with thoughts, and cannot be compared with legal replies.
     """
     if "legal_replies" not in needs:
         return None
     if not renderer.scorable:
         raise ConfigError(
-            "losses: 'legal_magnet' compares replies with legal ones, and these begin with "
-            "thoughts; write renderer.thinking=false, or use entropy_bonus."
+            "losses: 'legal_magnet' compares replies with legal ones, which is not possible as "
+            "replies begin with thoughts; write renderer.thinking=false, or use entropy_bonus."
         )
     return LegalReplies(renderer.reply)
 
 
 @dataclass(kw_only=True, slots=True)
 class Magnet:
-    """Sparse distributions of ``LegalReplies`` at the distinct sampled tokens of a forward pass."""
+    """Distributions over legal replies at the distinct sampled tokens of a forward pass (sparse).
+
+    Losses pull the policy towards this target distribution, the magnet.
+    """
 
     row: Tensor  # [T] int64, which of the K tokens
     token: Tensor  # [T] int64
@@ -94,7 +97,7 @@ class Magnet:
         return ("forward", "reverse") if self.count else ()
 
     def to(self, device: torch.device) -> Magnet:
-        """Return this magnet on a device."""
+        """Return these distributions on a device."""
         moved = {name: getattr(self, name).to(device) for name in ("row", "token", "probability")}
         return replace(self, **moved)
 
@@ -141,30 +144,28 @@ T = TypeVar("T")
 class Pack:
     """The trained tokens of a batch of episodes, in the row order of their turn table.
 
-    Each distinct sequence is stored, and computed, once. Sequences with equal ids but other
-    supports or legal replies are not equal: the batch may hold episodes of older weights.
+    Each distinct sequence is stored and computed once. Sequences with equal ids but different
+    supports or legal replies are distinct, because a batch may hold episodes of older weights.
     """
 
     sequences: tuple[Ids, ...]  # [U] distinct sequences of token ids
     positions: tuple[Ids, ...]  # [U] positions of the sampled ids in each
-    support: tuple[
-        tuple[Ids, ...], ...
-    ]  # [U] ids that top-k and top-p left, per sampled id; empty without truncation
-    legal: tuple[
-        tuple[NextTokens, ...], ...
-    ]  # [U] distribution of legal replies, per sampled id; empty if no loss needs it
+    # [U] ids that top-k and top-p kept, per sampled id; empty without truncation
+    support: tuple[tuple[Ids, ...], ...]
+    # [U] distribution of legal replies, per sampled id; empty if no loss needs it
+    legal: tuple[tuple[NextTokens, ...], ...]
     distinct: IntArray  # [S] the distinct sequence of each sequence
     tokens: IntArray  # [S] number of sampled tokens
     episode: IntArray  # [S] episode_id of each sequence
     turn_of: IntArray  # [M] row of the turn table, sequences in order
     logprobs: FloatArray  # [M] sampler's log-probabilities
     # [N, 2] per turn: distinct sequence, and the position before its first sampled token
-    ask: IntArray
+    prompt_ends: IntArray
     position_of: IntArray  # [M] position of each sampled token in its sequence
 
     @property
-    def spoken(self) -> IntArray:
-        """The sequences with sampled tokens; a too long conversation may have none."""
+    def with_replies(self) -> IntArray:
+        """The sequences with sampled tokens; a conversation that is too long may have none."""
         return np.flatnonzero(self.tokens > 0)
 
     def fitting(self, context: int, occasion: str) -> IntArray:
@@ -178,7 +179,7 @@ class Pack:
             ModelError: no sequence fits.
         """
         lengths = np.array([len(ids) for ids in self.sequences], dtype=np.int64)
-        fitting: IntArray = self.spoken[lengths[self.distinct[self.spoken]] <= context]
+        fitting: IntArray = self.with_replies[lengths[self.distinct[self.with_replies]] <= context]
         if not len(fitting):
             raise nothing_fits(context, occasion)
         return fitting
@@ -210,7 +211,9 @@ class Pack:
             episode=self.episode,
             turn_of=self.turn_of[trained],
             logprobs=self.logprobs[trained],
-            ask=np.column_stack([new_numbers[self.ask[:, 0]], self.ask[:, 1]]),
+            prompt_ends=np.column_stack(
+                [new_numbers[self.prompt_ends[:, 0]], self.prompt_ends[:, 1]]
+            ),
             position_of=self.position_of[trained],
         )
 
@@ -221,7 +224,7 @@ class Pack:
 
 
 def nothing_fits(context: int, occasion: str) -> ModelError:
-    """Return the error for conversations that all exceed the context; see ``Pack.fitting``."""
+    """Return the error for a batch in which all conversations exceed the context."""
     return ModelError(
         f"No conversation of this {occasion} fits into the context of {context} tokens with a "
         "whole reply after it. Raise model.context, lower rollout.max_new_tokens, or give "
@@ -244,11 +247,11 @@ def pack(
 ) -> Pack:
     """Return the training arrays of the trained seats of some episodes.
 
-    A new sequence begins with each episode, seat and conversation. A turn is one row, also if it
+    A new sequence begins with each episode, seat and conversation. A turn is one row, even if it
     has several sampled runs with prompts between them, such as a tool's answers.
 
     Args:
-        episodes: of one step.
+        episodes: the episodes of one step.
         replies: distributions of legal replies, if a loss needs them.
         candidates: whether to pack the other replies to a prompt too, each as a sequence.
 
@@ -277,13 +280,12 @@ def pack(
         if not builder.has_reply:
             raise RolloutError(
                 f"Turn {turn.turn_index} of seat {turn.seat} in episode {episode.episode_id} "
-                f"of {quoted(episode.game)} was sampled by no model, and its seat is "
-                f"trained: {quoted(turn.agent)} gives no tokens. Train only seats where the "
-                "policy sits."
+                f"of {quoted(episode.game)} was not sampled by a model, but its seat is "
+                f"trained: {quoted(turn.agent)} returns no tokens. Train only seats of the policy."
             )
     builder.close()
     result = builder.result()
-    assert len(result.ask) == rows, "one row of ask per turn"
+    assert len(result.prompt_ends) == rows, "one row per turn"
     return result
 
 
@@ -362,12 +364,12 @@ class _Builder:
             logprobs=np.fromiter(
                 chain.from_iterable(self._logprobs), dtype=np.float64, count=int(lengths.sum())
             ),
-            ask=np.array(self._ask, dtype=np.int64).reshape(-1, 2),
+            prompt_ends=np.array(self._ask, dtype=np.int64).reshape(-1, 2),
             position_of=np.array(self._position_of, dtype=np.int64),
         )
 
 
-PADDED = 8  # most padded positions of a chunk per distinct prefix, as attention pays for them
+PADDED = 8  # limit of padded positions per distinct prefix of a chunk; attention computes them
 
 
 @dataclass(kw_only=True, slots=True)
@@ -412,10 +414,11 @@ def slices(
 def chunks(
     data: Pack, rows: IntArray, micro_tokens: int, *, padded: int = PADDED
 ) -> Iterator[IntArray]:
-    """Yield distinct sequences in chunks that fit, sorted, so that neighbours share prefixes.
+    """Yield distinct sequences in sorted chunks that fit; sequences of a chunk share prefixes.
 
     A chunk has at most ``micro_tokens`` distinct prefixes, and a padded size of at most ``padded``
-    times as much (1 for a forward pass without shared prefixes). A longer sequence is a chunk.
+    times as much (1 for a forward pass without shared prefixes). A longer sequence is a chunk of
+    its own.
     """
     order = sorted(rows.tolist(), key=data.sequences.__getitem__)
     shared = shared_lengths([data.sequences[row] for row in order])
@@ -554,11 +557,11 @@ def _prompts(turns: TurnTable) -> IntArray:
     return np.arange(len(turns.reward), dtype=np.int64)
 
 
-def fitted_at(needs: Collection[str]) -> ValuePosition:
+def critic_position(needs: Collection[str]) -> ValuePosition:
     """Return where an estimator with these NEEDS reads the critic.
 
-    The first of these decides: "value" is before a turn, "token_value" before each token, and
-    "value_after" after a turn.
+    The first of these NEEDS that it has decides: "value" means before a turn, "token_value" before
+    each token, and "value_after" after a turn.
     """
     if "value" in needs:
         return "before"
@@ -567,7 +570,9 @@ def fitted_at(needs: Collection[str]) -> ValuePosition:
     return "after" if "value_after" in needs else "before"
 
 
-def read_at(data: Pack, place: ValuePosition, turns: IntArray) -> tuple[IntArray, IntArray]:
+def critic_positions(
+    data: Pack, place: ValuePosition, turns: IntArray
+) -> tuple[IntArray, IntArray]:
     """Return the distinct sequences and the positions, [K] each, that the critic reads.
 
     Args:
@@ -578,8 +583,8 @@ def read_at(data: Pack, place: ValuePosition, turns: IntArray) -> tuple[IntArray
             pack.
     """
     if place == "token":
-        return data.ask[data.turn_of[turns], 0], data.position_of[turns] - 1
-    sequence, position = data.ask[turns, 0], data.ask[turns, 1]
+        return data.prompt_ends[data.turn_of[turns], 0], data.position_of[turns] - 1
+    sequence, position = data.prompt_ends[turns, 0], data.prompt_ends[turns, 1]
     if place == "before":
         return sequence, position
     begin, end = (np.searchsorted(data.turn_of, turns, side=side) for side in ("left", "right"))
@@ -600,9 +605,9 @@ class Reader:
     Args:
         model: the model.
         temperature: divides the logits, as in sampling.
-        micro_tokens: most distinct prefixes per forward pass.
-        features: plug-ins of the slot ``features`` that are computed too.
-        reference: the policy before the first step, if it is read too.
+        micro_tokens: largest number of distinct prefixes per forward pass.
+        features: plug-ins of the slot ``features`` that are computed as well.
+        reference: the policy before the first step, if log-probabilities by it are needed.
     """
 
     def __init__(
@@ -624,18 +629,18 @@ class Reader:
     @torch.no_grad()
     def turn_values(self, data: Pack, *, at: ValuePosition = "before") -> FloatArray:
         """Return the value head's estimates: [N] per turn, or [M] per sampled token."""
-        sequence, position = read_at(
-            data, at, np.arange(len(data.turn_of if at == "token" else data.ask))
+        sequence, position = critic_positions(
+            data, at, np.arange(len(data.turn_of if at == "token" else data.prompt_ends))
         )
         values = np.zeros(len(sequence))
         for rows in chunks(
             data, np.arange(len(data.sequences)), self.micro_tokens, padded=self._max_padding
         ):
             tree = prefix_tree([data.sequences[row] for row in rows])
-            place = {row: index for index, row in enumerate(rows.tolist())}
+            index_of = {row: index for index, row in enumerate(rows.tolist())}
             in_chunk = np.flatnonzero(np.isin(sequence, rows))
             row = torch.tensor(
-                [place[index] for index in sequence[in_chunk].tolist()], dtype=torch.int64
+                [index_of[row] for row in sequence[in_chunk].tolist()], dtype=torch.int64
             )
             nodes = tree.node[row, torch.from_numpy(position[in_chunk])].to(self.model.device)
             values[in_chunk] = (
@@ -656,7 +661,7 @@ class Reader:
         model = self.reference if of_reference else self.model
         assert model is not None, "made without a reference"
         return np.bincount(
-            data.turn_of, weights=self._logprobs(data, model), minlength=len(data.ask)
+            data.turn_of, weights=self._logprobs(data, model), minlength=len(data.prompt_ends)
         ).astype(np.float64)
 
     def logprobs(self, data: Pack) -> FloatArray:
@@ -666,7 +671,7 @@ class Reader:
     @torch.no_grad()
     def _logprobs(self, data: Pack, model: LanguageModel) -> FloatArray:
         logprobs = np.empty(len(data.turn_of))
-        for part in self._parts(data, data.spoken):
+        for part in self._parts(data, data.with_replies):
             logprobs[part.tokens] = (
                 self._forward(model, part)[0][part.spread].double().cpu().numpy()
             )
@@ -676,7 +681,7 @@ class Reader:
     def entropies(self, data: Pack) -> FloatArray:
         """Return the entropy of each sampled token's truncated distribution, [M], in nats."""
         entropies = np.empty(len(data.turn_of))
-        for part in self._parts(data, data.spoken):
+        for part in self._parts(data, data.with_replies):
             outputs = self._forward(self.model, part, ("entropy",))[1]
             entropies[part.tokens] = outputs["entropy"][part.spread].double().cpu().numpy()
         return entropies

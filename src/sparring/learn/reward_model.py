@@ -1,4 +1,4 @@
-"""The reward model: a second model, trained online on pairs of episodes, that scores single turns.
+"""The reward model: a second model that scores single turns, trained online on pairs of episodes.
 
 The reward model starts as a copy of the policy. At every step, before credit, it is trained on
 pairs of trajectories of one initial state and role, a better and a worse one, by trajectory-level
@@ -8,18 +8,18 @@ DPO:
   log-probabilities summed over the turn's tokens
 - loss = mean over pairs of -log sigmoid(Q_better - Q_worse)
 
-pi_old is the policy before the step's update. Then log pi_phi of every turn becomes a column of the
-turn table, from which the estimator makes step rewards beta (log pi_phi - log pi_old). The better
-trajectory has the higher return, rewards included. Values that differ only by rounding are ties,
-and ties make no pair.
+pi_old is the policy before the step's update. After training, log pi_phi of every turn becomes a
+column of the turn table. The estimator computes step rewards beta (log pi_phi - log pi_old) from
+it. The better trajectory of a pair is the one with the higher return. Returns that differ only by
+rounding are ties, and ties make no pair.
 
 Metrics of runs with a reward model, before it has learnt from the step's episodes:
     process/loss            the loss above; only if there are pairs
-    process/accuracy        share of the pairs whose better trajectory has the larger Q, ties count
-                            half; only if there are pairs
-    process/pairs           pairs of a better and a worse trajectory of one initial state and role
-    process/unpaired_groups groups (trajectories of one initial state and role) without a pair, as
-                            all their returns are equal
+    process/accuracy        share of the pairs whose better trajectory has the larger Q (a tie of Q
+                            counts as half); only if there are pairs
+    process/pairs           number of pairs of a better and a worse trajectory
+    process/unpaired_groups number of groups (trajectories of one initial state and role) without a
+                            pair, because all their returns are equal
 
 Legend: as in ``pack.py``; N turns, G trajectories, K members of groups, P pairs.
 """
@@ -54,16 +54,16 @@ def one_to_one(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
     """
     order = np.lexsort((values, ids))
     _, start, size = np.unique(ids[order], return_index=True, return_counts=True)
-    place = np.arange(len(order))
-    mirrored = np.repeat(2 * start + size - 1, size) - place
-    lower = place < mirrored
-    better, worse = order[mirrored[lower]], order[place[lower]]
+    rank = np.arange(len(order))
+    mirrored = np.repeat(2 * start + size - 1, size) - rank
+    lower = rank < mirrored
+    better, worse = order[mirrored[lower]], order[rank[lower]]
     differ = _differ(values[better], values[worse])
     return better[differ], worse[differ]
 
 
 def every_pair(values: FloatArray, ids: IntArray) -> tuple[IntArray, IntArray]:
-    """Return all pairs of a group whose values differ; arguments and result as ``one_to_one``."""
+    """Return all pairs within groups whose values differ; see ``one_to_one``."""
     order = np.lexsort((values, ids))
     largest = int(np.unique(ids, return_counts=True)[1].max(initial=0))
     better, worse = [order[:0]], [order[:0]]
@@ -84,9 +84,9 @@ class ProcessLearner(Learner):
     """The reward model and its optimiser.
 
     Args:
-        policy: the reward model starts as its copy; frozen weights are shared.
-        config: of the run; section ``process``, with defaults from ``learner``.
-        credit: the estimator, whose option ``beta`` is the reward model's.
+        policy: the reward model starts as a copy of it; both share frozen weights.
+        config: of the run: section ``process``, with defaults from ``learner``.
+        credit: the estimator; its option ``beta`` is also that of the reward model.
 
     Raises:
         ConfigError: the estimator has no option ``beta``.
@@ -110,7 +110,7 @@ class ProcessLearner(Learner):
         super().__init__(self.snapshot.model, settings, [], temperature=config.rollout.temperature)
 
     def follow(self, policy: LanguageModel) -> None:
-        """Copy the policy's weights, so that both share the warm-up before the first step."""
+        """Copy the policy's weights; after the warm-up, both models thus start from the same."""
         self.snapshot.follow(policy)
 
     def fit(self, data: Pack, turns: TurnTable, *, progress: float) -> dict[str, float]:
@@ -119,7 +119,7 @@ class ProcessLearner(Learner):
         Args:
             data: the packed episodes.
             turns: their turn table, with ``old_logprob``.
-            progress: share of the run that is done, in [0, 1]; resolves schedules.
+            progress: share of the run that is done, in [0, 1]; schedules depend on it.
         """
         returns, starts = trajectory_returns(turns)
         groups = start_groups(turns)[0][starts]
@@ -143,7 +143,7 @@ class ProcessLearner(Learner):
         return metrics
 
     def _descend(self, data: Pack, slopes: FloatArray) -> None:
-        """Make one update, given the loss's derivative by each turn's log-probability, [N]."""
+        """Make one update; ``slopes`` [N] are the loss's derivatives by the turns' logprobs."""
         weights = slopes[data.turn_of]
         chosen = np.unique(np.repeat(np.arange(len(data.tokens)), data.tokens)[weights != 0.0])
         self.optimizer.zero_grad(set_to_none=True)

@@ -1,20 +1,19 @@
-"""Weights that are split among learners, with torch's ``fully_shard`` (FSDP2).
+"""Splits weights among learner processes (ranks), with torch's ``fully_shard`` (FSDP2).
 
 Each rank keeps rows (along the first axis) of every parameter, gradient and moment of the
-optimiser. A block's weights are gathered while the block computes, forwards and backwards; its
+optimiser. The weights of a block are gathered while the block computes, forwards and backwards; its
 gradients are then summed over the ranks and split. Weights outside of blocks, such as embeddings,
-are gathered for a whole pass. All ranks therefore make the same passes in the same order, and a
+are gathered for a whole pass. All ranks must therefore make the same passes in the same order; a
 rank with fewer passes repeats one with weight 0.
 
 Gradients are added along the tree of ``gradient_step.py``. Rank r of R computes the leaves r,
-R + r, 2 R + r ..., so that the lowest levels of the tree are sums over ranks, and the levels above
-are sums of parts. With ``learner.gradient_sync: leaf`` each rank adds up a leaf's passes first, as
-a single learner does, so that the bits are the same. With ``pass`` every pass is summed over the
-ranks at once: no rank holds a whole gradient, and a leaf of several passes is added in another
-order.
+R + r, 2 R + r ... The lowest levels of the tree are thus sums over ranks, and the levels above are
+sums of parts. With ``learner.gradient_sync: leaf``, each rank first adds the passes of a leaf, with
+the same bits as a single learner. With ``pass``, every pass is summed over the ranks at once: no
+rank holds a whole gradient, but the passes of a leaf are added in another order.
 
 Checkpoints are the same as without splitting. Whole tensors are gathered one at a time, and rank 0
-writes them with the bytes of ``safetensors.torch.save_file``.
+writes them with the same bytes as ``safetensors.torch.save_file``.
 """
 
 from __future__ import annotations
@@ -33,16 +32,16 @@ from torch import Tensor, nn
 from torch.distributed.fsdp import fully_shard
 
 from sparring.core.records import IntArray
-from sparring.learn.gradient_step import GradientTree, RankGroup, finite, leaves
+from sparring.learn.gradient_step import GradientTree, RankGroup, leaves, require_finite
 from sparring.learn.learner import Learner
 from sparring.learn.master_weights import MASTER, SplitAdamW, SplitMasterAdamW
 from sparring.learn.pack import PADDED, Pack, chunks
-from sparring.learn.weight_files import updated
+from sparring.learn.weight_files import parameters_of
 from sparring.models.architectures import architecture
 from sparring.models.forward_pass import TreeForward
 from sparring.models.language_model import LanguageModel
 
-SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # state of the optimiser that is split by rows
+SPLIT = ("exp_avg", "exp_avg_sq", MASTER)  # parts of the optimiser's state that are split by rows
 
 
 def split_optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
@@ -51,17 +50,17 @@ def split_optimizer(learner: Learner, rank: int) -> torch.optim.Optimizer:
     return learner.new_optimizer(partial(kind, rank=rank))
 
 
-def take_weights(model: LanguageModel, path: Path, rank: int, ranks: int) -> None:
+def load_weight_rows(model: LanguageModel, path: Path, rank: int, ranks: int) -> None:
     """Load this rank's part of the weights from a file of whole weights."""
     with safe_open(path, framework="pt") as file:
         for name, tensor in model.tensors().items():
-            _take(tensor, file.get_slice(name), rank, ranks)
+            _copy_rows(tensor, file.get_slice(name), rank, ranks)
 
 
-def take_moments(learner: Learner, path: Path, rank: int, ranks: int) -> None:
+def load_optimizer_rows(learner: Learner, path: Path, rank: int, ranks: int) -> None:
     """Load this rank's part of an optimiser's state from a file of the whole state."""
     learner.optimizer = split_optimizer(learner, rank)
-    parameters = updated(learner.optimizer)
+    parameters = parameters_of(learner.optimizer)
     with safe_open(path, framework="pt") as file:
         names = file.keys()
         for name in names:
@@ -72,46 +71,46 @@ def take_moments(learner: Learner, path: Path, rank: int, ranks: int) -> None:
                 state[key] = file.get_tensor(name)
                 continue
             state[key] = torch.zeros_like(parameter, requires_grad=False)
-            _take(state[key], file.get_slice(name), rank, ranks)
+            _copy_rows(state[key], file.get_slice(name), rank, ranks)
 
 
 @torch.no_grad()
-def _take(tensor: Any, full_tensor: Any, rank: int, ranks: int) -> None:
+def _copy_rows(tensor: Any, full_tensor: Any, rank: int, ranks: int) -> None:
     rows = full_tensor.get_shape()[0]
     rows_per_rank = -(-rows // ranks)
     begin, end = min(rank * rows_per_rank, rows), min((rank + 1) * rows_per_rank, rows)
     if begin < end:
-        local(tensor).copy_(full_tensor[begin:end])
+        local_part(tensor).copy_(full_tensor[begin:end])
 
 
-def local(tensor: Any) -> Tensor:
+def local_part(tensor: Any) -> Tensor:
     """Return this rank's part of a tensor, in the same memory."""
     part: Tensor = tensor.to_local()
     return part.detach()
 
 
 def whole_weights(model: LanguageModel) -> dict[str, Callable[[], Tensor]]:
-    """Return a gather function per weight; all ranks must call them in the same order."""
+    """Return a function per weight that gathers it; all ranks must call them in the same order."""
     parts: dict[str, Any] = {**model.tensors()}
     return {name: part.full_tensor for name, part in parts.items()}
 
 
 def whole_moments(learner: Learner) -> dict[str, Callable[[], Tensor]]:
-    """Return a gather function per tensor of the optimiser's state, named as in its file."""
+    """Return a function per tensor of the optimiser's state that gathers it, by name."""
     gather: dict[str, Callable[[], Tensor]] = {}
-    for index, parameter in enumerate(updated(learner.optimizer)):
+    for index, parameter in enumerate(parameters_of(learner.optimizer)):
         for key, value in learner.optimizer.state.get(parameter, {}).items():
             gather[f"{index}.{key}"] = value.full_tensor if key in SPLIT else value.clone
     return gather
 
 
-KINDS = {  # in the order of a file
+DTYPE_NAMES = {  # in the order of a file
     torch.float64: "F64",
     torch.float32: "F32",
     torch.bfloat16: "BF16",
     torch.float16: "F16",
 }
-ALIGNED = 8  # the header's length is a multiple of so many bytes
+ALIGNMENT = 8  # the header's length is a multiple of this number of bytes
 
 
 def save_streamed(
@@ -123,16 +122,16 @@ def save_streamed(
     """Gather tensors one by one in the file's order, and write them.
 
     Args:
-        tensors: gather function of each tensor.
+        tensors: function that gathers each tensor.
         shapes: type and shape of each tensor.
-        path: of the file; None: another rank writes it.
-        subject: the tensors, as the beginning of an error message.
+        path: the file; None: another rank writes it.
+        subject: name of the tensors at the beginning of an error message.
 
     Raises:
         DivergedError: a tensor is not finite.
         OSError: the disk is full or not writable.
     """
-    order = sorted(tensors, key=lambda name: (list(KINDS).index(shapes[name][0]), name))
+    order = sorted(tensors, key=lambda name: (list(DTYPE_NAMES).index(shapes[name][0]), name))
     if path is None:
         for name in order:
             tensors[name]()
@@ -140,7 +139,9 @@ def save_streamed(
     with path.open("wb") as file:
         file.write(_header(order, shapes))
         for name in order:
-            tensor = finite({name: tensors[name]()}, subject)[name].detach().cpu().contiguous()
+            tensor = (
+                require_finite({name: tensors[name]()}, subject)[name].detach().cpu().contiguous()
+            )
             file.write(tensor.reshape(-1).view(torch.uint8).numpy().tobytes())
 
 
@@ -149,10 +150,14 @@ def _header(order: list[str], shapes: Mapping[str, tuple[torch.dtype, tuple[int,
     for name in order:
         dtype, shape = shapes[name]
         end = begin + dtype.itemsize * torch.Size(shape).numel()
-        entries[name] = {"dtype": KINDS[dtype], "shape": list(shape), "data_offsets": [begin, end]}
+        entries[name] = {
+            "dtype": DTYPE_NAMES[dtype],
+            "shape": list(shape),
+            "data_offsets": [begin, end],
+        }
         begin = end
     text = json.dumps(entries, separators=(",", ":"), ensure_ascii=False).encode()
-    text += b" " * (-len(text) % ALIGNED)
+    text += b" " * (-len(text) % ALIGNMENT)
     return len(text).to_bytes(8, "little") + text
 
 
@@ -185,10 +190,10 @@ class TreeReduceScatter:
 
 
 class SplitModel(nn.Module):
-    """A model whose weights are split among ranks.
+    """Splits the weights of a model among ranks; the model computes the same results.
 
     Args:
-        model: its network and value head are split; it computes as before.
+        model: its network and value head are split.
         mesh: the ranks.
     """
 
@@ -199,14 +204,14 @@ class SplitModel(nn.Module):
         parts = [*_blocks(model), *([] if self.value_head is None else [self.value_head]), self]
         for part in parts:
             sharded: Any = fully_shard(part, mesh=mesh)
-            sharded.set_gradient_divide_factor(1.0)  # losses are shares of the minibatch: sum
+            sharded.set_gradient_divide_factor(1.0)  # sum: losses are shares of the minibatch
             sharded.set_force_sum_reduction_for_comms(True)
             sharded.set_custom_reduce_scatter(TreeReduceScatter())
         model.around = self.around
         model.renew()
 
     def around(self, compute: Callable[[], Result]) -> Result:
-        """Call a function that computes with the weights, and return its result."""
+        """Call a function that computes with the gathered weights, and return its result."""
         if self._computes:
             return compute()
         self._computes = True
@@ -220,7 +225,7 @@ class SplitModel(nn.Module):
         return result
 
     def forward(self, compute: Callable[[], Result]) -> Result:
-        """Call a function; torch gathers the weights before."""
+        """Call a function; torch gathers the weights before this call."""
         return compute()
 
 
@@ -239,20 +244,20 @@ def _blocks(model: LanguageModel) -> list[nn.Module]:
 
 
 def _run_block(run: Callable[..., Tensor], x: Tensor, layer: int) -> Tensor:
-    """Run a block by a given function in place of the network's own forward method."""
+    """Run a block by the function ``run`` in place of the network's own forward method."""
     return run(x, layer)
 
 
 class SplitGradientTree(GradientTree):
-    """Adds the gradients of leaves if weights are split, after ``TreeReduceScatter`` over ranks.
+    """Adds the gradients of leaves if weights are split; ``TreeReduceScatter`` sums over ranks.
 
     Args:
         parameters: the parts of the weights.
         count: number of leaves.
         others: the ranks.
         size: ``micro_tokens`` and ``padded`` of a pass.
-        sync: called before each pass with whether the gradients since the last sum are summed over
-            ranks after it. None: gradients are summed after every pass.
+        sync: called before each pass; its argument is whether gradients are summed over ranks after
+            the pass. None: they are summed after every pass.
     """
 
     def __init__(
@@ -265,30 +270,30 @@ class SplitGradientTree(GradientTree):
     ) -> None:
         super().__init__(parameters, count, others)
         self._learners, self._size, self._sync = others, size, sync
-        self._beside: list[IntArray] = []
+        self._leaves_of_ranks: list[IntArray] = []
 
     def leaves(self, data: Pack, chosen: IntArray) -> Iterator[IntArray]:
         """Yield this rank's leaves, in order."""
         self._sums.clear()
         all_leaves, ranks = leaves(data, chosen, self.count), self._learners.ranks
         for begin in range(0, self.count, ranks):
-            self._beside = all_leaves[begin : begin + ranks]
-            yield self._beside[self._learners.rank]
+            self._leaves_of_ranks = all_leaves[begin : begin + ranks]
+            yield self._leaves_of_ranks[self._learners.rank]
 
     def select_rows(self, data: Pack, chosen: IntArray) -> IntArray:
-        """Return all chosen sequences on rank 0, and none elsewhere, for equal gradient bits."""
-        self._beside = [chosen]
+        """Return all chosen sequences on rank 0 and none on others, which keeps gradients' bits."""
+        self._leaves_of_ranks = [chosen]
         return chosen if self._learners.rank == 0 else chosen[:0]
 
     def passes(self, data: Pack) -> int:
-        """Return the largest number of passes of any rank's present leaf."""
+        """Return the largest number of passes that a rank needs for its current leaf."""
         tokens, padded = self._size
-        rows = (np.unique(data.distinct[leaf]) for leaf in self._beside)
+        rows = (np.unique(data.distinct[leaf]) for leaf in self._leaves_of_ranks)
         return max(
             sum(1 for _ in chunks(data, leaf_rows, tokens, padded=padded)) for leaf_rows in rows
         )
 
-    def passing(self, *, last: bool) -> None:
+    def prepare_pass(self, *, last: bool) -> None:
         """With ``sync``: sum gradients over ranks only after the last pass of a leaf."""
         if self._sync is not None:
             self._sync(last)
@@ -297,15 +302,15 @@ class SplitGradientTree(GradientTree):
         """Set the minibatch's gradients of the parts of the parameters."""
         ((_, total),) = self._sums
         self._sums.clear()
-        local_parts = [local(parameter) for parameter in self.parameters]
-        *parts, alive = torch.split(
+        local_parts = [local_part(parameter) for parameter in self.parameters]
+        *parts, num_leaves = torch.split(
             total, [*(part.numel() for part in local_parts), len(local_parts)]
         )
-        for parameter, part, times in zip(self.parameters, parts, alive.tolist(), strict=True):
+        for parameter, part, count in zip(self.parameters, parts, num_leaves.tolist(), strict=True):
             parameter.grad = None
-            if times:
+            if count:
                 parameter.grad = torch.zeros_like(parameter, requires_grad=False)
-                rows = local(parameter.grad)
+                rows = local_part(parameter.grad)
                 rows.copy_(part.view_as(rows))
 
     def _take_gradients(self) -> Tensor:
@@ -313,9 +318,9 @@ class SplitGradientTree(GradientTree):
         gradients = [
             torch.zeros(part.numel(), device=part.device)
             if parameter.grad is None
-            else local(parameter.grad).reshape(-1).float()
+            else local_part(parameter.grad).reshape(-1).float()
             for parameter in self.parameters
-            for part in [local(parameter)]
+            for part in [local_part(parameter)]
         ]
         has_gradient = [float(parameter.grad is not None) for parameter in self.parameters]
         for parameter in self.parameters:

@@ -1,4 +1,4 @@
-"""Weights and an optimiser's state as files of safetensors, and copies of a policy (snapshots).
+"""Reads and writes weights and an optimiser's state (safetensors), and copies policies (snapshots).
 
 Numbers that are not finite are never written. Purposes of a snapshot:
     past        the policy at an earlier step: a member of the league
@@ -24,7 +24,7 @@ from sparring.config import RunConfig
 from sparring.config.plugins.registry import required_services
 from sparring.core.errors import CheckpointError, ModelError
 from sparring.core.files import link_or_copy
-from sparring.learn.gradient_step import finite
+from sparring.learn.gradient_step import require_finite
 from sparring.models.language_model import LanguageModel
 
 # errors that reading a damaged file may raise
@@ -44,15 +44,11 @@ def save_weights(model: LanguageModel, path: Path) -> None:
     """Write a model's trained tensors.
 
     Raises:
-        DivergedError: one of them is not finite.
+        DivergedError: a tensor is not finite.
         OSError: the disk is full or not writable.
     """
-    _save(
-        finite(
-            {name: tensor.contiguous() for name, tensor in model.tensors().items()}, "The weight"
-        ),
-        path,
-    )
+    tensors = {name: tensor.contiguous() for name, tensor in model.tensors().items()}
+    _save(require_finite(tensors, "The weight"), path)
 
 
 def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
@@ -68,15 +64,13 @@ def save_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
         for index, fields in state.items()
         for key, value in fields.items()
     }
-    _save(finite(tensors, "The optimiser's"), path)
+    _save(require_finite(tensors, "The optimiser's"), path)
 
 
 def _save(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
     """Write tensors without a copy in memory."""
     path.touch()
-    mode = (
-        path.stat().st_mode
-    )  # of the user's umask; the library would make a file that only its owner can read
+    mode = path.stat().st_mode  # by the user's umask; the library lets only the owner read the file
     try:
         safetensors.torch.save_file(dict(tensors), path)
         path.chmod(mode)
@@ -103,13 +97,13 @@ def load_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     )
 
 
-def updated(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
+def parameters_of(optimizer: torch.optim.Optimizer) -> list[torch.nn.Parameter]:
     """Return an optimiser's parameters in order: weights, or copies (``master_weights.py``)."""
     return [parameter for group in optimizer.param_groups for parameter in group["params"]]
 
 
-def updates_seen(optimizer: torch.optim.Optimizer) -> int:
-    """Return how many updates an optimiser such as AdamW has made since its state was empty."""
+def num_updates(optimizer: torch.optim.Optimizer) -> int:
+    """Return the number of updates that an optimiser has made since its state was empty."""
     steps = (state["step"] for state in optimizer.state.values() if "step" in state)
     return int(next(steps, 0))
 
@@ -120,7 +114,7 @@ def check_optimizer(optimizer: torch.optim.Optimizer, path: Path) -> None:
     Raises:
         CheckpointError: the state belongs to other parameters.
     """
-    parameters = updated(optimizer)
+    parameters = parameters_of(optimizer)
     with safetensors.safe_open(path, framework="pt") as file:
         names = file.keys()
         shapes = {name: tuple(file.get_slice(name).get_shape()) for name in names}
@@ -149,10 +143,10 @@ def load_weights(model: LanguageModel, path: Path, version: int) -> None:
 
 
 def fingerprint(model: LanguageModel) -> list[int]:
-    """Return a number per trained tensor: the sum of its bits, read as integers.
+    """Return a number per trained tensor: the sum of its elements' bits, read as integers.
 
-    Models with other weights almost surely have other numbers. The order of the sum does not
-    matter.
+    Models with different weights almost surely have different numbers. The order of the sum does
+    not matter.
     """
     kinds = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
     return [
@@ -162,7 +156,7 @@ def fingerprint(model: LanguageModel) -> list[int]:
 
 
 Purpose = Literal["past", "average", "reference", "process"]
-WARM_UP = 4  # updates after which the decay of the EMA is a half
+WARM_UP = 4  # number of updates after which the decay of the EMA is 1/2
 # copies of the trained weights in memory: a trained model also has gradients and AdamW's moments
 COPIES: dict[Purpose, int] = {"past": 1, "average": 1, "reference": 1, "process": 4}
 
@@ -190,7 +184,7 @@ class Snapshot:
 
         Args:
             policy: a model of the same weights.
-            decay: share of the snapshot's weights that stays, in [0, 1); 0 copies the policy's.
+            decay: share of the snapshot's own weights, in [0, 1); 0 copies the policy's weights.
         """
         if not decay:
             self.model.load_tensors(policy.tensors())
@@ -203,10 +197,10 @@ class Snapshot:
 
         Args:
             path: the file.
-            earlier: a file with the same weights, which is linked; None: write a new file.
+            earlier: a file with the same weights, to which a link is made; None: write a new file.
 
         Raises:
-            DivergedError: one of them is not finite.
+            DivergedError: a weight is not finite.
             OSError: the disk is full or not writable.
         """
         if earlier is None or not link_or_copy(earlier, path):
@@ -225,42 +219,43 @@ class Snapshot:
             load_weights(self.model, path, version)
 
 
-def warmed_up(decay: float, updates: int) -> float:
+def ema_decay(decay: float, updates: int) -> float:
     """Return the decay of the EMA after n updates: min(decay, n / (n + 4)).
 
-    A constant decay of 0.998 leaves the random start a weight of 62 % in the EMA after 240 updates;
-    this schedule leaves it about 24 / n^4. Measured: 48 NashConvs along eight runs of kuhn-tiny and
-    leduc-tiny, of 60 and 450 steps. Their geometric means are 0.207 with 4, 0.218 with 9, 0.239
-    with 19, 0.218 of a debiased average, 0.279 without a warm-up, and 0.301 of the live weights.
+    With a constant decay of 0.998, the random start still has a weight of 62 % in the EMA after 240
+    updates; with this schedule it has about 24 / n^4. The constant 4 was measured by 48 NashConvs
+    along eight runs of kuhn-tiny and leduc-tiny (60 and 450 steps). Geometric means: 0.207 with 4,
+    0.218 with 9, 0.239 with 19, 0.218 with a debiased average, 0.279 without a warm-up, and 0.301
+    for the last weights.
 
     Args:
         decay: the configured decay, ``learner.average``.
-        updates: n of the optimiser, the present one included; 1 or more.
+        updates: number n of updates, the current one included; 1 or more.
     """
     return min(decay, updates / (updates + WARM_UP))
 
 
 def update_reference(snapshots: Iterable[Snapshot], policy: LanguageModel) -> None:
-    """Set the reference among a policy's snapshots, if any, to the policy's present weights."""
+    """Set the reference among a policy's snapshots, if any, to the policy's current weights."""
     for snapshot in snapshots:
         if snapshot.purpose == "reference":
             snapshot.follow(policy)
 
 
 def snapshots_to_save(snapshots: Iterable[Snapshot], config: RunConfig) -> list[Snapshot]:
-    """Return the snapshots that the configuration cannot restore.
+    """Return the snapshots that a checkpoint must hold, as the configuration cannot restore them.
 
     Those are the EMA weights, and the reference of a run with a warm-up.
 
     Args:
-        snapshots: of the learner.
-        config: of the run.
+        snapshots: snapshots of the learner.
+        config: configuration of the run.
     """
-    warmed = config.warmup.updates > 0
-    return [snapshot for snapshot in snapshots if warmed or snapshot.purpose != "reference"]
+    has_warmup = config.warmup.updates > 0
+    return [snapshot for snapshot in snapshots if has_warmup or snapshot.purpose != "reference"]
 
 
-def planned(config: RunConfig) -> dict[Purpose, int]:
+def planned_snapshots(config: RunConfig) -> dict[Purpose, int]:
     """Return the largest number of snapshots of each purpose in a run."""
     credit = config.credit.bind("credit")
     needs = frozenset().union(*(loss.bind("losses").needs for loss in config.losses))
@@ -275,28 +270,28 @@ def planned(config: RunConfig) -> dict[Purpose, int]:
 
 def planned_copies(config: RunConfig) -> int:
     """Return the largest number of copies of the trained weights in snapshots."""
-    return sum(COPIES[purpose] * count for purpose, count in planned(config).items())
+    return sum(COPIES[purpose] * count for purpose, count in planned_snapshots(config).items())
 
 
 def load_member(name: str, like: LanguageModel, path: Path, updates: int) -> Snapshot:
     """Load a league's member from its file.
 
     Args:
-        name: of the member.
+        name: name of the member.
         like: a model of the same shape.
-        path: its file.
-        updates: number of updates of its weights.
+        path: file of the member.
+        updates: number of updates of the member's weights.
 
     Raises:
         CheckpointError: the file cannot be read.
         ModelError: the file is of another model.
     """
     snapshot = Snapshot.of(like, "past")
-    complaint = f"The league's member {name} cannot be loaded from {path}"
+    problem = f"The league's member {name} cannot be loaded from {path}"
     try:
         snapshot.restore(path, updates)
     except ModelError as error:
-        raise ModelError(f"{complaint}: {error}") from error
+        raise ModelError(f"{problem}: {error}") from error
     except UNREADABLE as error:
-        raise CheckpointError(f"{complaint}: {error}") from error
+        raise CheckpointError(f"{problem}: {error}") from error
     return snapshot

@@ -1,6 +1,6 @@
-"""Networks, text to tokens and back, and samplers."""
+"""Language models: networks, renderers between text and token ids, and samplers of replies."""
 
 import os
 
-# transformers reads it when it is imported: no model fetches compiled code
+# transformers reads this at import; models must not download compiled code
 os.environ.setdefault("USE_HUB_KERNELS", "NO")

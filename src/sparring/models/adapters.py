@@ -18,19 +18,19 @@ ALL_LINEAR = "all-linear"
 def add_adapters(
     network: Any, *, rank: int, alpha: float, targets: Sequence[str], stream: Stream
 ) -> Any:
-    """Add trained adapters to a network's linear layers, which change nothing at the start.
+    """Add trainable adapters to a network's linear layers; at first they do not change its output.
 
     Args:
         network: a Hugging Face causal language model; its weights are frozen in place.
         rank: inner width of the adapters.
         alpha: numerator of their scale alpha / rank.
-        targets: names of the layers with adapters, e.g. ["q_proj", "v_proj"]; empty for every
-            linear layer but the head.
-        stream: the adapters' weights are drawn from this stream alone.
+        targets: names of the layers with adapters, e.g. ["q_proj", "v_proj"]; empty: every linear
+            layer except the head.
+        stream: the random numbers of the adapters' weights.
 
     Raises:
-        ModelError: peft is not installed, the network has no layer of these names, or one is tied
-            to another.
+        ModelError: peft is not installed, the network has no layer of these names, or a layer
+            shares its weight with another one.
     """
     try:
         from peft import LoraConfig, get_peft_model
@@ -46,8 +46,8 @@ def add_adapters(
     }
     config = LoraConfig(**options, task_type="CAUSAL_LM")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)  # of libraries to each other
-        warnings.filterwarnings("ignore", message="fan_in_fan_out")  # peft sets it right by itself
+        warnings.simplefilter("ignore", FutureWarning)  # from peft's use of other libraries
+        warnings.filterwarnings("ignore", message="fan_in_fan_out")  # peft corrects it by itself
         try:
             adapted = get_peft_model(network, config)
         except ValueError as error:
@@ -55,7 +55,7 @@ def add_adapters(
                 f"model.lora.targets={list(targets)}: {str(error).splitlines()[0]}"
             ) from None
     _check_tied(adapted.get_base_model())
-    _draw(adapted, stream)
+    _draw_weights(adapted, stream)
     adapted.eval()
     return adapted
 
@@ -70,15 +70,16 @@ def _check_tied(base: Any) -> None:
         raise ModelError(
             f"model.lora.targets: {type(base).__name__} has one matrix for its input embeddings "
             "and its head, so an adapter on either cannot be merged. Leave both out; empty "
-            "targets are all linear layers but the head."
+            "targets mean all linear layers except the head."
         )
 
 
 @torch.no_grad()
-def _draw(adapted: Any, stream: Stream) -> None:
+def _draw_weights(adapted: Any, stream: Stream) -> None:
     """Draw the weights of adapters from ``stream`` with peft's distributions.
 
-    A is uniform within 1 / sqrt(fan-in) and B zero; for embeddings B is standard normal and A zero.
+    A is uniform within +-1 / sqrt(fan-in) and B is zero. For embeddings, B is standard normal and A
+    is zero.
     """
     generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
     for name, parameter in adapted.named_parameters():
@@ -92,9 +93,9 @@ def _draw(adapted: Any, stream: Stream) -> None:
 
 
 def share_weights(network: Any) -> Any:
-    """Return another network that shares the weights, which must be frozen.
+    """Return another network with the same weight tensors, which must be frozen.
 
-    Modules added to one network, such as adapters, are not in the other.
+    Modules that are added to one network, such as adapters, are not added to the other.
     """
     shared = (*network.parameters(), *network.buffers())
     return copy.deepcopy(network, {id(tensor): tensor for tensor in shared})

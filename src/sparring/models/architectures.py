@@ -1,7 +1,7 @@
-"""The position-wise parts of each family of decoders, over the parameters of a Hugging Face model.
+"""The position-wise parts of each family of decoders: everything except attention.
 
-All functions work on single positions, so that ``forward_pass.py``, which adds attention, can run
-each distinct prefix once.
+They use the parameters of a Hugging Face model. ``forward_pass.py`` adds attention, and computes
+each distinct prefix of a batch once.
 
 Legend: N positions, C width, H heads, G key-value heads, D width of a head.
 """
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from sparring.models.tiny import TinyNetwork, gpt2
 
-# names of the supported classes of transformers, as importing a family takes seconds
+# supported classes of transformers, by name, because importing them takes seconds
 LLAMAS = ("LlamaForCausalLM", "Qwen2ForCausalLM", "Qwen3ForCausalLM")
 FAMILIES = ("GPT2LMHeadModel", *LLAMAS, "Gemma3ForCausalLM")
 
@@ -31,10 +31,10 @@ class Architecture(Protocol):
     scale: float  # factor of attention's scores
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Return the first block's input [N, C] and the blocks' view of the positions [N]."""
+        """Return (first block's input [N, C], positions [N] in the form that ``project`` reads)."""
         ...
 
-    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
+    def project(self, layer: int, x: Tensor, positions: Any) -> Tensor:
         """Return queries, keys and values of a block's input [N, C], [N, H + 2G, D]."""
         ...
 
@@ -47,14 +47,14 @@ class Architecture(Protocol):
         ...
 
     def window(self, layer: int) -> int | None:
-        """Return a layer's sliding window in positions, the present one included; None: all."""
+        """Return a layer's sliding window in positions, with the current one; None: no window."""
         ...
 
 
 class Llama:
     """Llama, Qwen2 and Qwen3: rotary positions, RMS norms, gated feed-forward, grouped heads.
 
-    Projections are called as modules, so that low-rank adapters on them take part.
+    Projections are called as modules, so that their low-rank adapters are applied.
     """
 
     norm_offset = 0.0  # added to the norms' gains
@@ -79,30 +79,31 @@ class Llama:
         cosine, sine = self.body.rotary_emb(x, position[None])
         return x, (cosine[0, :, None], sine[0, :, None])
 
-    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
+    def project(self, layer: int, x: Tensor, positions: Any) -> Tensor:
         """Normalise, project, and rotate queries and keys by their positions."""
         block = self.blocks[layer]
-        attention, count = block.self_attn, len(x)
+        attention = block.self_attn
         normed = self._norm(block.input_layernorm, x)
-        q = attention.q_proj(normed).view(count, self.heads, self.head_width)
-        k = attention.k_proj(normed).view(count, self.groups, self.head_width)
-        v = attention.v_proj(normed).view(count, self.groups, self.head_width)
+        q = attention.q_proj(normed).view(len(x), self.heads, self.head_width)
+        k = attention.k_proj(normed).view(len(x), self.groups, self.head_width)
+        v = attention.v_proj(normed).view(len(x), self.groups, self.head_width)
         if self.head_norms:
             q, k = self._norm(attention.q_norm, q), self._norm(attention.k_norm, k)
-        cosine, sine = self._rotation(layer, places)
-        turned = torch.cat([q, k], 1)
-        left, right = turned.chunk(2, -1)
-        return torch.cat([turned * cosine + torch.cat([-right, left], -1) * sine, v], 1)
+        cosine, sine = self._rotation(layer, positions)
+        queries_keys = torch.cat([q, k], 1)
+        left, right = queries_keys.chunk(2, -1)
+        rotated = queries_keys * cosine + torch.cat([-right, left], -1) * sine
+        return torch.cat([rotated, v], 1)
 
     def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
-        """Add attention's output, then the gated feed-forward layer's."""
+        """Add the output of attention, then the output of the gated feed-forward layer."""
         block = self.blocks[layer]
         x = x + block.self_attn.o_proj(mixed)
         inner: Tensor = block.mlp(self._norm(block.post_attention_layernorm, x))
         return x + inner
 
     def final(self, x: Tensor) -> Tensor:
-        """Normalise."""
+        """Normalise the last block's output."""
         return self._norm(self.body.norm, x)
 
     def window(self, layer: int) -> int | None:
@@ -110,8 +111,8 @@ class Llama:
         window: int | None = getattr(self.blocks[layer].self_attn, "sliding_window", None)
         return window
 
-    def _rotation(self, layer: int, places: Any) -> tuple[Tensor, Tensor]:
-        cosine, sine = places
+    def _rotation(self, layer: int, positions: Any) -> tuple[Tensor, Tensor]:
+        cosine, sine = positions
         return cosine, sine
 
     def _norm(self, module: Any, x: Tensor) -> Tensor:
@@ -121,12 +122,12 @@ class Llama:
 
 
 class Gemma3(Llama):
-    """Gemma 3's text model: norms around each part, gains from 1, local layers with a window."""
+    """Gemma 3's text model: norms before and after each part, and layers with a sliding window."""
 
     norm_offset = 1.0
 
     def embed(self, ids: Tensor, position: Tensor) -> tuple[Tensor, Any]:
-        """Embed the tokens, scaled; compute one rotation for each type of layer."""
+        """Embed the tokens; compute one rotation for each type of layer."""
         x = self.body.embed_tokens(ids)
         pairs = {
             kind: self.body.rotary_emb(x, position[None], kind)
@@ -143,8 +144,8 @@ class Gemma3(Llama):
         inner = block.mlp(self._norm(block.pre_feedforward_layernorm, x))
         return x + self._norm(block.post_feedforward_layernorm, inner)
 
-    def _rotation(self, layer: int, places: Any) -> tuple[Tensor, Tensor]:
-        cosine, sine = places[self.body.config.layer_types[layer]]
+    def _rotation(self, layer: int, positions: Any) -> tuple[Tensor, Tensor]:
+        cosine, sine = positions[self.body.config.layer_types[layer]]
         return cosine, sine
 
 
@@ -169,15 +170,16 @@ def architecture(network: Any, *, has_fixed_parameters: bool = True) -> Architec
     if family == "GPT2LMHeadModel":
         plain = config.scale_attn_weights and not config.scale_attn_by_inverse_layer_idx
         dropout = max(config.resid_pdrop, config.embd_pdrop, config.attn_pdrop)
-        is_known = plain and dropout == 0.0 and config.activation_function in ("relu", "gelu_new")
-        return gpt2(network, has_fixed_parameters) if is_known else None
+        activation = config.activation_function
+        is_supported = plain and dropout == 0.0 and activation in ("relu", "gelu_new")
+        return gpt2(network, has_fixed_parameters) if is_supported else None
     if family in LLAMAS:
         return Llama(network) if config.attention_dropout == 0.0 else None
     if family == "Gemma3ForCausalLM":
-        soft = config.attn_logit_softcapping or config.final_logit_softcapping
+        has_softcap = config.attn_logit_softcapping or config.final_logit_softcapping
         return (
             None
-            if soft or config.attention_dropout or config.use_bidirectional_attention
+            if has_softcap or config.attention_dropout or config.use_bidirectional_attention
             else Gemma3(network)
         )
     return None

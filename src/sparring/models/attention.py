@@ -1,15 +1,14 @@
-"""Attention over cached or whole sequences, and the tree of the prefixes of a batch.
+"""Attention, the cache of keys and values, and the tree of the prefixes of a batch.
 
-``attend`` uses the fastest algorithm for the shapes of the batch, so that its last bits depend on
-the batch. ``InvariantAttention`` gives a query the same bits in any batch, in one thread and
-float32 on a CPU. A library chooses the order of a sum by the shapes of a product. Therefore all
-products of attention have the same number of queries: longer blocks are split, shorter ones padded.
-The number P of keys of a query, masked ones included, depends on its position alone.
-``KeyValueCache`` holds the keys and values of cached sequences, row by row.
+``attend`` uses the fastest algorithm for the shapes of a batch, so that the last bits of its result
+depend on the batch. ``InvariantAttention`` computes a query with the same bits in any batch, in one
+thread and float32 on a CPU. A library chooses the order of a sum by the shapes of a product.
+Therefore all products of attention have the same number of queries: longer blocks are split, and
+shorter ones padded. The number P of keys of a query depends only on its position; some are masked.
 
-``PrefixTree`` has one node per distinct prefix. Episodes of a batch begin with the same rules, and
-replies of a group with the same prompt. A position depends on its prefix alone, so that networks
-compute each node once; only attention runs over whole sequences.
+``PrefixTree`` has one node per distinct prefix, because episodes begin with the same rules, and
+replies of a group with the same prompt. The hidden state of a position depends only on its prefix.
+Networks therefore compute each node once; only attention runs over whole sequences.
 
 Legend: B rows, T queries of a row, P positions, H heads, G key-value heads, D width of a head, K
 chosen rows; R sequences, T tokens of the longest one, N distinct prefixes (nodes).
@@ -30,12 +29,14 @@ from torch import Tensor
 
 from sparring.core.records import IntArray
 
-# pairs of positions in all sequences, below which parts cost more than one product
+# with fewer pairs of positions in a batch, one product is faster than parts
 WHOLE_PAIRS = 1 << 15
 
 
 class PrefixPart(NamedTuple):
-    """Sequences with about equally many new prefixes, which no sequence before them in order has.
+    """Sequences with about the same number of new prefixes.
+
+    A prefix is new in a sequence if no earlier sequence in sorted order has it.
 
     Attributes:
         rows: the sequences, [K].
@@ -54,18 +55,17 @@ class PrefixPart(NamedTuple):
 class PrefixTree:
     """The distinct prefixes of a batch of sequences.
 
-    Shorter sequences are padded at the end with nodes of other sequences, to which no earlier
-    position attends. Every prefix is new in exactly one sequence. If sequences share much,
-    ``parts`` groups those with about equally many new prefixes, and attention computes the queries
-    of new prefixes only.
+    Shorter sequences are padded at the end with nodes of other sequences; no position attends to
+    the padding. Every prefix is new in exactly one sequence. If sequences share many prefixes,
+    attention computes only the queries of new prefixes, one of ``parts`` at a time.
     """
 
     ids: Tensor  # [N] the last token of each prefix
     position: Tensor  # [N] the length of each prefix, minus one
     node: Tensor  # [R, T] the prefix that ends at each position of each sequence
-    first: Tensor  # [N] a flat index of each prefix into [R, T]
-    place: Tensor  # [N] a flat index into the queries of all parts; without parts `first`
-    parts: tuple[PrefixPart, ...] = ()  # empty: one product of all positions costs less
+    flat_index: Tensor  # [N] a flat index of each prefix into [R, T]
+    query_index: Tensor  # [N] index into the queries of all parts; without parts `flat_index`
+    parts: tuple[PrefixPart, ...] = ()  # empty: one product of all positions is faster
 
     def to(self, device: torch.device) -> PrefixTree:
         """Return this tree on a device."""
@@ -73,8 +73,8 @@ class PrefixTree:
             ids=self.ids.to(device),
             position=self.position.to(device),
             node=self.node.to(device),
-            first=self.first.to(device),
-            place=self.place.to(device),
+            flat_index=self.flat_index.to(device),
+            query_index=self.query_index.to(device),
             parts=tuple(
                 part._replace(rows=part.rows.to(device), begin=part.begin.to(device))
                 for part in self.parts
@@ -93,70 +93,74 @@ class PrefixTree:
 
 
 def prefix_tree(
-    sequences: Sequence[tuple[int, ...]], whose: Sequence[int] | None = None
+    sequences: Sequence[tuple[int, ...]], owners: Sequence[int] | None = None
 ) -> PrefixTree:
     """Return the tree of the prefixes of R non-empty sequences, nodes in sorted order.
 
     Args:
         sequences: the ids of each sequence.
-        whose: number of each sequence's weights. Sequences of other weights share no prefixes, and
-            are sorted by this number first. None: all have the same weights.
+        owners: number of each sequence's weights. Sequences with different weights share no
+            prefixes, and are sorted by this number first. None: all have the same weights.
     """
-    owners = np.zeros(len(sequences), dtype=np.int64) if whose is None else np.array(whose)
-    order = sorted(range(len(sequences)), key=lambda row: (owners[row], sequences[row]))
+    owner = np.zeros(len(sequences), dtype=np.int64) if owners is None else np.array(owners)
+    order = sorted(range(len(sequences)), key=lambda row: (owner[row], sequences[row]))
     width = max(map(len, sequences))
     ids = np.array(
         [(*sequences[row], *(-1,) * (width - len(sequences[row]))) for row in order], dtype=np.int64
     )
     shared = np.zeros(ids.shape, dtype=bool)
-    is_same_owner = (owners[order][1:] == owners[order][:-1])[:, None]
+    is_same_owner = (owner[order][1:] == owner[order][:-1])[:, None]
     equal = (ids[1:] == ids[:-1]) & (ids[1:] >= 0) & is_same_owner
     shared[1:] = np.logical_and.accumulate(equal, axis=1)
-    new = ~shared & (ids >= 0)
-    number = np.where(new, np.cumsum(new).reshape(ids.shape) - 1, -1)
+    is_new = ~shared & (ids >= 0)
+    number = np.where(is_new, np.cumsum(is_new).reshape(ids.shape) - 1, -1)
     node = np.empty_like(number)
     node[order] = np.maximum(np.maximum.accumulate(number, axis=0), 0)
-    row, position = np.nonzero(new)
-    first = torch.from_numpy(np.array(order)[row] * width + position)
-    parts, place = _parts(np.array(order), new) if new.size * width >= WHOLE_PAIRS else ((), first)
+    row, position = np.nonzero(is_new)
+    flat_index = torch.from_numpy(np.array(order)[row] * width + position)
+    parts: tuple[PrefixPart, ...] = ()
+    query_index = flat_index
+    if is_new.size * width >= WHOLE_PAIRS:
+        parts, query_index = _group_into_parts(np.array(order), is_new)
     return PrefixTree(
-        ids=torch.from_numpy(ids[new]),
+        ids=torch.from_numpy(ids[is_new]),
         position=torch.from_numpy(position),
         node=torch.from_numpy(node),
-        first=first,
-        place=place if parts else first,
+        flat_index=flat_index,
+        query_index=query_index if parts else flat_index,
         parts=parts,
     )
 
 
-def _parts(order: IntArray, new: NDArray[np.bool_]) -> tuple[tuple[PrefixPart, ...], Tensor]:
-    """Return the parts of sorted sequences, and each prefix's index into their queries, [N].
+def _group_into_parts(
+    order: IntArray, is_new: NDArray[np.bool_]
+) -> tuple[tuple[PrefixPart, ...], Tensor]:
+    """Return (parts of sorted sequences, index of each prefix into the parts' queries [N]).
+
+    There are no parts if they would have more than half of all positions.
 
     Args:
         order: number of each sorted sequence, [R].
-        new: whether a position is a new prefix, [R, T]; new prefixes of a sequence are contiguous.
-
-    Returns:
-        No parts if they would have more than half of all positions.
+        is_new: whether a position is a new prefix, [R, T]; those of a sequence are contiguous.
     """
-    num_new, begin = new.sum(1), new.argmax(1)
+    num_new, begin = is_new.sum(1), is_new.argmax(1)
     sizes = np.ceil(np.log2(np.maximum(num_new, 1))).astype(np.int64)
-    parts, place, count = [], np.zeros(new.shape, dtype=np.int64), 0
+    parts, query_index, count = [], np.zeros(is_new.shape, dtype=np.int64), 0
     for size in np.unique(sizes[num_new > 0]).tolist():
         rows = np.flatnonzero((num_new > 0) & (sizes == size))
         queries, start = int(num_new[rows].max()), begin[rows]
         index = count + np.arange(len(rows) * queries).reshape(len(rows), queries)
         for row, first, numbers in zip(rows, start, index, strict=True):
-            place[row, first : first + num_new[row]] = numbers[: num_new[row]]
+            query_index[row, first : first + num_new[row]] = numbers[: num_new[row]]
         positions = int((start + num_new[rows]).max())
         tensors = torch.from_numpy(order[rows]), torch.from_numpy(start)
         parts.append(PrefixPart(*tensors, queries=queries, positions=positions))
         count += index.size
-    return tuple(parts) if 2 * count <= new.size else (), torch.from_numpy(place[new])
+    return tuple(parts) if 2 * count <= is_new.size else (), torch.from_numpy(query_index[is_new])
 
 
 def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:
-    """Return how many first tokens each sorted sequence shares with the one before, [R]."""
+    """Return the length of the prefix that each sorted sequence shares with the one before, [R]."""
     lengths = [0]
     for previous, current in pairwise(sequences):
         limit = min(len(previous), len(current))
@@ -171,25 +175,25 @@ def shared_lengths(sequences: Sequence[tuple[int, ...]]) -> IntArray:
     return np.array(lengths, dtype=np.int64)
 
 
-# up to so many attention scores plain products are faster than the fused kernel on a CPU
+# with at most so many attention scores, two products are faster than the fused kernel on a CPU
 EXPLICIT_SCORES = 1 << 21
-LEAST_POSITIONS = 16
-LEAST_PRODUCT = 400  # multiplications of a matrix in a batch; torch does fewer without MKL
+MIN_KEYS = 16
+MIN_MULTIPLICATIONS = 400  # of one product in a batch; torch computes smaller ones without MKL
 
 
 class PaddingSizes(NamedTuple):
-    """Padding sizes of matrix products that make each row independent of its batch.
+    """Padding sizes of matrix products with which a row's bits do not depend on its batch.
 
     ``language_model.py`` measures them.
     """
 
-    rows: int  # products with weights are padded to a multiple of so many rows
-    queries: int  # least number of rows of a product of attention
+    rows: int  # products with weights are padded to a multiple of this number of rows
+    queries: int  # smallest number of rows of a product of attention
 
 
-def room_for(positions: int) -> int:
-    """Return the number of keys of the last position: a power of two, at least LEAST_POSITIONS."""
-    return max(LEAST_POSITIONS, 1 << (positions - 1).bit_length())
+def num_keys_for(positions: int) -> int:
+    """Return the number of keys of the last position: a power of two, at least MIN_KEYS."""
+    return max(MIN_KEYS, 1 << (positions - 1).bit_length())
 
 
 def pad_rows(x: Tensor, rows: int = 1) -> Tensor:
@@ -201,29 +205,29 @@ def pad_rows(x: Tensor, rows: int = 1) -> Tensor:
 class CausalMask:
     """The causal mask of queries at ``positions`` [b, T] over P positions (b is 1 or B).
 
-    Each window and form is computed once.
+    Masks are cached by window and form.
     """
 
     def __init__(self, positions: Tensor, count: int) -> None:
         self.positions, self.count = positions, count
-        self._seen: dict[int | None, Tensor] = {}
+        self._masks: dict[int | None, Tensor] = {}
         self._bias: dict[tuple[int | None, int], Tensor] = {}
 
-    def seen(self, window: int | None) -> Tensor:
-        """Return a mask [b, T, P], true where a query sees a position."""
-        if window not in self._seen:
+    def visible(self, window: int | None) -> Tensor:
+        """Return a mask [b, T, P], true where a query attends to a position."""
+        if window not in self._masks:
             distance = self.positions[:, :, None] - torch.arange(
                 self.count, device=self.positions.device
             )
-            self._seen[window] = (
+            self._masks[window] = (
                 distance >= 0 if window is None else (distance >= 0) & (distance < window)
             )
-        return self._seen[window]
+        return self._masks[window]
 
     def bias(self, window: int | None, rows: int, repeats: int, like: Tensor) -> Tensor:
         """Return the mask as 0 or -inf terms of the scores, [b * G, repeats * T, P]."""
         if (window, repeats) not in self._bias:
-            visible = self.seen(window)
+            visible = self.visible(window)
             bias = torch.zeros(visible.shape, dtype=like.dtype, device=like.device).masked_fill_(
                 ~visible, -torch.inf
             )
@@ -241,18 +245,18 @@ def attend(
     batch, length, heads, width = q.shape
     groups, positions = k.shape[1], k.shape[2]
     if q.device.type == "cpu" and batch * heads * length * positions <= EXPLICIT_SCORES:
-        return explicit(q, k, v, causal, scale, window)
-    visible = causal.seen(window)[:, None]
+        return attend_explicitly(q, k, v, causal, scale, window)
+    visible = causal.visible(window)[:, None]
     mixed = F.scaled_dot_product_attention(
         q.transpose(1, 2), k, v, attn_mask=visible, scale=scale, enable_gqa=heads != groups
     )
     return mixed.transpose(1, 2).reshape(batch, length, heads * width)
 
 
-def explicit(
+def attend_explicitly(
     q: Tensor, k: Tensor, v: Tensor, causal: CausalMask, scale: float, window: int | None
 ) -> Tensor:
-    """Compute the result of ``attend`` by two products and a softmax."""
+    """Return the result of ``attend``, computed by two products and a softmax."""
     batch, length, heads, width = q.shape
     groups = k.shape[1]
     shared, rows = heads // groups, batch * groups
@@ -279,26 +283,26 @@ def _mix(queries: Tensor, k: Tensor, v: Tensor, bias: Tensor, scale: float) -> T
 
 
 class QueryBlock(NamedTuple):
-    """A block of queries padded to the same key length; its scores fit in cache."""
+    """Queries with the same number of keys, few enough that their scores fit in the CPU's cache."""
 
     rows: Tensor | slice
     queries: slice
-    room: int  # number of keys
+    num_keys: int
     causal: CausalMask
-    mask: Tensor | None  # [K, T] which queries are computed; None: all
+    mask: Tensor | None  # [K, T] whether a query is computed; None: all are
 
 
-def _neighbours(rows: Tensor) -> Tensor | slice:
+def _slice_if_contiguous(rows: Tensor) -> Tensor | slice:
     """Return ascending rows as a slice if they are contiguous, as that copies no keys."""
     first, last = int(rows[0]), int(rows[-1])
     return slice(first, last + 1) if last - first + 1 == len(rows) else rows
 
 
 class InvariantAttention:
-    """Explicit attention of queries at ``positions`` [b, T] (b is 1 or B), with P by position.
+    """Attention whose results for a query have the same bits in every batch.
 
     Args:
-        positions: of the queries, from 0.
+        positions: positions of the queries from 0, [b, T]; b is 1 or B.
         batch: rows B.
         heads: of queries, H.
         groups: key-value heads, G.
@@ -317,30 +321,30 @@ class InvariantAttention:
         blocks: PaddingSizes,
     ) -> None:
         self._positions, self._heads, self._rows = positions, heads, blocks.rows
-        min_queries = max(blocks.queries, -(-LEAST_PRODUCT // (LEAST_POSITIONS * width)))
+        min_queries = max(blocks.queries, -(-MIN_MULTIPLICATIONS // (MIN_KEYS * width)))
         self._queries = -(-min_queries * groups // heads)  # of each product
         self._parts: list[QueryBlock] = []
         self._mixed: Tensor | None = None
         all_positions = slice(0, positions.shape[1])
-        room, largest = (room_for(int(end) + 1) for end in positions.aminmax())
-        if room == largest:
-            self._add(slice(0, batch), batch, all_positions, room, None)
+        num_keys, largest = (num_keys_for(int(end) + 1) for end in positions.aminmax())
+        if num_keys == largest:
+            self._add(slice(0, batch), batch, all_positions, num_keys, None)
             return
         begin = 0
-        while room <= largest:
-            in_range = (positions >= begin) & (positions < room)
+        while num_keys <= largest:
+            in_range = (positions >= begin) & (positions < num_keys)
             if len(in_range) == 1:
                 length = int(in_range.sum())
                 first = int(in_range[0].int().argmax())
-                self._add(slice(0, batch), batch, slice(first, first + length), room, None)
+                self._add(slice(0, batch), batch, slice(first, first + length), num_keys, None)
             elif len(chosen := in_range.any(1).nonzero().squeeze(1)):
-                self._add(chosen, len(chosen), all_positions, room, in_range[chosen])
-            begin, room = room, 2 * room
+                self._add(chosen, len(chosen), all_positions, num_keys, in_range[chosen])
+            begin, num_keys = num_keys, 2 * num_keys
 
     def __call__(self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> Tensor:
         """Return mixed values [B * T, H * D] of queries [B, T, H, D], padded with rows of zeros.
 
-        Keys and values [B, G, P, D] have room for the last query's positions. The next call
+        The keys and values [B, G, P, D] must cover the last query's positions. The next call
         overwrites the returned tensor.
         """
         batch, length, heads, width = q.shape
@@ -351,7 +355,7 @@ class InvariantAttention:
         queries, mixed = q.view(split), self._mixed[: batch * length].view(split)
         for part in self._parts:
             block = queries[part.rows, part.queries].permute(0, 2, 3, 1, 4)  # [K, G, H / G, T, D]
-            keys, values = (cached[part.rows, :, : part.room] for cached in (k, v))
+            keys, values = (cached[part.rows, :, : part.num_keys] for cached in (k, v))
             shape = (*block.shape[:3], self._queries, width)
             rows = shape[0] * shape[1]
             padded = (
@@ -375,36 +379,38 @@ class InvariantAttention:
         return padded.view(shape[0] * shape[1], -1, shape[4])
 
     def _add(
-        self, rows: Tensor | slice, count: int, queries: slice, room: int, mask: Tensor | None
+        self, rows: Tensor | slice, count: int, queries: slice, num_keys: int, mask: Tensor | None
     ) -> None:
-        wide = self._queries
-        tall = max(1, EXPLICIT_SCORES // (self._heads * room * wide))
-        for begin in range(queries.start, queries.stop, wide):
-            block = slice(begin, min(begin + wide, queries.stop))
-            for first in range(0, count, tall):
-                chosen = slice(first, min(first + tall, count))
-                part = chosen if isinstance(rows, slice) else _neighbours(rows[chosen])
+        block_queries = self._queries
+        block_rows = max(1, EXPLICIT_SCORES // (self._heads * num_keys * block_queries))
+        for begin in range(queries.start, queries.stop, block_queries):
+            block = slice(begin, min(begin + block_queries, queries.stop))
+            for first in range(0, count, block_rows):
+                chosen = slice(first, min(first + block_rows, count))
+                part = chosen if isinstance(rows, slice) else _slice_if_contiguous(rows[chosen])
                 block_mask = None if mask is None else mask[chosen, block]
                 self._parts.append(
-                    QueryBlock(part, block, room, self._causal(part, block, room), block_mask)
+                    QueryBlock(
+                        part, block, num_keys, self._causal(part, block, num_keys), block_mask
+                    )
                 )
 
-    def _causal(self, rows: Tensor | slice, queries: slice, room: int) -> CausalMask:
+    def _causal(self, rows: Tensor | slice, queries: slice, num_keys: int) -> CausalMask:
         """Return the mask of these queries, padding included."""
         all_positions = self._positions if len(self._positions) == 1 else self._positions[rows]
         positions = all_positions[:, queries]
         lacking = self._queries - positions.shape[1]
         if lacking > 0:
             positions = torch.cat([positions, positions[:, -1:].expand(-1, lacking)], 1)
-        return CausalMask(positions, room)
+        return CausalMask(positions, num_keys)
 
 
 @dataclass(kw_only=True, slots=True)
 class KeyValueCache:
     """Keys and values of the positions computed so far; entry p of a row is its position p.
 
-    ``tensor`` has shape [layers, 2, B, G, P, D]. Entries beyond a row's length are garbage that the
-    mask hides and later writes replace.
+    ``tensor`` has shape [layers, 2, B, G, P, D]. Entries beyond a row's length have no meaning: the
+    mask hides them, and later writes replace them.
     """
 
     tensor: Tensor
@@ -422,7 +428,7 @@ class KeyValueCache:
 
     @property
     def positions(self) -> int:
-        """Room P of a row."""
+        """Number P of positions that a row can hold."""
         return self.tensor.shape[4]
 
     def fill(self, layer: int, keys: Tensor, values: Tensor) -> None:
@@ -435,26 +441,34 @@ class KeyValueCache:
         """Return a copy of these rows."""
         return KeyValueCache(tensor=self.tensor.index_select(2, rows), padding=self.padding)
 
-    def copy_from(self, other: KeyValueCache, theirs: Tensor, ours: Tensor, length: int) -> None:
-        """Copy the first ``length`` positions of rows ``theirs`` of ``other`` to rows ``ours``."""
-        self.tensor[:, :, ours, :, :length] = other.tensor[:, :, theirs, :, :length]
+    def copy_from(
+        self, other: KeyValueCache, source_rows: Tensor, target_rows: Tensor, length: int
+    ) -> None:
+        """Copy the first ``length`` positions of ``other``'s ``source_rows`` to ``target_rows``."""
+        self.tensor[:, :, target_rows, :, :length] = other.tensor[:, :, source_rows, :, :length]
 
     def part(self, rows: Tensor, start: Tensor, length: int) -> KeyValueCache:
         """Return a copy of ``length`` positions of rows [K], from ``start`` [K] on."""
-        entries = self.tensor[:, :, rows[:, None], :, self._from(start, length)]
+        entries = self.tensor[:, :, rows[:, None], :, self._positions_from(start, length)]
         return KeyValueCache(tensor=entries.permute(2, 3, 0, 4, 1, 5).contiguous())
 
     def put(
-        self, other: KeyValueCache, theirs: Tensor, ours: Tensor, start: Tensor, length: int
+        self,
+        other: KeyValueCache,
+        source_rows: Tensor,
+        target_rows: Tensor,
+        start: Tensor,
+        length: int,
     ) -> None:
-        """Copy the first ``length`` positions of rows ``theirs`` [K] of ``other`` into rows
-        ``ours`` [K], to positions from ``start`` [K] on."""
-        entries = other.tensor[:, :, theirs, :, :length]
-        self.tensor[:, :, ours[:, None], :, self._from(start, length)] = entries.permute(
-            2, 4, 0, 1, 3, 5
+        """Copy the first ``length`` positions of ``other``'s ``source_rows`` [K] into
+        ``target_rows`` [K], to positions from ``start`` [K] on.
+        """
+        entries = other.tensor[:, :, source_rows, :, :length]
+        self.tensor[:, :, target_rows[:, None], :, self._positions_from(start, length)] = (
+            entries.permute(2, 4, 0, 1, 3, 5)
         )
 
-    def _from(self, start: Tensor, length: int) -> Tensor:
+    def _positions_from(self, start: Tensor, length: int) -> Tensor:
         """Return positions [K, length] from each start on."""
         return (start[:, None] + torch.arange(length, device=start.device)).clamp_(
             max=self.positions - 1

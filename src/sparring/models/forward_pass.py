@@ -1,15 +1,13 @@
-"""A decoder's forward pass over the distinct prefixes of a batch, with little Python in it.
+"""A decoder's forward pass over the distinct prefixes of a batch.
 
-A tiny model's step costs the framework's overhead; a pretrained model's step costs the arithmetic
-on positions that many episodes share. Each distinct prefix passes the linear layers once, and only
-attention runs over whole sequences. The result equals that of the Hugging Face model (tests compare
-the two).
+Episodes share many prefixes. Each distinct prefix passes the linear layers once, and only attention
+runs over whole sequences. The result equals that of the Hugging Face model; tests compare the two.
 
-A decoding step of the tiny model is some sixty calls of torch, which cost more than the arithmetic.
-``gpt2.c`` does the same in one call (``CompiledPass``), with bits that do not depend on the batch.
-The code is compiled once for each shape of model, by the C compiler that ``$CC`` names (default
-``cc``), and stored in the cache folder. Files that other users can write are not loaded. Without a
-compiler, or with ``CC=none``, torch does the work, and a run's provenance says so.
+For the tiny model, calling torch takes longer than the arithmetic: a decoding step has about sixty
+calls. ``gpt2.c`` does the same in one call (``CompiledPass``), with bits that do not depend on the
+batch. The code is compiled once for each shape of model, by the C compiler that ``$CC`` names
+(default ``cc``), and stored in the cache folder. Files that other users can write are not loaded.
+Without a compiler, or with ``CC=none``, torch does the work; a run's provenance records which.
 
 Legend: N tokens or distinct prefixes, R sequences of T tokens, B cached rows, P cached positions, H
 heads, G key-value heads, D width of a head, C width.
@@ -46,17 +44,17 @@ from sparring.models.attention import (
     PaddingSizes,
     PrefixTree,
     attend,
+    num_keys_for,
     pad_rows,
-    room_for,
 )
 from sparring.models.tiny import AdaptedGpt2, Gpt2, tiny_model
 
 SOURCE = Path(__file__).with_name("gpt2.c")
 FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-std=gnu11", "-shared", "-fPIC")
-WIDEST = 128  # wider models are limited by arithmetic, for which torch has several threads
-LANES = 16  # numbers of the widest vector
-SECONDS = 60  # for the compiler
-DIGEST = 64  # characters
+MAX_WIDTH = 128  # wider models are limited by arithmetic, which torch does in several threads
+LANES = 16  # numbers in the widest vector register
+COMPILER_SECONDS = 60  # limit of the compiler's time
+DIGEST_CHARS = 64
 
 
 class CompiledShape(NamedTuple):
@@ -68,8 +66,8 @@ class CompiledShape(NamedTuple):
     epsilon: float
 
     @property
-    def defined(self) -> tuple[str, ...]:
-        """The arguments of the compiler."""
+    def compiler_arguments(self) -> tuple[str, ...]:
+        """Arguments of the compiler that define these sizes."""
         return (
             f"-DWIDTH={self.width}",
             f"-DHEADS={self.heads}",
@@ -79,17 +77,11 @@ class CompiledShape(NamedTuple):
 
 
 class CacheWrites(NamedTuple):
-    """Where keys and values are written, each int64 [K].
+    """The entries of a cache to which keys and values are written; K entries."""
 
-    Attributes:
-        token: number of the token.
-        row: row of the cache.
-        position: position in the row.
-    """
-
-    token: Tensor
-    row: Tensor
-    position: Tensor
+    token: Tensor  # int64 [K], number of the token
+    row: Tensor  # int64 [K], row of the cache
+    position: Tensor  # int64 [K], position in the row
 
 
 class CompiledPass:
@@ -107,14 +99,13 @@ class CompiledPass:
 
     def fits(self, cache: KeyValueCache) -> bool:
         """Return whether the weights and a cache are in float32 on a CPU."""
-        weight, cached = self.parts.tokens, cache.tensor
         return all(
-            weight_or_cache.dtype == torch.float32 and weight_or_cache.device.type == "cpu"
-            for weight_or_cache in (weight, cached)
+            tensor.dtype == torch.float32 and tensor.device.type == "cpu"
+            for tensor in (self.parts.tokens, cache.tensor)
         )
 
     def __call__(
-        self, ids: Tensor, position: Tensor, row: Tensor, copies: CacheWrites, cache: KeyValueCache
+        self, ids: Tensor, position: Tensor, row: Tensor, writes: CacheWrites, cache: KeyValueCache
     ) -> Tensor:
         """Return the last hidden states [N, C] of tokens.
 
@@ -122,24 +113,24 @@ class CompiledPass:
             ids: int64 [N], the tokens.
             position: int64 [N], position of each token in its sequence.
             row: int64 [N], row of the cache that each token attends to, up to its own position.
-            copies: where keys and values are written before attention.
-            cache: of the sequences.
+            writes: entries of the cache to which keys and values are written before attention.
+            cache: keys and values of the sequences.
         """
-        parts, room = self.parts, cache.positions
+        parts, positions = self.parts, cache.positions
         count, width = len(ids), parts.width[0]
-        _check(ids, len(parts.tokens), "tokens")
-        _check(copies.position, room, "positions of the cache")
+        _check_indices(ids, len(parts.tokens), "tokens")
+        _check_indices(writes.position, positions, "positions of the cache")
         hidden = torch.empty((count, width))
-        work = torch.empty(9 * count * width + room + LANES)
+        work = torch.empty(9 * count * width + positions + LANES)
         weights = parts.weights()
         blocks = (ctypes.c_void_p * len(weights))(*(weight.data_ptr() for weight in weights))
-        read = [ids.contiguous(), position.contiguous(), row.contiguous()]
-        buffers = [index.contiguous() for index in copies]
+        inputs = [ids.contiguous(), position.contiguous(), row.contiguous()]
+        targets = [index.contiguous() for index in writes]
         self._run(
             ctypes.c_int64(count),
-            *map(_pointer, read),
-            ctypes.c_int64(len(buffers[0])),
-            *map(_pointer, buffers),
+            *map(_pointer, inputs),
+            ctypes.c_int64(len(targets[0])),
+            *map(_pointer, targets),
             ctypes.c_int64(parts.layers),
             blocks,
             _pointer(parts.tokens),
@@ -148,16 +139,16 @@ class CompiledPass:
             *map(_pointer, parts.last),
             _pointer(cache.tensor),
             ctypes.c_int64(cache.tensor.shape[2]),
-            ctypes.c_int64(room),
+            ctypes.c_int64(positions),
             _pointer(work),
             _pointer(hidden),
         )
         return hidden
 
 
-def _check(numbers: Tensor, limit: int, what: str) -> None:
-    """Refuse indices outside of a table, as compiled code would access other memory."""
-    smallest, largest = numbers.aminmax()
+def _check_indices(indices: Tensor, limit: int, what: str) -> None:
+    """Refuse indices outside of a table; with these, compiled code would access other memory."""
+    smallest, largest = indices.aminmax()
     if not 0 <= int(smallest) <= int(largest) < limit:
         raise IndexError(f"{int(smallest)} to {int(largest)} where there are {limit} {what}.")
 
@@ -178,8 +169,7 @@ def compiled_pass(parts: Architecture) -> CompiledPass | None:
 def shape_of(parts: Architecture) -> CompiledShape | None:
     """Return the shape of a tiny GPT-2 in float32; None for every other network.
 
-    Compiled code derives all sizes from this shape, so that every tensor must have exactly that
-    size.
+    Compiled code derives all sizes from this shape, so every tensor must have exactly its size.
     """
     if not isinstance(parts, Gpt2) or isinstance(parts, AdaptedGpt2):
         return None
@@ -190,7 +180,7 @@ def shape_of(parts: Architecture) -> CompiledShape | None:
     sizes += [(len(table), width) for table in (parts.tokens, parts.positions)]
     weights = [*parts.weights(), *parts.last, parts.tokens, parts.positions]
     fits = (
-        width == parts.heads * parts.head_width <= WIDEST
+        width == parts.heads * parts.head_width <= MAX_WIDTH
         and 0 <= parts.epsilon < math.inf
         and [tuple(weight.shape) for weight in weights] == sizes
         and all(
@@ -202,7 +192,7 @@ def shape_of(parts: Architecture) -> CompiledShape | None:
 
 
 def decoding_of(parts: Architecture) -> str:
-    """Return what computes replies, in words: "compiled", or "torch" and why."""
+    """Return what computes replies: "compiled", "torch", or "torch: " and why there is no code."""
     shape = shape_of(parts)
     if shape is None:
         return "torch"
@@ -211,7 +201,7 @@ def decoding_of(parts: Architecture) -> str:
 
 
 def library(shape: CompiledShape) -> ctypes.CDLL | str:
-    """Return the code compiled for a shape, or why there is no code."""
+    """Return the code compiled for a shape, or the reason why there is none."""
     return _library(shape, os.environ.get("CC") or "cc", cache_folder())
 
 
@@ -220,27 +210,27 @@ def _library(shape: CompiledShape, compiler: str, folder: Path) -> ctypes.CDLL |
     """Return the code compiled for a shape, from the cache if possible, or why there is none."""
     if compiler == "none":
         return "CC=none"
-    words = [*compiler.split(), *FLAGS, *shape.defined]
+    words = [*compiler.split(), *FLAGS, *shape.compiler_arguments]
     try:
         # the compiler's definitions include its version and the instructions of this machine
         macros = _run_command([*words, "-dM", "-E", "-x", "c", os.devnull])
         digest = sha256_hex(b"\n".join([SOURCE.read_bytes(), " ".join(words).encode(), macros]))
         name = f"{platform.machine()}-{digest[:32]}.so"
-        with _private_folder(folder / "compiled") as (place, descriptor):
-            loaded = _load_library(place, name, descriptor)
+        with _private_folder(folder / "compiled") as (private, descriptor):
+            loaded = _load_library(private, name, descriptor)
             if loaded is None:
                 with tempfile.TemporaryDirectory() as build:
-                    built = Path(build) / "gpt2.so"
-                    _run_command([*words, str(SOURCE), "-o", str(built), "-lm"])
-                    code = built.read_bytes()
-                write_bytes_atomic(place / name, code + _digest(name, code))
-                (place / name).chmod(0o600)
-                loaded = _load_library(place, name, descriptor)
-            return loaded or f"the compiled code in {place} cannot be kept from others' writing"
+                    output = Path(build) / "gpt2.so"
+                    _run_command([*words, str(SOURCE), "-o", str(output), "-lm"])
+                    code = output.read_bytes()
+                write_bytes_atomic(private / name, code + _digest(name, code))
+                (private / name).chmod(0o600)
+                loaded = _load_library(private, name, descriptor)
+            return loaded or f"the compiled code in {private} cannot be kept from others' writing"
     except FileNotFoundError:
         return f"no C compiler {compiler!r} (name one in $CC)"
     except subprocess.TimeoutExpired:
-        return f"the C compiler {compiler!r} took more than {SECONDS} s"
+        return f"the C compiler {compiler!r} took more than {COMPILER_SECONDS} s"
     except subprocess.CalledProcessError as error:
         lines = error.stderr.decode(errors="replace").strip().splitlines() or ["no message"]
         message = next((line for line in lines if "error" in line), lines[0])
@@ -282,29 +272,30 @@ def _load_library(folder: Path, name: str, descriptor: int) -> ctypes.CDLL | Non
         if not (stat.S_ISREG(status.st_mode) and _is_private(status)):
             return None
         content = stream.read()
-    if content[-DIGEST:] != _digest(name, content[:-DIGEST]):
+    if content[-DIGEST_CHARS:] != _digest(name, content[:-DIGEST_CHARS]):
         return None
-    # the folder that was checked, also if another folder has its path now
-    opened = Path(f"/proc/self/fd/{descriptor}")
-    return ctypes.CDLL(str((opened if opened.exists() else folder) / name))
+    # by its descriptor this is the folder that was checked, even if its path names another one now
+    by_descriptor = Path(f"/proc/self/fd/{descriptor}")
+    return ctypes.CDLL(str((by_descriptor if by_descriptor.exists() else folder) / name))
 
 
 def _digest(name: str, code: bytes) -> bytes:
-    """Return the digest of a file's name and code, which ends the file."""
+    """Return the digest of a file's name and code; it is appended to the file."""
     return sha256_hex(name.encode() + b"\n" + code).encode()
 
 
 def _run_command(words: Sequence[str]) -> bytes:
-    return subprocess.run(words, check=True, capture_output=True, timeout=SECONDS).stdout
+    return subprocess.run(words, check=True, capture_output=True, timeout=COMPILER_SECONDS).stdout
 
 
-TOLERANCE = 1e-3  # of the last hidden states, between compiled code and torch
+TOLERANCE = 1e-3  # largest difference of the last hidden states between compiled code and torch
 
 
 class TreeAttention:
     """Attention of every distinct prefix to the positions of its sequence.
 
-    If the tree has parts, only new prefixes are queries; else all positions of all sequences are.
+    If the tree has parts, only new prefixes are queries; otherwise every position of every sequence
+    is a query.
     """
 
     def __init__(self, parts: Architecture, tree: PrefixTree) -> None:
@@ -332,7 +323,7 @@ class TreeAttention:
             q, k, v = _split(parts, self._rows(flat, self._flat, count))
             if cache is not None:
                 cache.fill(layer, k, v)
-            return self._attend(q, k, v, self._causal, layer).index_select(0, tree.place)
+            return self._attend(q, k, v, self._causal, layer).index_select(0, tree.query_index)
         queries, keys_values = flat.tensor_split([parts.heads * parts.head_width], 1)
         if cache is not None:
             cache.fill(layer, *self._rows(keys_values, self._flat, count).chunk(2, 2))
@@ -341,7 +332,7 @@ class TreeAttention:
             q = self._rows(queries, nodes, count)
             k, v = self._rows(keys_values, visible, count).chunk(2, 2)
             mixed.append(self._attend(q, k, v, causal, layer))
-        return torch.cat(mixed).index_select(0, tree.place)
+        return torch.cat(mixed).index_select(0, tree.query_index)
 
     def _rows(self, x: Tensor, nodes: Tensor, count: int) -> Tensor:
         """Return values [count, T, -1, D] of the nodes [count * T] of sequences."""
@@ -360,7 +351,8 @@ class TreeForward:
     Attributes:
         parts: the position-wise parts of the network.
         modules: called around blocks if weights are split; see ``learn/split.py``.
-        recompute: keep only blocks' inputs for the backward pass (less memory, more time).
+        recompute: whether the backward pass computes blocks again from their inputs, which takes
+            less memory and more time.
     """
 
     shares_prefixes = True
@@ -379,12 +371,12 @@ class TreeForward:
         device: torch.device,
         padding: PaddingSizes | None = None,
     ) -> KeyValueCache:
-        """Return an empty cache for ``batch`` rows of ``positions`` positions or more.
+        """Return an empty cache of ``batch`` rows with at least ``positions`` positions each.
 
         With ``padding``, results do not depend on the batch.
         """
         if padding:
-            positions = room_for(positions)
+            positions = num_keys_for(positions)
         shape = (self.parts.layers, 2, batch, self.parts.groups, positions, self.parts.head_width)
         return KeyValueCache(tensor=torch.zeros(shape, dtype=dtype, device=device), padding=padding)
 
@@ -403,13 +395,13 @@ class TreeForward:
         parts, attention = self.parts, TreeAttention(self.parts, tree)
 
         def block(x: Tensor, layer: int) -> Tensor:
-            qkv = parts.project(layer, x, places)
+            qkv = parts.project(layer, x, block_positions)
             return parts.finish(layer, x, attention(qkv, layer, cache))
 
-        x, places = parts.embed(tree.ids, tree.position)
-        again = self.recompute and torch.is_grad_enabled()
+        x, block_positions = parts.embed(tree.ids, tree.position)
+        recompute = self.recompute and torch.is_grad_enabled()
         for layer in range(parts.layers):
-            run = partial(checkpoint, block, use_reentrant=False) if again else block
+            run = partial(checkpoint, block, use_reentrant=False) if recompute else block
             x = self.modules[layer](run, x, layer) if self.modules else run(x, layer)
         return parts.final(x)
 
@@ -427,13 +419,15 @@ class TreeForward:
         if not query_parts:
             positions = torch.arange(length, device=flat.device)[None]
             query_parts = [(slice(None), rows, flat, self._invariant(positions, rows, padding))]
-        ids, places, where = (
-            pad_rows(x, padding.rows) for x in (tree.ids, tree.position, tree.place)
+        ids, block_positions, query_index = (
+            pad_rows(x, padding.rows) for x in (tree.ids, tree.position, tree.query_index)
         )
-        x, places = parts.embed(ids, places)
+        x, block_positions = parts.embed(ids, block_positions)
         width, scale = parts.heads * parts.head_width, parts.scale
         for layer in range(parts.layers):
-            queries, kv = parts.project(layer, x, places).flatten(1).tensor_split([width], 1)
+            queries, kv = (
+                parts.project(layer, x, block_positions).flatten(1).tensor_split([width], 1)
+            )
             kv_rows = kv.index_select(0, flat).view(rows, length, -1, parts.head_width)
             cache.fill(layer, *kv_rows.chunk(2, 2))
             keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
@@ -444,7 +438,7 @@ class TreeForward:
                     q, keys[part_rows], values[part_rows], scale, parts.window(layer)
                 )
                 mixed.append(result[: len(nodes)])
-            x = parts.finish(layer, x, torch.cat(mixed).index_select(0, where))
+            x = parts.finish(layer, x, torch.cat(mixed).index_select(0, query_index))
         return parts.final(x)[: len(tree.ids)]
 
     @cached_property
@@ -467,16 +461,16 @@ class TreeForward:
         assert self.compiled is not None
         rows, length = tree.node.shape
         row = torch.arange(rows).repeat_interleave(length)
-        copies = CacheWrites(tree.node.flatten(), row, torch.arange(length).repeat(rows))
-        return self.compiled(tree.ids, tree.position, tree.first // length, copies, cache)
+        writes = CacheWrites(tree.node.flatten(), row, torch.arange(length).repeat(rows))
+        return self.compiled(tree.ids, tree.position, tree.flat_index // length, writes, cache)
 
     def _extend_compiled(self, ids: Tensor, positions: Tensor, cache: KeyValueCache) -> Tensor:
         """Do the work of ``extend`` for tokens at positions [B, T] with compiled code."""
         assert self.compiled is not None
         batch, length = ids.shape
-        row, place = torch.arange(batch).repeat_interleave(length), positions.flatten()
-        copies = CacheWrites(torch.arange(batch * length), row, place)
-        hidden = self.compiled(ids.flatten(), place, row, copies, cache)
+        row, position = torch.arange(batch).repeat_interleave(length), positions.flatten()
+        writes = CacheWrites(torch.arange(batch * length), row, position)
+        hidden = self.compiled(ids.flatten(), position, row, writes, cache)
         return hidden.view(batch, length, -1)
 
     def _invariant(
@@ -507,15 +501,16 @@ class TreeForward:
         batch, length = ids.shape
         rows = torch.arange(batch, device=ids.device)[:, None]
         padding, count = cache.padding, batch * length
-        fill = padding.rows if padding else 1
+        multiple = padding.rows if padding else 1
         attention: Callable[..., Tensor] = (
             self._invariant(positions, batch, padding)
             if padding
             else partial(attend, causal=CausalMask(positions, cache.positions))
         )
-        x, places = parts.embed(pad_rows(ids.flatten(), fill), pad_rows(positions.flatten(), fill))
+        padded_ids, padded_positions = (pad_rows(x.flatten(), multiple) for x in (ids, positions))
+        x, block_positions = parts.embed(padded_ids, padded_positions)
         for layer in range(parts.layers):
-            qkv = parts.project(layer, x, places)[:count]
+            qkv = parts.project(layer, x, block_positions)[:count]
             q, k, v = _split(parts, qkv.view(batch, length, -1, parts.head_width))
             keys, values = cache.tensor[layer, 0], cache.tensor[layer, 1]
             keys[rows, :, positions] = k
@@ -560,5 +555,5 @@ def _check_compiled(shape: CompiledShape, library: CDLL) -> None:
     if not difference < TOLERANCE:
         raise ModelError(
             f"The compiled forward pass of this model differs by {difference:.2g} from torch's. "
-            "Name another compiler in $CC, or leave it out by CC=none."
+            "Name another compiler in $CC, or use torch with CC=none."
         )

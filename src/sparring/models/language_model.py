@@ -1,15 +1,15 @@
 """A causal language model as the rest of Sparring uses it, and measured padding sizes of products.
 
-``LanguageModel`` gives hidden states, logits, cached extension and values. Families in
+``LanguageModel`` computes hidden states, logits, cached extension and values. Families in
 ``architectures.py`` run through ``TreeForward``. ``SequenceForward`` runs any other network of
-Hugging Face over whole sequences: its cache holds ids, and appending a token runs the whole
-sequence again. This is correct for every decoder, and slow.
+Hugging Face over whole sequences. Its cache holds token ids, and appending a token runs the whole
+sequence again, which is correct for every decoder but slow.
 
-Padding sizes make each row's bits independent of its batch. A library of linear algebra chooses its
-kernel by the shape of a product, so that a row may be summed in another order beside few rows than
-beside many. From some number of rows on the choice is always the same, if rows fill whole kernels;
-the number depends on the processor. The functions here try products and choose the fewest rows. The
-result depends on the shapes of a network's weights alone, not on their values.
+With padding, the bits of a row do not depend on its batch. A library of linear algebra chooses its
+kernel by the shape of a product, so the order of a row's sum may depend on the number of rows. From
+some number on the choice is always the same, if rows fill whole kernels. That number depends on the
+processor; the functions here find it by trying products. The result depends only on the shapes of
+a network's weights, not on their values.
 
 Legend: R sequences of T tokens, N distinct prefixes, B cached rows, P positions, C width, V
 vocabulary, M chosen positions.
@@ -39,25 +39,25 @@ from sparring.models.attention import (
     KeyValueCache,
     PaddingSizes,
     PrefixTree,
+    num_keys_for,
     prefix_tree,
-    room_for,
 )
 from sparring.models.forward_pass import TreeForward, decoding_of
 from sparring.models.tiny import is_projection
 
-# candidates of padding: whole vectors, as the rest of a vector uses other functions (SiLU, GELU);
-# and whole tiles, which have 6, 8, 24 or 48 rows
+# Candidate paddings fill vector registers (an incomplete register computes SiLU and GELU by other
+# code) and the tiles of kernels, which have 6, 8, 24 or 48 rows.
 FILLS = (8, 16, 32, 48, 96)
 QUERIES = (8, 24, 48)  # candidates for products of attention
-TIMES = (1, 2, 3, 5, 7)  # multiples that are tried
-LEAST, MOST = 192, 960  # limits of the compared rows: multiples of all FILLS
-WORK = 1 << 32  # multiplications of the largest comparison, about
-POSITIONS = 150  # of the conversations that compare attention
-PARTS = ((0, 1), (5, 6), (13, 40), (16, 17), (63, 64), (64, 66), (140, POSITIONS))
+TIMES = (1, 2, 3, 5, 7)  # multiples of a candidate that are tried
+MIN_ROWS, MAX_ROWS = 192, 960  # limits of the number of compared rows: multiples of all FILLS
+WORK = 1 << 32  # approximate number of multiplications of the largest comparison
+POSITIONS = 150  # length of the conversations that compare attention
+RANGES = ((0, 1), (5, 6), (13, 40), (16, 17), (63, 64), (64, 66), (140, POSITIONS))  # of positions
 
 
 def invariant_on(device: torch.device, dtype: torch.dtype) -> bool:
-    """Return whether bits can be independent of the batch; never with several threads."""
+    """Return whether bits can be independent of the batch: in one thread, in float32 on a CPU."""
     return torch.get_num_threads() == 1 and device.type == "cpu" and dtype == torch.float32
 
 
@@ -66,89 +66,91 @@ class Product(NamedTuple):
 
     inner: int
     outer: int
-    turned: bool  # whether the weight is [outer, inner], as in nn.Linear; else [inner, outer]
-    shifted: bool  # whether the same call adds a bias; always if not turned
+    is_linear: bool  # whether the weight is [outer, inner], as in nn.Linear; else [inner, outer]
+    has_bias: bool  # whether the same call adds a bias; always true if not ``is_linear``
 
 
-def products(network: nn.Module) -> frozenset[Product]:
-    """Return the shapes of a network's products, adapters' and the head's included."""
+def products_of(network: nn.Module) -> frozenset[Product]:
+    """Return the shapes of a network's products, including its adapters and its head."""
     shapes = set()
     for module in network.modules():
         if isinstance(module, nn.Linear):
             shape = (module.in_features, module.out_features)
-            shapes.add(Product(*shape, turned=True, shifted=module.bias is not None))
+            shapes.add(Product(*shape, is_linear=True, has_bias=module.bias is not None))
         elif is_projection(module):
             weight = module.weight
             assert isinstance(weight, Tensor)
             inner, outer = weight.shape
-            shapes.add(Product(inner, outer, turned=False, shifted=True))
+            shapes.add(Product(inner, outer, is_linear=False, has_bias=True))
     return frozenset(shapes)
 
 
-def is_batch_invariant(run: Callable[[int], Tensor], rows: int, every: Tensor) -> bool:
+def is_batch_invariant(run: Callable[[int], Tensor], rows: int, expected: Tensor) -> bool:
     """Return whether results of multiples of ``rows`` rows equal those of many rows.
 
     Args:
-        run: gives the results [M, ...] of the first M rows.
+        run: returns the results [M, ...] of the first M rows.
         rows: the candidate.
-        every: the results of many rows.
+        expected: the results of many rows.
     """
-    counts = (rows * times for times in TIMES if rows * times <= len(every))
-    return all(torch.equal(run(count), every[:count]) for count in counts)
+    counts = (rows * times for times in TIMES if rows * times <= len(expected))
+    return all(torch.equal(run(count), expected[:count]) for count in counts)
 
 
 @lru_cache(maxsize=1024)
 @torch.no_grad()
 def good_rows(product: Product) -> frozenset[int]:
-    """Return the numbers of ``FILLS`` that make a product's rows independent of the batch."""
-    inner, outer, turned, shifted = product
+    """Return the numbers in ``FILLS`` with which a product's rows do not depend on the batch."""
+    inner, outer, is_linear, has_bias = product
     draw = torch.Generator().manual_seed(0)
-    num_rows = max(LEAST, min(MOST, WORK // (inner * outer) // LEAST * LEAST))
+    num_rows = max(MIN_ROWS, min(MAX_ROWS, WORK // (inner * outer) // MIN_ROWS * MIN_ROWS))
     x = torch.randn(num_rows, inner, generator=draw)
-    weight = torch.randn(*((outer, inner) if turned else (inner, outer)), generator=draw)
+    weight = torch.randn(*((outer, inner) if is_linear else (inner, outer)), generator=draw)
     bias = torch.randn(outer, generator=draw)
 
     def run(count: int) -> Tensor:
-        if turned:
-            return F.linear(x[:count], weight, bias if shifted else None)
+        if is_linear:
+            return F.linear(x[:count], weight, bias if has_bias else None)
         return torch.addmm(bias, x[:count], weight)
 
-    every = run(num_rows)
-    return frozenset(rows for rows in FILLS if is_batch_invariant(run, rows, every))
+    expected = run(num_rows)
+    return frozenset(rows for rows in FILLS if is_batch_invariant(run, rows, expected))
 
 
 def fewest_rows(products: Iterable[Product]) -> int:
-    """Return the smallest padding that makes all products' rows independent of the batch.
+    """Return the smallest padding with which the rows of all products do not depend on the batch.
 
     Args:
         products: shapes of the products.
 
     Returns:
-        A number of ``FILLS``; 0 if no number works for all.
+        A number in ``FILLS``; 0 if no number works for all products.
     """
-    good = frozenset(FILLS).intersection(*map(good_rows, products))
-    return min(good, default=0)
+    good_for_all = frozenset(FILLS).intersection(*map(good_rows, products))
+    return min(good_for_all, default=0)
 
 
 @lru_cache(maxsize=1024)
 @torch.no_grad()
 def fewest_queries(heads: int, groups: int, width: int) -> int:
-    """Return the fewest rows of attention's products that make queries independent of the batch.
+    """Return the fewest rows of attention's products with which no query depends on the batch.
 
     Args:
-        heads: of queries.
-        groups: key-value heads.
-        width: of a head.
+        heads: number of heads of queries.
+        groups: number of key-value heads.
+        width: width of a head.
 
     Returns:
-        A number of ``QUERIES``; 0 if no number works.
+        A number in ``QUERIES``; 0 if no number works.
     """
     draw, batch = torch.Generator().manual_seed(0), 3
     q = torch.randn(batch, POSITIONS, heads, width, generator=draw)
-    k, v = (torch.randn(batch, groups, room_for(POSITIONS), width, generator=draw) for _ in "kv")
+    k, v = (
+        torch.randn(batch, groups, num_keys_for(POSITIONS), width, generator=draw) for _ in "kv"
+    )
     shape = {"heads": heads, "groups": groups, "width": width}
 
-    def mixed(queries: int, rows: slice, begin: int, end: int) -> Tensor:
+    def attend(queries: int, rows: slice, begin: int, end: int) -> Tensor:
         positions = torch.arange(begin, end)[None].expand(len(q[rows]), -1)
         blocks = PaddingSizes(FILLS[0], queries)
         attention = InvariantAttention(positions, len(positions), **shape, blocks=blocks)
@@ -156,10 +158,10 @@ def fewest_queries(heads: int, groups: int, width: int) -> int:
         return result[: positions.numel()].view(*positions.shape, -1)
 
     for queries in QUERIES:
-        every, second_row = mixed(queries, slice(0, batch), 0, POSITIONS), slice(1, 2)
+        expected, second_row = attend(queries, slice(0, batch), 0, POSITIONS), slice(1, 2)
         if all(
-            torch.equal(mixed(queries, second_row, begin, end), every[second_row, begin:end])
-            for begin, end in PARTS
+            torch.equal(attend(queries, second_row, begin, end), expected[second_row, begin:end])
+            for begin, end in RANGES
         ):
             return queries
     return 0
@@ -177,7 +179,7 @@ LIMITS = (
 
 
 def numbers_of(network: Any, names: tuple[str, ...]) -> list[int]:
-    """Return a network's settings of these names that are integers above 0."""
+    """Return the values of these settings of a network, if they are integers above 0."""
     config = (
         network.config.get_text_config()
         if hasattr(network.config, "get_text_config")
@@ -202,8 +204,8 @@ BY_LENGTH = ("dynamic", "longrope")
 def check_rotations(network: Any) -> None:
     """Refuse a network whose rotary positions depend on the batch.
 
-    A reply's probability would depend on the other conversations of its batch, and sampler and
-    learner, whose batches differ, would disagree.
+    A reply's probability would then depend on the other conversations in its batch. Sampler and
+    learner, which have different batches, would disagree.
 
     Raises:
         ModelError: the rotations depend on the length of the batch.
@@ -215,8 +217,8 @@ def check_rotations(network: Any) -> None:
                 raise ModelError(
                     f"{type(network).__name__} cannot be run: its rotary positions are of the "
                     f"type {kind!r}, which depend on the longest conversation in a batch, so that "
-                    "a reply's probability would depend on its "
-                    f"neighbours. {_advice_for(kind, network.config)}"
+                    "a reply's probability would depend on the other "
+                    f"conversations. {_advice_for(kind, network.config)}"
                 )
 
 
@@ -224,8 +226,8 @@ def _advice_for(kind: str, config: Any) -> str:
     if kind == "dynamic":
         limit = config.max_position_embeddings
         return (
-            f"Up to {limit} tokens it is the same as without: write rope_type default into its "
-            f"config.json and keep conversations within model.context={limit}."
+            f"Up to {limit} tokens this type changes nothing: write rope_type default into its "
+            f"config.json and limit conversations by model.context={limit}."
         )
     return (
         "Take a model whose rope_type is default, linear, yarn or llama3, such as its "
@@ -235,34 +237,43 @@ def _advice_for(kind: str, config: Any) -> str:
 
 @dataclass(kw_only=True, slots=True)
 class TokenCache(KeyValueCache):
-    """The ids of sequences, ``tensor`` [B, P], in place of keys and values."""
+    """A cache of token ids, ``tensor`` [B, P], in place of keys and values."""
 
     @property
     def positions(self) -> int:
-        """Room P of a row."""
+        """Number P of positions that a row can hold."""
         return self.tensor.shape[1]
 
     def take(self, rows: Tensor) -> TokenCache:
         """Return a copy of these rows."""
         return TokenCache(tensor=self.tensor.index_select(0, rows))
 
-    def copy_from(self, other: KeyValueCache, theirs: Tensor, ours: Tensor, length: int) -> None:
-        """Copy the first ``length`` ids of rows ``theirs`` of another cache into rows ``ours``."""
-        self.tensor[ours, :length] = other.tensor[theirs, :length]
+    def copy_from(
+        self, other: KeyValueCache, source_rows: Tensor, target_rows: Tensor, length: int
+    ) -> None:
+        """Copy the first ``length`` ids of ``other``'s ``source_rows`` to ``target_rows``."""
+        self.tensor[target_rows, :length] = other.tensor[source_rows, :length]
 
     def part(self, rows: Tensor, start: Tensor, length: int) -> TokenCache:
         """Return a copy of ``length`` ids of these rows, each from its own ``start``."""
-        return TokenCache(tensor=self.tensor[rows[:, None], self._from(start, length)])
+        return TokenCache(tensor=self.tensor[rows[:, None], self._positions_from(start, length)])
 
     def put(
-        self, other: KeyValueCache, theirs: Tensor, ours: Tensor, start: Tensor, length: int
+        self,
+        other: KeyValueCache,
+        source_rows: Tensor,
+        target_rows: Tensor,
+        start: Tensor,
+        length: int,
     ) -> None:
-        """Copy the first ``length`` ids of rows ``theirs`` to rows ``ours``, from ``start`` on."""
-        self.tensor[ours[:, None], self._from(start, length)] = other.tensor[theirs, :length]
+        """Copy ``length`` ids of ``source_rows`` to ``target_rows``, from ``start`` on."""
+        self.tensor[target_rows[:, None], self._positions_from(start, length)] = other.tensor[
+            source_rows, :length
+        ]
 
 
 class SequenceForward:
-    """The forward pass of any network, by its method ``forward``."""
+    """The forward pass of any network, by the network's own method ``forward``."""
 
     shares_prefixes = False
     recompute = False
@@ -279,7 +290,7 @@ class SequenceForward:
         ids = tree.ids[tree.node]
         if cache is not None:
             cache.tensor[:, : ids.shape[1]] = ids
-        return self._run(ids).flatten(0, 1).index_select(0, tree.first)
+        return self._run(ids).flatten(0, 1).index_select(0, tree.flat_index)
 
     @torch.no_grad()
     def extend(self, ids: Tensor, start: Tensor, cache: KeyValueCache) -> Tensor:
@@ -304,11 +315,13 @@ Result = TypeVar("Result")
 
 
 class LanguageModel:
-    """Network, tokenizer and optional value head; only low-rank adapters are trained if it has any.
+    """A network with its tokenizer and, for a critic, a value head.
+
+    If the network has low-rank adapters, only these are trained.
 
     Attributes:
         version: number of updates of the weights.
-        over: the model of the frozen weights that other models share, if known; see
+        over: the model of the frozen weights, if other models share them; see
             ``models/samplers/prefix_cache.py``.
     """
 
@@ -324,7 +337,7 @@ class LanguageModel:
     ) -> None:
         self.network, self._longest, self.over = network, longest, over
         self.base = base_of(network)
-        self._weight: Tensor = next(network.parameters())  # any weight, as the look-up is slow
+        self._weight: Tensor = next(network.parameters())  # stored because the look-up is slow
         self.forward = _forward(self.base)
         self.around: Callable[[Callable[[], Any]], Any] | None = None  # see ``computing``
         self._padding: tuple[PaddingSizes | None] | None = None  # measured at the first use
@@ -345,7 +358,7 @@ class LanguageModel:
         return number_of(
             self.base,
             WIDTHS,
-            "a width of its hidden states; models of this kind have no place for a critic here",
+            "the width of its hidden states; a critic cannot be added to it",
         )
 
     @cached_property
@@ -357,7 +370,7 @@ class LanguageModel:
         """
         if self._longest is not None and not numbers_of(self.base, LIMITS):
             return self._longest
-        limit = number_of(self.base, LIMITS, "a longest conversation; write model.context=512, say")
+        limit = number_of(self.base, LIMITS, "its longest text; write e.g. model.context=512")
         return limit if self._longest is None else min(limit, self._longest)
 
     @property
@@ -407,12 +420,12 @@ class LanguageModel:
         if weights.keys() != tensors.keys() or any(
             weights[name].shape != tensors[name].shape for name in weights
         ):
-            odd = sorted(set(weights) ^ set(tensors)) or [
+            differing = sorted(set(weights) ^ set(tensors)) or [
                 name for name in weights if weights[name].shape != tensors[name].shape
             ]
             raise ModelError(
-                f"These weights are of another model: {odd[:3]} differ. Use the configuration "
-                "they were trained with."
+                f"These weights are of another model: {differing[:3]} differ. Use the "
+                "configuration they were trained with."
             )
         for name, tensor in weights.items():
             tensor.copy_(tensors[name])
@@ -430,11 +443,11 @@ class LanguageModel:
         return other
 
     def renew(self) -> None:
-        """Look up the parameters again after they were replaced."""
+        """Look up the parameters again, after others have replaced them."""
         self._weight = next(self.network.parameters())
 
     def computing(self, compute: Callable[[], Result]) -> Result:
-        """Call a function that computes with the weights, which may be split; return its result."""
+        """Call a function that computes with the weights, which may be split over ranks."""
         return compute() if self.around is None else self.around(compute)
 
     def hidden(self, tree: PrefixTree, cache: KeyValueCache | None = None) -> Tensor:
@@ -462,24 +475,24 @@ class LanguageModel:
 
     @property
     def padding(self) -> PaddingSizes | None:
-        """The padding sizes that make each position independent of its batch.
+        """The padding sizes with which a position's bits do not depend on its batch.
 
-        None if that is impossible: with several threads, not in float32 on a CPU, for networks that
-        run through ``SequenceForward``, or if no size works on this machine.
+        None if there are none: with several threads, other types than float32, a GPU, a network
+        that runs through ``SequenceForward``, or if no size works on this machine.
         """
         forward = self.forward
         if isinstance(forward, SequenceForward) or not invariant_on(self.device, self.base.dtype):
             return None
         if self._padding is None:
-            parts, shapes = forward.parts, products(self.network)
+            parts, products = forward.parts, products_of(self.network)
             queries = fewest_queries(parts.heads, parts.groups, parts.head_width)
-            rows = fewest_rows(shapes)
+            rows = fewest_rows(products)
             self._padding = (PaddingSizes(rows, queries) if rows and queries else None,)
         return self._padding[0]
 
     @property
     def decoding(self) -> str:
-        """What computes replies, in words: "compiled", or "torch" and, for a tiny model, why."""
+        """What computes replies: "compiled", or "torch" and, for a tiny model, the reason."""
         return decoding_of(self.forward.parts) if isinstance(self.forward, TreeForward) else "torch"
 
     def new_cache(self, batch: int, positions: int) -> KeyValueCache:
@@ -504,8 +517,8 @@ class LanguageModel:
         """Compare this forward pass with the network's on a few tokens, and check causality.
 
         Raises:
-            ModelError: they differ, as some models scale or cap their logits in unsupported ways;
-                or the network looks ahead, or its results depend on the batch.
+            ModelError: they differ, e.g. because the model scales or caps its logits in a way that
+                is not supported; or a position depends on later ones or on the batch.
         """
         check_forward(self)
 
@@ -513,24 +526,25 @@ class LanguageModel:
         """Write a folder for ``from_pretrained`` of ``AutoModelForCausalLM`` and ``AutoTokenizer``.
 
         Args:
-            folder: to write.
+            folder: the new folder.
             dtype: of the weights: "float32", "bfloat16" or "float16"; None: unchanged.
-            adapter: write only the adapters, for peft's ``PeftModel.from_pretrained``.
+            adapter: whether only the adapters are written, for peft's
+                ``PeftModel.from_pretrained``.
 
         Raises:
-            ModelError: ``adapter`` is set and the model has no adapters.
+            ModelError: ``adapter`` is set but the model has no adapters.
             RunError: the folder cannot be written.
         """
-        adapted = self.base is not self.network
-        if adapter and not adapted:
+        has_adapters = self.base is not self.network
+        if adapter and not has_adapters:
             raise ModelError(
                 "This model has no adapters (model.lora), so --adapter has nothing to write; "
                 "leave it out."
             )
         network = self.network
-        if dtype is not None or (adapted and not adapter):
+        if dtype is not None or (has_adapters and not adapter):
             network = copy.deepcopy(network)
-        network = merge_adapters(network) if adapted and not adapter else network
+        network = merge_adapters(network) if has_adapters and not adapter else network
         if dtype is not None:
             network = network.to(getattr(torch, dtype))
         from transformers.utils import logging as transformers_logging
@@ -570,7 +584,7 @@ def check_forward(model: LanguageModel) -> None:
         if weight.numel() and not all(bound.isfinite() for bound in weight.aminmax()):
             raise ModelError(
                 f"{name} of {type(model.base).__name__} holds numbers that are NaN or infinite: "
-                "its files are damaged, or its training diverged. Take another checkpoint or model."
+                "its files are damaged, or its training diverged. Use another checkpoint or model."
             )
     length = min([12, *numbers_of(model.base, LIMITS)])
     ids = torch.arange(length, device=model.device) * 7919 % vocabulary
@@ -578,22 +592,22 @@ def check_forward(model: LanguageModel) -> None:
     if expected.isnan().any():
         raise ModelError(
             f"{kind} gives no probabilities: its weights are so large that sums of them overflow. "
-            "Take another model."
+            "Use another model."
         )
     begin = max(1, length // 2)
     if not logprobs_agree(
         _network_logprobs(model, ids[:begin]), expected[:begin], model.base.dtype
     ):
         raise ModelError(
-            f"{kind} looks ahead: it reads a text as a whole and cannot write one token after "
-            "another."
+            f"{kind} is not causal: its predictions depend on later tokens, so it cannot write one "
+            "token after another."
         )
     tree = prefix_tree([tuple(ids.tolist())]).to(model.device)
-    lean = model.logits(model.hidden(tree)).float().log_softmax(-1)
-    if not logprobs_agree(lean, expected, model.base.dtype):
+    own_logprobs = model.logits(model.hidden(tree)).float().log_softmax(-1)
+    if not logprobs_agree(own_logprobs, expected, model.base.dtype):
         raise ModelError(
             f"{kind} cannot be run: its log-probabilities differ by up to "
-            f"{(lean - expected).abs().max().item():.2g} from what is computed here."
+            f"{(own_logprobs - expected).abs().max().item():.2g} from those computed by Sparring."
         )
     if isinstance(model.forward, TreeForward) and model.forward.compiled is not None:
         compiled = _compiled_logprobs(model, model.forward, ids, begin)
@@ -601,14 +615,14 @@ def check_forward(model: LanguageModel) -> None:
             raise ModelError(
                 f"The compiled forward pass of {kind} differs by "
                 f"{(compiled - expected).abs().max().item():.2g} from the model's own. Name "
-                "another compiler in $CC, or leave it out by CC=none."
+                "another compiler in $CC, or use torch with CC=none."
             )
 
 
 def _compiled_logprobs(
     model: LanguageModel, forward: TreeForward, ids: Tensor, begin: int
 ) -> Tensor:
-    """Return log-probabilities [T, V] of compiled code: a prefix is read, the rest appended."""
+    """Return log-probabilities [T, V] of compiled code, which appends to a prefix of the ids."""
     cache = forward.new_cache(1, len(ids), dtype=model.base.dtype, device=model.device)
     tree = prefix_tree([tuple(ids[:begin].tolist())])
     hidden = model.hidden(tree, cache)[tree.node[0]]
@@ -621,8 +635,8 @@ def _compiled_logprobs(
 def logprobs_agree(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
     """Return whether log-probabilities are equal within the precision of a type.
 
-    In float32 every value is compared; else the mean, as SmolLM2's values in bfloat16 differ from
-    those in float32 by up to 4.9, and by 0.17 in the mean.
+    In float32 the largest difference counts, in 16 bits the mean difference. In bfloat16, SmolLM2's
+    values differ from those in float32 by up to 4.9, but by 0.17 in the mean.
     """
     difference = (first - second).abs()
     if dtype == torch.float32:
@@ -631,7 +645,7 @@ def logprobs_agree(first: Tensor, second: Tensor, dtype: torch.dtype) -> bool:
 
 
 def _network_logprobs(model: LanguageModel, ids: Tensor) -> Tensor:
-    """Return the log-probabilities [T, V] of the network's method ``forward``, given ids [T]."""
+    """Return the log-probabilities [T, V] by the network's method ``forward`` for ids [T]."""
     logits: Tensor = model.network(
         input_ids=ids[None], attention_mask=torch.ones_like(ids)[None]
     ).logits[0]

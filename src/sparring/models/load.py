@@ -1,4 +1,4 @@
-"""Pretrained models as language models."""
+"""Loads pretrained and saved models, and computes vectors of texts with them."""
 
 from __future__ import annotations
 
@@ -20,8 +20,15 @@ from sparring.models.language_model import LanguageModel
 from sparring.models.memory import find_device
 from sparring.models.pretrained import first_line, load_pretrained
 
-# errors of a network that this forward pass cannot run
-UNFIT = (AttributeError, TypeError, ValueError, LookupError, RuntimeError, NotImplementedError)
+# errors that a network may raise in a forward pass that does not support it
+UNSUPPORTED = (
+    AttributeError,
+    TypeError,
+    ValueError,
+    LookupError,
+    RuntimeError,
+    NotImplementedError,
+)
 
 
 def load_language_model(
@@ -49,7 +56,7 @@ def load_language_model(
                 f"The tokenizer of {str(name)!r} {sizes}: they do not belong together."
             )
         model.check()
-    except UNFIT as error:
+    except UNSUPPORTED as error:
         if isinstance(error, ModelError):
             raise
         raise ModelError(
@@ -61,7 +68,7 @@ def load_language_model(
 ADAPTERS = "adapter_model.safetensors"
 
 
-def saved_model(
+def load_saved_model(
     folder: Path,
     *,
     base: str | None = None,
@@ -73,13 +80,13 @@ def saved_model(
     """Load a frozen model that ``LanguageModel.save`` wrote.
 
     Args:
-        folder: of the model.
+        folder: folder of the model.
         base: name of the pretrained model of the folder's adapters; None: the folder has all
             weights.
-        lora: the adapters' rank, alpha and targets.
-        dtype: of the weights.
-        device: of the weights.
-        longest: conversation in tokens; None: the model's limit.
+        lora: rank, alpha and targets of the adapters.
+        dtype: type of the weights.
+        device: device of the weights.
+        longest: longest conversation in tokens; None: the model's limit.
 
     Raises:
         ModelError: the model is missing or damaged, or the adapters are another model's.
@@ -90,14 +97,14 @@ def saved_model(
         network = model.network.to(find_device(device))
     else:
         model = base_model(base, dtype, device)
-        network = _adapted(folder, share_weights(model.network), lora)
+        network = _load_adapters(folder, share_weights(model.network), lora)
     frozen = LanguageModel(network, model.tokenizer, longest=longest)
     for parameter in frozen.parameters():
         parameter.requires_grad_(False)
     return frozen
 
 
-@lru_cache(maxsize=1)  # players of one pretrained model, and members of a mixture, share it
+@lru_cache(maxsize=1)  # players with one pretrained model share it, as do members of a mixture
 def base_model(name: str, dtype: str, device: str) -> LanguageModel:
     """Load a pretrained model with frozen weights.
 
@@ -117,15 +124,15 @@ def base_model(name: str, dtype: str, device: str) -> LanguageModel:
     return model
 
 
-def _adapted(folder: Path, network: Any, lora: Mapping[str, Any]) -> Any:
+def _load_adapters(folder: Path, network: Any, lora: Mapping[str, Any]) -> Any:
     path = folder / ADAPTERS
-    again = "export the run again: sparring export RUN FOLDER --adapter"
+    remedy = "export the run again: sparring export RUN FOLDER --adapter"
     if not path.is_file():
-        raise ModelError(f"{folder} has no {ADAPTERS}; {again}.")
+        raise ModelError(f"{folder} has no {ADAPTERS}; {remedy}.")
     try:
         tensors = safetensors.torch.load_file(path)
     except (OSError, safetensors.SafetensorError) as error:
-        raise ModelError(f"{path} cannot be read ({error}); {again}.") from None
+        raise ModelError(f"{path} cannot be read ({error}); {remedy}.") from None
     adapted = add_adapters(network, **lora, stream=Stream.from_seed(0))  # drawn, then replaced
     from peft import get_peft_model_state_dict, set_peft_model_state_dict
 
@@ -133,25 +140,25 @@ def _adapted(folder: Path, network: Any, lora: Mapping[str, Any]) -> Any:
     if expected.keys() != tensors.keys() or any(
         expected[n].shape != tensors[n].shape for n in expected
     ):
-        odd = sorted(expected.keys() ^ tensors.keys()) or [
+        differing = sorted(expected.keys() ^ tensors.keys()) or [
             n for n in expected if expected[n].shape != tensors[n].shape
         ]
-        raise ModelError(f"{path} has adapters of another model: {odd[:3]} differ; {again}.")
+        raise ModelError(f"{path} has adapters of another model: {differing[:3]} differ; {remedy}.")
     set_peft_model_state_dict(adapted, tensors)
     return adapted
 
 
-TEXTS = 65_536  # texts whose vectors are cached
+MAX_TEXTS = 65_536  # number of texts whose vectors are cached
 
 
 @lru_cache(maxsize=1)
-def _loaded(name: str) -> tuple[Any, Any]:
+def _load_frozen(name: str) -> tuple[Any, Any]:
     """Return a frozen network and its tokenizer."""
     network, tokenizer = load_pretrained(name)
     return network.eval().requires_grad_(False), tokenizer
 
 
-@lru_cache(maxsize=TEXTS)
+@lru_cache(maxsize=MAX_TEXTS)
 def text_states(name: str, layer: int, text: str) -> FloatArray:
     """Return the mean hidden state of a text's tokens, [C].
 
@@ -159,19 +166,19 @@ def text_states(name: str, layer: int, text: str) -> FloatArray:
     without tokens gives 0; a text longer than the model's context is truncated.
 
     Args:
-        name: of the model, see ``load_pretrained``.
+        name: name of the model, see ``load_pretrained``.
         layer: 0 for the embeddings of tokens, up to the number of layers; -1 for the last.
-        text: to embed.
+        text: the text.
 
     Raises:
         ModelError: the model cannot be loaded, or has no such layer.
     """
-    network, tokenizer = _loaded(name)
+    network, tokenizer = _load_frozen(name)
     layers = int(network.config.num_hidden_layers)
     if not -layers - 1 <= layer <= layers:
         raise ModelError(
-            f"{name!r} has {layers} layers, and layer={layer} is not one of 0 (the embeddings of "
-            f"tokens) to {layers}; write layer: -1 for the last one."
+            f"{name!r} has {layers} layers, but layer={layer} is not between 0 (the embeddings of "
+            f"tokens) and {layers}; write layer: -1 for the last one."
         )
     ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
     ids = ids[:, : getattr(network.config, "max_position_embeddings", None)]

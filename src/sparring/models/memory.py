@@ -1,4 +1,4 @@
-"""Estimates of a model's memory before anything is loaded."""
+"""Estimates the memory that a model needs, before anything is loaded."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sparring.core.errors import ConfigError, ModelError
 
 GIB = 1 << 30
 PROGRAM = GIB // 2  # Python, torch and their libraries
-# padded positions per distinct prefix in attention: the learner's limit, often reached
+# padded positions per distinct prefix in attention; the learner often reaches this limit
 PADDING = 8
-LOGIT_COPIES = 5  # logits over the temperature, their log-softmax, a feature of them, and gradients
+LOGIT_COPIES = 5  # logits / temperature, their log-softmax, a feature of them, and gradients
 MEMINFO = Path("/proc/meminfo")
 CGROUP_LIMITS = (
     Path("/sys/fs/cgroup/memory.max"),
@@ -33,7 +33,7 @@ def count_parameters(config: Any) -> int:
     return sum(parameter.numel() for parameter in network.parameters())
 
 
-LEARNS = 3  # gradient and AdamW's two moments of a trained parameter
+LEARNING_COPIES = 3  # gradient and AdamW's two moments of a trained parameter
 
 
 def learning_bytes(size: int, *, master: bool = False) -> int:
@@ -44,7 +44,7 @@ def learning_bytes(size: int, *, master: bool = False) -> int:
         master: whether AdamW keeps a float32 copy of parameters of 16 bits.
     """
     wide = 4  # float32
-    return (LEARNS + 1) * wide if master and size < wide else LEARNS * size
+    return (LEARNING_COPIES + 1) * wide if master and size < wide else LEARNING_COPIES * size
 
 
 def training_bytes(*, trained: int, copies: int, size: int = 4, each: int | None = None) -> int:
@@ -55,7 +55,7 @@ def training_bytes(*, trained: int, copies: int, size: int = 4, each: int | None
 
     Args:
         trained: number of trained parameters.
-        copies: number of copies of them.
+        copies: number of copies of the trained parameters.
         size: bytes of a parameter.
         each: bytes of a parameter's gradient and moments; None: ``learning_bytes``.
     """
@@ -74,7 +74,7 @@ class ModelShape:
 
     @classmethod
     def of(cls, config: Any) -> ModelShape:
-        """Return the sizes of a transformers configuration, usual proportions where it has none."""
+        """Return the sizes in a transformers configuration; missing ones have usual proportions."""
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
         hidden, heads = int(text.hidden_size), int(text.num_attention_heads)
         width = int(getattr(text, "head_dim", None) or hidden // heads)
@@ -95,15 +95,16 @@ class ModelShape:
 def activation_bytes(
     shape: ModelShape, *, tokens: int, sampled: int, size: int = 4, checkpointing: bool = False
 ) -> int:
-    """Return a rough estimate of the bytes that a forward and backward pass keeps.
+    """Return a rough estimate of the bytes that a forward and backward pass stores.
 
-    Per token and block: eight vectors of the model's width, four of the feed-forward layers', and
-    for attention two of queries, keys and values per padded position. With checkpointing: one
-    vector per block, and one whole block. Logits are float32.
+    Per token and block these are eight vectors of the model's width and four of the width of the
+    feed-forward layers; attention stores two vectors of queries, keys and values per padded
+    position. With checkpointing, they are one vector per block, and one whole block. Logits are
+    float32.
 
     Args:
-        shape: of the model.
-        tokens: distinct prefixes of a pass, ``learner.micro_tokens``.
+        shape: sizes of the model.
+        tokens: number of distinct prefixes of a pass, ``learner.micro_tokens``.
         sampled: number of prefixes before sampled tokens.
         size: bytes of an activation.
         checkpointing: whether blocks are computed again in the backward pass.
@@ -135,9 +136,9 @@ def find_device(name: str) -> torch.device:
 
 
 def available_bytes(device: torch.device | None = None) -> int:
-    """Return the memory of a GPU, or else the available memory of this machine or container.
+    """Return the memory of a GPU, or the available memory of this machine or container.
 
-    On Linux this is MemAvailable, the memory without swapping; elsewhere all memory.
+    On Linux, available memory is MemAvailable, which excludes swap; elsewhere it is all memory.
     """
     if device is not None and device.type == "cuda":
         return int(torch.cuda.get_device_properties(device).total_memory)
@@ -168,14 +169,14 @@ def check_memory(
     more: Callable[[int], int] | None = None,
     device: torch.device | None = None,
 ) -> int:
-    """Return the bytes that a model and its training take.
+    """Return the bytes that a model and its training need.
 
     Args:
-        name: of the model, for the message.
+        name: name of the model, for the message.
         config: transformers' configuration.
-        dtype: of the weights.
+        dtype: type of the weights.
         more: bytes besides the weights, as a function of the number of parameters.
-        device: of the training; weights pass through the machine's memory on the way to a GPU.
+        device: device of the training; weights pass through the machine's memory to a GPU.
 
     Raises:
         ModelError: the device or the machine has less memory.
@@ -187,27 +188,27 @@ def check_memory(
     limits = [("this machine", weights if on_gpu else needed, available_bytes())]
     if on_gpu:
         limits.insert(0, (str(device), needed, available_bytes(device)))
-    for where, bytes_needed, have in limits:
-        refuse_beyond(name, parameters, bytes_needed, have, where)
+    for where, bytes_needed, available in limits:
+        check_fits(name, parameters, bytes_needed, available, where)
     return needed
 
 
-def refuse_beyond(
-    name: str, parameters: int, needed: int, have: int, where: str = "this machine"
+def check_fits(
+    name: str, parameters: int, needed: int, available: int, where: str = "this machine"
 ) -> None:
-    """Refuse a model that needs more memory than there is.
+    """Refuse a model that needs more memory than is available.
 
     Raises:
-        ModelError: ``needed`` is more than ``have``; the message says what to do.
+        ModelError: ``needed`` is more than ``available``; the message says what to do.
     """
-    if needed > have:
-        advice = "take smaller sizes (model.hidden_size, model.layers, model.context)"
+    if needed > available:
+        advice = "use smaller sizes (model.hidden_size, model.layers, model.context)"
         if name != "tiny":
             advice = (
-                "train low-rank adapters (model.lora.rank=16), take a smaller model, or "
+                "train low-rank adapters (model.lora.rank=16), use a smaller model, or "
                 "model.dtype=bfloat16"
             )
         raise ModelError(
             f"{name} has {parameters / 1e6:,.0f} M parameters and needs about {needed / GIB:.1f} "
-            f"GiB, activations left out; {where} has {have / GIB:.1f} GiB: {advice}."
+            f"GiB without activations; {where} has {available / GIB:.1f} GiB: {advice}."
         )

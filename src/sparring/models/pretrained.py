@@ -1,13 +1,13 @@
-"""Pretrained models by name: a folder, a Hugging Face id, or a model in a Python package.
+"""Loads pretrained models by name: a folder, a Hugging Face id, or a model in a Python package.
 
-A packaged model is a GGUF file, whole or in parts, which is converted once to a folder in Hugging
+A packaged model is a GGUF file, in one part or several. It is converted once to a folder in Hugging
 Face layout in the cache folder (``$SPARRING_CACHE``, else ``~/.cache/sparring``). Packages are
 never imported, so that their dependencies need not be installed. Code that comes with a model is
 never run.
 
-A model's configuration is not trusted: no number in it may hang the machine, and no name in it may
-fetch code. ``KNOWN`` has the published sizes of models that recipes name, for plans on machines
-without them.
+A model's configuration is not trusted: no number in it may make the machine hang, and no name in it
+may download code. ``KNOWN`` has the published sizes of models that recipes name, so that runs can
+be planned on machines without these models.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ KNOWN: dict[str, tuple[str, dict[str, Any]]] = {  # the family, and its sizes
 
 
 def known_config(name: str) -> Any:
-    """Return the configuration of a model in ``KNOWN``, with sizes alone; else None."""
+    """Return a configuration with the sizes of a model in ``KNOWN``; None for other models."""
     if name not in KNOWN:
         return None
     family, sizes = KNOWN[name]
@@ -82,16 +82,16 @@ def known_config(name: str) -> Any:
 
 
 MEBIBYTE = 1 << 20
-MOST_BYTES = 16 * MEBIBYTE  # of a configuration; weights and vocabularies are other files
-MOST_PARTS = 1024  # layers, heads, experts, each of which is an object
-MOST_WIDE = 1 << 31  # widths and lengths; their memory is then compared with the machine's
+MAX_BYTES = 16 * MEBIBYTE  # of a configuration; weights and vocabularies are other files
+MAX_PARTS = 1024  # layers, heads, experts; each of them becomes an object
+MAX_WIDTH = 1 << 31  # widths and lengths; their memory is compared with the machine's later
 _PARTS = re.compile(
     r"^(num|n)_.*(layer|head|expert|block|codebook|stage|group)"
     r"|^(depth|layers|heads)$|_(layers|heads|experts|blocks)$"
 )
 
 
-def checked_config(source: str, *, local_files_only: bool = False) -> Any:
+def load_checked_config(source: str, *, local_files_only: bool = False) -> Any:
     """Return the checked configuration of a model, with attention by torch.
 
     Args:
@@ -119,7 +119,7 @@ def checked_config(source: str, *, local_files_only: bool = False) -> Any:
     for name in ("num_hidden_layers", "num_attention_heads", "hidden_size", "vocab_size"):
         if not getattr(text, name, 1) or getattr(text, name, 1) < 1:
             raise ModelError(
-                f"config.json of {source} has {name}={getattr(text, name)}, and a model has at "
+                f"config.json of {source} has {name}={getattr(text, name)}, but a model has at "
                 "least 1."
             )
     config._attn_implementation = attention_of(config)
@@ -127,7 +127,7 @@ def checked_config(source: str, *, local_files_only: bool = False) -> Any:
 
 
 def attention_of(config: Any) -> str:
-    """Return torch's attention for a configuration, which may name a kernel that is not fetched."""
+    """Return torch's attention for a configuration, in place of a kernel that it may name."""
     network = AutoModelForCausalLM._model_mapping.get(type(config), None)
     return "sdpa" if getattr(network, "_supports_sdpa", False) else "eager"
 
@@ -136,7 +136,7 @@ def _check_folder(folder: Path) -> None:
     check_plain(folder, links=True)  # the cache of Hugging Face holds links
     if (folder / "adapter_config.json").exists():
         raise ModelError(
-            f"{folder} holds an adapter, and its base may be any model. Merge it into its base "
+            f"{folder} holds an adapter, whose base may be any model. Merge it into its base "
             "first (merge_and_unload of peft), or remove adapter_config.json."
         )
     pickled = sorted(folder.glob("*.bin"))
@@ -149,12 +149,12 @@ def _check_folder(folder: Path) -> None:
     for path in folder.glob("*.json"):
         if (
             path.name != "tokenizer.json"
-            and path.stat().st_size > MOST_BYTES
+            and path.stat().st_size > MAX_BYTES
             and not path.name.endswith(".index.json")
         ):
             raise ModelError(
-                f"{path} has {path.stat().st_size / MEBIBYTE:.0f} MiB, and no configuration has "
-                "more than 16. Is it another file?"
+                f"{path} has {path.stat().st_size / MEBIBYTE:.0f} MiB, but a configuration has at "
+                "most 16. Is it another file?"
             )
     parse_json((folder / "config.json").read_bytes())
 
@@ -171,8 +171,8 @@ def _numbers(value: Any, name: str = "") -> Iterator[tuple[str, int | float]]:
 
 
 def _check_number(source: str, name: str, value: int | float) -> None:
-    counts = bool(_PARTS.search(name))
-    low, high = (0, MOST_PARTS) if counts and isinstance(value, int) else (-MOST_WIDE, MOST_WIDE)
+    is_count = bool(_PARTS.search(name)) and isinstance(value, int)
+    low, high = (0, MAX_PARTS) if is_count else (-MAX_WIDTH, MAX_WIDTH)
     if isinstance(value, int) and not low <= value <= high:
         number = (
             value
@@ -181,7 +181,7 @@ def _check_number(source: str, name: str, value: int | float) -> None:
         )
         raise ModelError(
             f"config.json of {source} has {name}={number}, outside of [{low}, {high}]. It is "
-            "damaged, or no model."
+            "damaged, or not of a model."
         )
 
 
@@ -229,16 +229,16 @@ def convert_packaged(name: str) -> Path:
     packaged, folder = PACKAGED[name], cache_folder() / name
     if (folder / "config.json").is_file():
         return folder
-    parts = [_find(name, packaged, module) for module in packaged.modules]
+    parts = [_find_file(name, packaged, module) for module in packaged.modules]
     if importlib.util.find_spec("gguf") is None:
         raise ModelError(
-            f"The file of the model {name!r} is read by the package gguf, which is not installed; "
+            f"The package gguf reads the file of the model {name!r}, but is not installed; "
             f"run pip install 'sparring[{packaged.extra}]'."
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     work = Path(tempfile.mkdtemp(dir=folder.parent, prefix=f".{name}-"))
     try:
-        convert_gguf(_whole(parts, packaged, work), work / "model", template=packaged.template)
+        convert_gguf(_join_parts(parts, packaged, work), work / "model", template=packaged.template)
         (work / "model").replace(folder)
     except OSError:
         if not (folder / "config.json").is_file():  # else another process was faster
@@ -248,32 +248,32 @@ def convert_packaged(name: str) -> Path:
     return folder
 
 
-def _find(name: str, packaged: PackagedModel, module: str) -> Path:
+def _find_file(name: str, packaged: PackagedModel, module: str) -> Path:
     """Return the file in a package, without importing the package."""
     spec = importlib.util.find_spec(module)
     if spec is None:
         raise ModelError(
             f"The model {name!r} comes in the package {module}, which is not installed; "
-            f"run {packaged.install}{_reader(packaged)}."
+            f"run {packaged.install}{_reader_advice(packaged)}."
         )
     folders = [Path(folder) for folder in spec.submodule_search_locations or ()]
     files = sorted(file for folder in folders for file in folder.glob(packaged.pattern))
     if len(files) != 1:
         raise ModelError(
-            f"The model {name!r} is the one file {packaged.pattern} of the package {module}, "
+            f"The model {name!r} is the only file {packaged.pattern} of the package {module}, "
             f"but in {', '.join(map(str, folders)) or spec.origin} there are {len(files)}; "
             f"install the package again: {packaged.install} --force-reinstall."
         )
     return files[0]
 
 
-def _reader(packaged: PackagedModel) -> str:
-    """Return the rest of a message if ``install`` does not install the reader of the file."""
+def _reader_advice(packaged: PackagedModel) -> str:
+    """Return the end of a message about the reader of the file, "" if ``install`` installs it."""
     extra = f"'sparring[{packaged.extra}]'"
-    return "" if extra in packaged.install else f", and pip install {extra} for what reads it"
+    return "" if extra in packaged.install else f", and pip install {extra} for its reader"
 
 
-def _whole(parts: Sequence[Path], packaged: PackagedModel, work: Path) -> Path:
+def _join_parts(parts: Sequence[Path], packaged: PackagedModel, work: Path) -> Path:
     """Return the GGUF file, with parts joined in the folder ``work`` and the digest checked."""
     file = parts[0]
     if len(parts) > 1:
@@ -288,7 +288,7 @@ def _whole(parts: Sequence[Path], packaged: PackagedModel, work: Path) -> Path:
         if digest != packaged.sha256:
             raise ModelError(
                 f"The model in {', '.join(packaged.modules)} has the SHA-256 {digest}, not "
-                f"{packaged.sha256}: it is damaged, or of a version that is not known here; "
+                f"{packaged.sha256}: it is damaged, or of a version unknown to Sparring; "
                 f"install the packages again: {packaged.install} --force-reinstall."
             )
     return file
@@ -357,7 +357,7 @@ def load_pretrained(
     source = _source(name)
     transformers_logging.disable_progress_bar()
     try:
-        config = checked_config(source)
+        config = load_checked_config(source)
         check_memory(name, config, DTYPES[dtype], training_bytes, device)
         options: dict[str, Any] = {
             "trust_remote_code": False,
@@ -375,7 +375,7 @@ def load_pretrained(
         if missing:
             raise ModelError(
                 f"The files of {name!r} lack {len(missing)} of the model's weights, such "
-                f"as {missing[0]}; take a whole model."
+                f"as {missing[0]}; use a complete model."
             )
         align_weights(network)
         tokenizer = AutoTokenizer.from_pretrained(source, **options)
@@ -396,10 +396,10 @@ def load_pretrained(
 
 @torch.no_grad()
 def align_weights(network: torch.nn.Module) -> None:
-    """Move weights in mapped files to aligned addresses, as torch would allocate them.
+    """Copy weights of memory-mapped files to aligned addresses, as torch would allocate them.
 
-    A file's header has any multiple of 8 bytes, and the last bits of a product may depend on the
-    alignment of its weights.
+    A file's header may have any multiple of 8 bytes, and the last bits of a product may depend on
+    the alignment of its weights.
     """
     for parameter in network.parameters():
         if parameter.device.type == "cpu" and parameter.data_ptr() % ALIGNMENT:
@@ -445,7 +445,7 @@ def size_of(name: str) -> tuple[int, ModelShape]:
     if name in PACKAGED and not (cache_folder() / name / "config.json").is_file():
         raise ModelError(f"{name} has not been converted yet; it is at its first use.")
     try:
-        config = checked_config(_source(name), local_files_only=True)
+        config = load_checked_config(_source(name), local_files_only=True)
         return count_parameters(config), ModelShape.of(config)
     except SparringError:
         raise

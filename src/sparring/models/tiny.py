@@ -1,8 +1,8 @@
 """The tiny model: a decoder-only transformer of 0.1 to 5 M parameters and a word-level tokenizer.
 
-The network has GPT-2's architecture and names of parameters, and is saved as a GPT-2 of
-transformers, whose modelling code is imported only then, as the import is slow.
-``Gpt2`` computes the blocks of such a network position by position; see ``architectures.py``.
+The network has GPT-2's architecture and parameter names, and is saved as a GPT-2 of transformers.
+The code of that model is imported only for this, because the import is slow. ``Gpt2`` computes the
+position-wise parts of such a network; see ``architectures.py``.
 
 Legend: N positions, C width, H heads, D width of a head.
 """
@@ -33,7 +33,7 @@ ACTIVATIONS = {"relu": nn.ReLU, "gelu_new": _gelu}
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TinyConfig:
-    """The shape of a tiny network, in the words of transformers' ``GPT2Config``."""
+    """The shape of a tiny network; fields are named as in transformers' ``GPT2Config``."""
 
     vocab_size: int
     n_positions: int
@@ -135,8 +135,7 @@ def tiny_tokenizer(words: Iterable[str]) -> PreTrainedTokenizerFast:
     """Return a word-level tokenizer over these words; anything else becomes ``<unknown>``.
 
     Args:
-        words: whitespace-free words; duplicates are dropped and the rest sorted, so equal sets give
-            equal ids.
+        words: words without white space; they are sorted, so that equal sets give equal ids.
     """
     return PreTrainedTokenizerFast(
         tokenizer_object=word_tokenizer(words),
@@ -164,7 +163,7 @@ def tiny_model(
 
     Args:
         vocabulary_size: number of tokens.
-        stream: the weights are drawn from this stream alone.
+        stream: the random numbers of the weights.
         hidden_size: width; the feed-forward layers are four times as wide.
         layers: number of blocks.
         heads: attention heads, a divisor of ``hidden_size``.
@@ -191,9 +190,9 @@ def tiny_model(
 def initialise(model: TinyNetwork, stream: Stream) -> None:
     """Draw all weights from ``stream``.
 
-    Matrices are normal with variance 1 / fan-in (residual outputs scaled by 1 / sqrt(2 layers)),
-    embeddings normal with deviation 0.1 so that the first policy is close to uniform, biases zero,
-    normalisation gains one.
+    Matrices are normal with variance 1 / fan-in; residual outputs are scaled by 1 / sqrt(2 layers).
+    Embeddings are normal with standard deviation 0.1, so that the first policy is nearly uniform.
+    Biases are 0, and gains of normalisations are 1.
     """
     generator = torch.Generator().manual_seed(stream.key & (2**63 - 1))
     depth = (2 * model.config.n_layer) ** -0.5
@@ -215,8 +214,8 @@ CONV1D = ("transformers.pytorch_utils", "Conv1D")
 class Gpt2:
     """GPT-2: learned positions, layer norms with biases, fused projections.
 
-    Parameters are stored, as looking them up takes time: ``tokens`` and ``positions`` of the
-    embedding, ``last`` of the final normalisation.
+    Parameters are stored because looking them up takes time: ``tokens`` and ``positions`` of the
+    embeddings, ``last`` of the final normalisation.
     """
 
     def __init__(self, network: Any) -> None:
@@ -230,9 +229,9 @@ class Gpt2:
         )
         self._activation = network.transformer.h[0].mlp.act
         self.relu = config.activation_function == "relu"
-        self._hold(network.transformer)
+        self._store_parameters(network.transformer)
 
-    def _hold(self, body: Any) -> None:
+    def _store_parameters(self, body: Any) -> None:
         self.tokens, self.positions = body.wte.weight, body.wpe.weight
         self.last = (body.ln_f.weight, body.ln_f.bias)
         pairs = [
@@ -249,7 +248,7 @@ class Gpt2:
         position = position.clamp(max=self.positions.shape[0] - 1)
         return F.embedding(ids, self.tokens) + F.embedding(position, self.positions), None
 
-    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
+    def project(self, layer: int, x: Tensor, positions: Any) -> Tensor:
         """Normalise, then compute queries, keys and values in one product."""
         norm, (weight, bias), *_ = self._blocks[layer]
         return torch.addmm(bias, F.layer_norm(x, self.width, *norm, self.epsilon), weight).view(
@@ -266,18 +265,18 @@ class Gpt2:
         return x + torch.addmm(down_bias, inner, down)
 
     def final(self, x: Tensor) -> Tensor:
-        """Normalise."""
+        """Normalise the last block's output."""
         return F.layer_norm(x, self.width, *self.last, self.epsilon)
 
     def window(self, layer: int) -> int | None:
-        """Look back without limit."""
+        """Return None: attention has no window."""
         return None
 
 
 class AdaptedGpt2(Gpt2):
-    """GPT-2 whose modules are called, as they may be adapters or have parameters that change."""
+    """GPT-2 that calls its modules, which may be adapters or have parameters that are replaced."""
 
-    def _hold(self, body: Any) -> None:
+    def _store_parameters(self, body: Any) -> None:
         self._embeddings, self._norm = (body.wte, body.wpe), body.ln_f
         self._layers = [(b.attn.c_attn, b.attn.c_proj, b.mlp.c_fc, b.mlp.c_proj) for b in body.h]
         self._norms = [(b.ln_1, b.ln_2) for b in body.h]
@@ -287,23 +286,23 @@ class AdaptedGpt2(Gpt2):
         tokens, positions = self._embeddings
         return tokens(ids) + positions(position.clamp(max=positions.weight.shape[0] - 1)), None
 
-    def project(self, layer: int, x: Tensor, places: Any) -> Tensor:
+    def project(self, layer: int, x: Tensor, positions: Any) -> Tensor:
         """Normalise, then compute queries, keys and values in one product."""
-        mixed: Tensor = self._layers[layer][0](self._normed(self._norms[layer][0], x))
+        mixed: Tensor = self._layers[layer][0](self._normalise(self._norms[layer][0], x))
         return mixed.view(len(x), -1, self.head_width)
 
     def finish(self, layer: int, x: Tensor, mixed: Tensor) -> Tensor:
         """Add attention's output, then the feed-forward layer's."""
         _, out, up, down = self._layers[layer]
         x = x + out(mixed)
-        inner: Tensor = down(self._activation(up(self._normed(self._norms[layer][1], x))))
+        inner: Tensor = down(self._activation(up(self._normalise(self._norms[layer][1], x))))
         return x + inner
 
     def final(self, x: Tensor) -> Tensor:
-        """Normalise."""
-        return self._normed(self._norm, x)
+        """Normalise the last block's output."""
+        return self._normalise(self._norm, x)
 
-    def _normed(self, norm: nn.LayerNorm, x: Tensor) -> Tensor:
+    def _normalise(self, norm: nn.LayerNorm, x: Tensor) -> Tensor:
         return F.layer_norm(x, self.width, norm.weight, norm.bias, self.epsilon)
 
 

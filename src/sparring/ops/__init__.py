@@ -1,1 +1,1 @@
-"""Mathematics: game trees, linear programs, returns, statistics."""
+"""Mathematics in numpy and scipy: game trees, equilibria, returns, groups, statistics."""

@@ -1,21 +1,21 @@
-"""Texts as vectors without a model, and weighted points in clusters.
+"""Embeds texts as vectors without a model, and clusters weighted points.
 
-A text is written in small letters, and its numbers and names are masked: statements are compared
-by content, not by speaker. Each feature f of a text adds sign(f) to place h(f) of a vector of fixed
-size, which is then divided by its length:
+A text is written in small letters, and its numbers and names are mask_text, so that statements are
+compared by content and not by speaker. Each feature f of a text adds sign(f) to entry h(f) of a
+vector of fixed size, which is then divided by its length:
 
     x[h(f)] += sign(f) for every f;   x / |x|
 
 Features are its words, pairs of neighbouring words, and runs of three letters of a word with its
 ends marked (Weinberger et al., 2009). h and sign are the same on every machine.
 
-k-means is seeded, and clusters keep their numbers. Starts are drawn as in k-means++: the next
-centre is a point with probability in proportion to its weight times its squared distance from the
-nearest centre (Arthur and Vassilvitskii, 2007). The start of least inertia is used,
+k-means is seeded. Initial centres are drawn as in k-means++: the next centre is a point, with
+probability in proportion to its weight times its squared distance from the nearest centre (Arthur
+and Vassilvitskii, 2007). Of several runs, the (first) one with the smallest inertia is returned:
 
     inertia = sum over points of weight * |point - its centre|^2
 
-and the first of equal ones. Points as near to two centres belong to the first.
+A point at equal distance from two centres belongs to the first.
 """
 
 from __future__ import annotations
@@ -32,45 +32,45 @@ from scipy.optimize import linear_sum_assignment
 from sparring.core.records import FloatArray, IntArray
 from sparring.core.rng import Stream
 
-LETTERS = 3  # of a run
+LETTERS = 3  # length of a run of letters
 _WORD = re.compile(r"[^\W_]+(?:[-'_][^\W_]+)*|[@#]")
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
-def embedded(
+def embed_texts(
     texts: Sequence[str], *, size: int = 256, names: Sequence[str] = (), salt: int = 0
 ) -> FloatArray:
     """Return texts as vectors of length 1, [n, size]; 0 where a text has no word.
 
     Args:
-        texts: to embed.
-        size: of a vector.
-        names: words that stand for players; all of them become the same token.
+        texts: the texts.
+        size: length of a vector.
+        names: names of players; all of them become the same token.
         salt: seed of the hash.
     """
-    masking = finder(tuple(names))
+    pattern = name_pattern(tuple(names))
     vectors = np.zeros((len(texts), size))
     for row, text in enumerate(texts):
-        for feature in _features(masked(text, masking)):
-            place, sign = _place(feature, size, salt)
-            vectors[row, place] += sign
+        for feature in _features(mask_text(text, pattern)):
+            index, sign = _hash_feature(feature, size, salt)
+            vectors[row, index] += sign
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors / np.where(lengths > 0, lengths, 1.0)
 
 
-def masked(text: str, names: re.Pattern[str] | None = None) -> str:
+def mask_text(text: str, names: re.Pattern[str] | None = None) -> str:
     """Return a text in small letters, with "@" for each name and "#" for each number."""
     small = text.lower()
     return _NUMBER.sub("#", small if names is None else names.sub("@", small))
 
 
 @lru_cache(maxsize=64)
-def finder(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | None:
+def name_pattern(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | None:
     """Return the pattern that matches whole names, the longest first; None without names.
 
     Args:
-        names: to find, in small letters.
-        flags: of ``re``; ``re.IGNORECASE`` matches capital letters too.
+        names: the names, in small letters.
+        flags: flags of ``re``; ``re.IGNORECASE`` matches capital letters too.
     """
     words = sorted({name.lower() for name in names if name}, key=lambda name: (-len(name), name))
     if not words:
@@ -79,7 +79,7 @@ def finder(names: tuple[str, ...], flags: int = 0) -> re.Pattern[str] | None:
 
 
 def _features(text: str) -> Iterator[str]:
-    """Yield the features of a masked text, each as often as it occurs."""
+    """Yield the features of a mask_text text, each as often as it occurs."""
     words = _WORD.findall(text)
     for word in words:
         yield f"w {word}"
@@ -91,8 +91,8 @@ def _features(text: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=65536)
-def _place(feature: str, size: int, salt: int) -> tuple[int, float]:
-    """Return where a feature is counted, and with which sign."""
+def _hash_feature(feature: str, size: int, salt: int) -> tuple[int, float]:
+    """Return the entry of the vector to which a feature adds, and the feature's sign."""
     number = Stream.from_seed(salt).child(feature).key
     return (number >> 1) % size, 1.0 if number & 1 else -1.0
 
@@ -107,7 +107,7 @@ class Clusters:
 
 
 def nearest(points: FloatArray, centres: FloatArray) -> tuple[IntArray, FloatArray]:
-    """Return of each point the nearest centre and the squared distance from it, [n] each."""
+    """Return each point's nearest centre and its squared distance from this centre, [n] each."""
     distances = squared_distances(points, centres)
     nearest_centres = distances.argmin(axis=1)
     return nearest_centres, distances[np.arange(len(points)), nearest_centres]
@@ -132,16 +132,16 @@ def k_means(
 
     Args:
         points: [n, d], n at least 1.
-        weights: of the points, above 0, [n].
-        k: clusters, at least 1.
-        stream: draws the starts.
-        starts: number of starts.
-        steps: most steps of each start.
+        weights: weights of the points, above 0, [n].
+        k: number of clusters, at least 1.
+        stream: random numbers of the initial centres.
+        starts: number of runs from other initial centres.
+        steps: largest number of steps of a run.
     """
     distinct, distinct_of = np.unique(points, axis=0, return_inverse=True)
     mass = np.bincount(distinct_of.reshape(-1), weights=weights).astype(np.float64)
     candidates = [
-        _descend(distinct, mass, _drawn(distinct, mass, k, stream.child(number)), steps)
+        _descend(distinct, mass, _draw_centres(distinct, mass, k, stream.child(number)), steps)
         for number in range(starts)
     ]
     best = min(candidates, key=lambda fit: fit.inertia)
@@ -154,7 +154,7 @@ def k_means(
     )
 
 
-def _drawn(points: FloatArray, weights: FloatArray, k: int, stream: Stream) -> FloatArray:
+def _draw_centres(points: FloatArray, weights: FloatArray, k: int, stream: Stream) -> FloatArray:
     chosen: list[int] = []
     chances = weights
     while len(chosen) < min(k, len(points)):
@@ -181,11 +181,11 @@ def _descend(points: FloatArray, weights: FloatArray, centres: FloatArray, steps
     return Clusters(centres=centres, of=centre_of, inertia=float(weights @ distances))
 
 
-def matched(centres: FloatArray, earlier: FloatArray) -> IntArray:
+def match_to_earlier(centres: FloatArray, earlier: FloatArray) -> IntArray:
     """Return an order of centres in which those paired with earlier centres come first, [k].
 
-    The pairs have the least sum of squared distances. Centres without a partner come last; earlier
-    centres without a partner are ignored.
+    The pairs have the smallest sum of squared distances. Centres without a partner come last;
+    earlier centres without a partner are ignored.
 
     Args:
         centres: [k, d].

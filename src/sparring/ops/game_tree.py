@@ -1,18 +1,18 @@
-"""A game tree as arrays, the exact value of every decision, and strategies near an equilibrium.
+"""A game tree as arrays: exact values of all decisions, best responses, and CFR.
 
-``policy_values`` evaluates a policy that sits in every seat. For information state I of seat p,
+``policy_values`` evaluates a policy that plays every seat. For information state I of seat p,
 with reach(h) the probability of history h and u_p(h) the expected return of seat p from there:
 
     V(I) = sum over h in I of reach(h) u_p(h) / sum over h in I of reach(h),    Q(I, a) the same
     with u_p(h a).
 
-By perfect recall the seat's own factor of reach(h) is the same for all h in I and cancels, so the
-values are also defined where the policy itself never goes. I information states, T histories, Z of
-them terminal, P seats.
+By perfect recall, the seat's own factor of reach(h) is the same for all h in I and cancels, so the
+values are also defined in states that the policy never reaches. There are I information states, T
+histories, Z of them terminal, and P seats.
 
 ``average_strategies`` finds strategies near an equilibrium by counterfactual regret minimisation.
 For information state I of seat p, with others(h) the probability of h by the choices of chance and
-the other seats, and u_p the seat's expected return under the present strategies,
+the other seats, and u_p the seat's expected return under the current strategies,
 
     R(I, a) <- max(R(I, a) + sum over h in I of others(h) (u_p(h a) - u_p(h)), 0)
     sigma(I, a) = R(I, a) / sum over b of R(I, b),   uniform if no regret is above 0
@@ -21,8 +21,8 @@ seat after seat (CFR+, Tammelin, 2014). The result is the mean of sigma over the
 ..., weighted by t times the seat's own probability of reaching I. In a zero-sum game of two seats
 the result approaches an equilibrium; for other games there is no such guarantee.
 
-CFR (Zinkevich et al., 2007) lets R fall below 0, where it counts as 0 in sigma, and weights each
-step only by the seat's own probability.
+In CFR (Zinkevich et al., 2007) R may fall below 0 and then counts as 0 in sigma, and each step is
+weighted only by the seat's own probability.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class ExactValues:
 
 
 def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray]) -> ExactValues:
-    """Return Q and V of every information state under a policy that sits in every seat.
+    """Return Q and V of every information state under a policy that plays every seat.
 
     Args:
         tree: every history.
@@ -79,24 +79,30 @@ def policy_values(tree: GameTree, seats: IntArray, policy: Sequence[FloatArray])
     edge = tree.chance.copy()
     edge[move] = np.concatenate(policy)[starts[tree.info_state[move]] + tree.choice[move]]
     levels = levels_of(tree)
-    worth = expected_returns(tree, edge, levels)
+    expected = expected_returns(tree, edge, levels)
     mover = np.where(move, seats[tree.info_state], -1)
-    is_mover = mover[:, None] == np.arange(worth.shape[1])[None, :]
+    is_mover = mover[:, None] == np.arange(expected.shape[1])[None, :]
     # [T, P] chance and all other seats
-    others = reached(tree, np.where(is_mover, 1.0, edge[:, None]), levels)
+    others = reach_of(tree, np.where(is_mover, 1.0, edge[:, None]), levels)
     moves = np.flatnonzero(move)
     state, parent, seat = tree.info_state[moves], tree.parent[moves], mover[moves]
     weight = others[parent, seat]
     slot = starts[state] + tree.choice[moves]
     total = np.bincount(slot, weights=weight, minlength=starts[-1])
-    earned = np.bincount(slot, weights=weight * worth[moves, seat], minlength=starts[-1])
-    action = np.split(earned / np.where(total > 0, total, 1.0), starts[1:-1])
+    weighted_returns = np.bincount(
+        slot, weights=weight * expected[moves, seat], minlength=starts[-1]
+    )
+    action = np.split(weighted_returns / np.where(total > 0, total, 1.0), starts[1:-1])
     value = np.array([float(p @ q) for p, q in zip(policy, action, strict=True)])
     visits = np.bincount(
-        state, weights=reached(tree, edge, levels)[moves], minlength=len(policy)
+        state, weights=reach_of(tree, edge, levels)[moves], minlength=len(policy)
     ).astype(np.float64)
     return ExactValues(
-        action=tuple(action), state=value, reach=visits, others=total[starts[:-1]], returns=worth[0]
+        action=tuple(action),
+        state=value,
+        reach=visits,
+        others=total[starts[:-1]],
+        returns=expected[0],
     )
 
 
@@ -122,14 +128,14 @@ def last_move_returns(tree: GameTree, seats: IntArray, policy: Sequence[FloatArr
         last[rows] = last[tree.parent[rows]]
         moves = rows[move[rows]]
         last[moves, mover[moves]] = slot[moves]
-    reach = reached(tree, edge, levels)[tree.terminal]
-    weight, earned = np.zeros(starts[-1]), np.zeros(starts[-1])
+    reach = reach_of(tree, edge, levels)[tree.terminal]
+    weight, weighted_returns = np.zeros(starts[-1]), np.zeros(starts[-1])
     for seat, returns in enumerate(tree.returns.T):
         slots = last[tree.terminal, seat]
         moved = slots >= 0
         np.add.at(weight, slots[moved], reach[moved])
-        np.add.at(earned, slots[moved], (reach * returns)[moved])
-    means: FloatArray = earned / np.where(weight > 0, weight, 1.0)
+        np.add.at(weighted_returns, slots[moved], (reach * returns)[moved])
+    means: FloatArray = weighted_returns / np.where(weight > 0, weight, 1.0)
     return means
 
 
@@ -138,8 +144,8 @@ def best_response(
 ) -> list[FloatArray]:
     """Return the policy in which one seat plays its best response and the others are unchanged.
 
-    Decisions are solved from the last to the first. The first of equally good actions is taken,
-    also in states that the others never allow. Needs perfect recall.
+    Decisions are solved from the last to the first. Of equally good actions the first is chosen,
+    also in states that the others' policies never reach. The game must have perfect recall.
     """
     states = np.flatnonzero(seats == seat)
     if not len(states):
@@ -160,10 +166,10 @@ def best_response(
     return rows_of
 
 
-def folded(
+def fold_decisions(
     tree: GameTree, keep: BoolArray, others: Sequence[tuple[float, Sequence[FloatArray]]]
 ) -> GameTree:
-    """Return the tree of some decisions only: chance and all other decisions go into its payoffs.
+    """Return a tree with some decisions only; chance and the other decisions become its payoffs.
 
     A history h of the new tree is the sequence of choices in the information states ``keep``:
 
@@ -175,8 +181,8 @@ def folded(
     Args:
         tree: every history.
         keep: whether the new tree keeps an information state, [I].
-        others: (probability, profile) of the other states; one profile is drawn, unseen. Rows of
-            states in ``keep`` have no effect.
+        others: (probability, profile) of the other states; one profile is drawn, and players do
+            not see which. Rows of states in ``keep`` have no effect.
     """
     move, levels = tree.info_state >= 0, levels_of(tree)
     is_kept = move & keep[tree.info_state]
@@ -185,19 +191,19 @@ def folded(
         starts = np.cumsum([0, *map(len, rows)])
         edge = tree.chance.copy()
         edge[move] = np.concatenate(rows)[starts[tree.info_state[move]] + tree.choice[move]]
-        weight += share * reached(tree, np.where(is_kept, 1.0, edge), levels)
-    place = np.zeros(len(tree.parent), dtype=np.int64)  # in the new tree, [T]
+        weight += share * reach_of(tree, np.where(is_kept, 1.0, edge), levels)
+    new_history = np.zeros(len(tree.parent), dtype=np.int64)  # number in the new tree, [T]
     edge_lists, size = [np.array([[-1, -1, -1]])], 1
     for deeper in levels[1:]:
-        place[deeper] = place[tree.parent[deeper]]
+        new_history[deeper] = new_history[tree.parent[deeper]]
         nodes = deeper[is_kept[deeper]]
-        edges = np.stack((place[nodes], tree.info_state[nodes], tree.choice[nodes]), axis=1)
+        edges = np.stack((new_history[nodes], tree.info_state[nodes], tree.choice[nodes]), axis=1)
         new, number = np.unique(edges, axis=0, return_inverse=True)
-        place[nodes] = size + number.reshape(-1)
+        new_history[nodes] = size + number.reshape(-1)
         edge_lists.append(new)
         size += len(new)
     parent, info_state, choice = np.concatenate(edge_lists).T
-    terminal, number = np.unique(place[tree.terminal], return_inverse=True)
+    terminal, number = np.unique(new_history[tree.terminal], return_inverse=True)
     returns = np.zeros((len(terminal), tree.returns.shape[1]))
     np.add.at(returns, number.reshape(-1), weight[tree.terminal, None] * tree.returns)
     return GameTree(
@@ -212,15 +218,15 @@ def folded(
 
 def expected_returns(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
     """Return u(h) = sum over children c of edge(c) u(c), the expected returns, [T, P]."""
-    worth = np.zeros((len(tree.parent), tree.returns.shape[1]))
-    worth[tree.terminal] = tree.returns
+    expected = np.zeros((len(tree.parent), tree.returns.shape[1]))
+    expected[tree.terminal] = tree.returns
     for rows in reversed(levels[1:]):
-        np.add.at(worth, tree.parent[rows], edge[rows, None] * worth[rows])
-    return worth
+        np.add.at(expected, tree.parent[rows], edge[rows, None] * expected[rows])
+    return expected
 
 
-def reached(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
-    """Return the product of the edges [T, ...] that lead to every history, [T, ...]."""
+def reach_of(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> FloatArray:
+    """Return for every history the product of the edges [T, ...] on the way to it, [T, ...]."""
     reach = np.ones_like(edge)
     for rows in levels[1:]:
         reach[rows] = reach[tree.parent[rows]] * edge[rows]
@@ -228,7 +234,7 @@ def reached(tree: GameTree, edge: FloatArray, levels: Sequence[IntArray]) -> Flo
 
 
 def levels_of(tree: GameTree) -> list[IntArray]:
-    """Return the histories of each depth, the root's first."""
+    """Return the histories of each depth, from the root on."""
     depth = [0]
     for parent in tree.parent[1:].tolist():
         depth.append(depth[parent] + 1)
@@ -245,7 +251,7 @@ def average_strategies(
     Args:
         tree: every history; perfect recall.
         seats: the seat that acts in each information state, [I].
-        widths: number of legal actions of each, [I].
+        widths: number of legal actions of each information state, [I].
         steps: number of regret updates of every seat, at least 1.
         plus: CFR+; False: CFR.
     """
@@ -262,16 +268,16 @@ def average_strategies(
         for seat in sorted(set(seats.tolist())):
             policy = _match(np.maximum(regrets, 0.0), state_of_choice, widths)
             edge[moves] = policy[slot]
-            worth = expected_returns(tree, edge, levels)[:, seat]
-            others = reached(tree, np.where(is_own_edge[:, seat], 1.0, edge), levels)
-            own_reach = reached(tree, np.where(is_own_edge[:, seat], edge, 1.0), levels)
-            ours = mover == seat
-            gain = others[parent[ours]] * (worth[moves[ours]] - worth[parent[ours]])
-            added = np.bincount(slot[ours], weights=gain, minlength=size)
+            expected = expected_returns(tree, edge, levels)[:, seat]
+            others = reach_of(tree, np.where(is_own_edge[:, seat], 1.0, edge), levels)
+            own_reach = reach_of(tree, np.where(is_own_edge[:, seat], edge, 1.0), levels)
+            is_own = mover == seat
+            gain = others[parent[is_own]] * (expected[moves[is_own]] - expected[parent[is_own]])
+            added = np.bincount(slot[is_own], weights=gain, minlength=size)
             regrets = np.maximum(regrets + added, 0.0) if plus else regrets + added
             # by perfect recall the same for all histories of a state
             seat_reach = np.zeros(size)
-            seat_reach[slot[ours]] = own_reach[parent[ours]]
+            seat_reach[slot[is_own]] = own_reach[parent[is_own]]
             sums += (step if plus else 1) * seat_reach * policy
     return np.split(_match(sums, state_of_choice, widths), starts[1:-1])
 

@@ -11,7 +11,7 @@ from sparring.core.records import BoolArray, FloatArray, IntArray
 
 
 def group_ids(*columns: IntArray) -> tuple[IntArray, int]:
-    """Return one id per row, equal exactly if all columns are equal, and the number of groups.
+    """Return one id per row and the number of groups; ids are equal if all columns are equal.
 
     Args:
         columns: one or more integer arrays [N].
@@ -34,7 +34,7 @@ def _dense(column: IntArray) -> tuple[IntArray, int]:
     low, high = int(column.min()), int(column.max())
     if low == high:
         return np.zeros(len(column), dtype=np.int64), 1
-    if high - low < 4 * len(column) + 16:  # a table beats sorting
+    if high - low < 4 * len(column) + 16:  # a table is faster than sorting
         used = np.zeros(high - low + 1, dtype=bool)
         used[column - low] = True
         return (np.cumsum(used) - 1)[column - low], int(used.sum())
@@ -54,9 +54,9 @@ def group_sum(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
 
 
 def group_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return the mean of each group, [G]; 0 without rows; exact to rounding for equal values."""
+    """Return the mean of each group, [G]; 0 without rows; equal values give exactly their value."""
     origin = np.zeros(num_groups)
-    # sums are relative to one value of each group, so that other groups' sizes leave no rounding
+    # sums are relative to one value of each group, so that large values cause no rounding errors
     origin[ids] = values
     return origin + group_sum(values - origin[ids], ids, num_groups) / np.maximum(
         group_counts(ids, num_groups), 1
@@ -79,7 +79,7 @@ def group_std(values: FloatArray, ids: IntArray, num_groups: int, *, ddof: int =
 
 
 def leave_one_out_mean(values: FloatArray, ids: IntArray, num_groups: int) -> FloatArray:
-    """Return, per row, the mean of the other rows of its group, [N]; a single row's own value."""
+    """Return for each row the mean of the other rows of its group, [N]; its own value if alone."""
     counts = group_counts(ids, num_groups)[ids]
     centred = centre(values, ids, num_groups)
     # mean of the others = mean - (value - mean) / (n - 1)
@@ -104,7 +104,7 @@ def is_varied(values: FloatArray, ids: IntArray, num_groups: int) -> BoolArray:
     return deviations(values, ids, num_groups, ddof=0) > 0.0
 
 
-def over_deviation(
+def divide_by_deviation(
     differences: FloatArray,
     values: FloatArray,
     ids: IntArray,
@@ -113,7 +113,7 @@ def over_deviation(
     ddof: int = 1,
     epsilon: float = 1e-6,
 ) -> FloatArray:
-    """Return differences over the deviation of their group's values, [N].
+    """Return differences divided by the standard deviation of their group's values, [N].
 
     Equation:
         result[i] = differences[i] / (std of values[j] over j in the group of i + epsilon)
@@ -122,8 +122,7 @@ def over_deviation(
 
     Args:
         differences: float64 [N], ``values`` minus any baseline.
-        values: float64 [N], of which the deviation is taken; ``standardise`` also subtracts their
-            mean.
+        values: float64 [N], whose deviation is taken. (``standardise`` also subtracts their mean.)
         ids: int64 [N], group of each row.
         num_groups: number of groups G.
         ddof: 1 for the sample deviation, 0 for the population's.
@@ -156,8 +155,8 @@ def whitened(values: FloatArray, weights: FloatArray, size: float) -> FloatArray
 
     Args:
         values: float64 [N].
-        weights: float64 [N], how often each value counts.
-        size: mean size of the inputs of the values, for the tolerance of rounding.
+        weights: float64 [N], number of times that each value counts.
+        size: mean absolute value of the inputs, for the tolerance of rounding.
     """
     total = float(weights.sum())
     if total < 2.0:
@@ -190,7 +189,7 @@ def backward_recurrence(
     factor = np.broadcast_to(np.asarray(coefficient, dtype=np.float64), result.shape)
     last = np.flatnonzero(np.append(np.diff(trajectory) != 0, True))
     lengths = np.diff(np.append(-1, last))
-    # longest first, so that those still running are a prefix
+    # longest trajectories first, so that those with rows left are a prefix
     order = np.argsort(-lengths, kind="stable")
     rows, lengths = last[order], lengths[order]
     for distance in range(1, int(lengths[0])):
@@ -220,7 +219,7 @@ def generalised_advantages(
 
 
 def next_values(values: FloatArray, trajectory: IntArray) -> FloatArray:
-    """Return each row's successor's value within its trajectory, 0 after the last row, [N]."""
+    """Return the value of the next row of the trajectory, [N]; 0 for its last row."""
     following = np.zeros(len(values))
     following[:-1] = np.where(trajectory[1:] == trajectory[:-1], values[1:], 0.0)
     return following

@@ -1,4 +1,4 @@
-"""Tool calls read from text, likeness of two calls, and three ways to match rows with columns."""
+"""Reads tool calls from text, compares calls, and matches rows of a matrix with its columns."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from scipy.optimize import linear_sum_assignment
 
 from sparring.core.records import FloatArray, IntArray
 
-LONGEST = 10_000  # most characters read as code; the parser is slow beyond, and no move is as long
-_PARTED = re.compile(r"[\s=:,]+")
+MAX_CODE_CHARS = 10_000  # longer texts are not read as code, as the parser would be slow
+_SEPARATORS = re.compile(r"[\s=:,]+")
 _UNREADABLE = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 
 
 class ToolCall(NamedTuple):
-    """A name and its parameters; those without a name are called "1", "2", .. in their order."""
+    """A name and parameters; parameters without a name are called "1", "2", ... in their order."""
 
     name: str
     parameters: Mapping[str, str]  # name -> value, as JSON
@@ -30,23 +30,23 @@ class ToolCall(NamedTuple):
 def calls_of(text: str) -> tuple[ToolCall, ...]:
     """Return the calls that a text makes, mostly one.
 
-    JSON is read as a call, or a list of calls: {"name": "move", "arguments": {"x": 1}};
-    "parameters" means the same as "arguments". move(x=1, y=2) is a call as in code. Any other text
-    is split at spaces, "=", ":" and ",": the first word is the name, the others are parameters
-    without a name, so that "r1c2=3" calls r1c2 with 3. A text without any word makes no call. A
-    text of more than 10,000 characters is not read as code.
+    JSON is read as a call or a list of calls: {"name": "move", "arguments": {"x": 1}}; the key may
+    also be "parameters". A text such as move(x=1, y=2) is read as code, up to 10,000 characters.
+    Any other text is split at spaces, "=", ":" and ",": the first word is the name, and the others
+    are parameters without a name, so that "r1c2=3" calls r1c2 with 3. A text without words makes no
+    call.
     """
     return _from_json(text) or _from_code(text) or _from_words(text)
 
 
-def likeness(call: ToolCall, reference: ToolCall) -> float:
+def similarity_of(call: ToolCall, reference: ToolCall) -> float:
     """Return the similarity of two calls, in [0, 1]; 0 if their names differ beyond letter case.
 
     Equation:
         (1 + |P & Q| / |P | Q| + number of equal values) / (2 + |Q|)
 
-    P are the names of the call's parameters, Q of the reference's; the quotient is 1 if both
-    are empty.
+    P are the names of the call's parameters, and Q those of the reference; the quotient is 1 if
+    both are empty.
     """
     if call.name.casefold() != reference.name.casefold():
         return 0.0
@@ -59,9 +59,9 @@ def likeness(call: ToolCall, reference: ToolCall) -> float:
     return (1.0 + (shared / num_all if num_all else 1.0) + equal) / (2.0 + len(expected))
 
 
-def likenesses(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> FloatArray:
+def similarities(calls: Sequence[ToolCall], references: Sequence[ToolCall]) -> FloatArray:
     """Return the similarity of each call and each reference, float64 [calls, references]."""
-    rows = [[likeness(call, reference) for reference in references] for call in calls]
+    rows = [[similarity_of(call, reference) for reference in references] for call in calls]
     return np.array(rows, dtype=np.float64).reshape(len(calls), len(references))
 
 
@@ -81,18 +81,18 @@ def _from_json(text: str) -> tuple[ToolCall, ...]:
 
 
 def _arguments(arguments: Any) -> Mapping[str, str]:
-    """Return the parameters of a call in JSON, also if they are JSON in a string."""
+    """Return the parameters of a call in JSON; they may also be JSON in a string."""
     if isinstance(arguments, str):
         arguments = _read(arguments, json.loads, arguments)
     if isinstance(arguments, dict):
-        return {name: _plain(value) for name, value in arguments.items()}
+        return {name: _to_json(value) for name, value in arguments.items()}
     listed = arguments if isinstance(arguments, list) else [] if arguments is None else [arguments]
-    return {str(place): _plain(value) for place, value in enumerate(listed, 1)}
+    return {str(place): _to_json(value) for place, value in enumerate(listed, 1)}
 
 
 def _from_code(text: str) -> tuple[ToolCall, ...]:
     """Return the call of a text such as move(x=1, y=2); () for any other text."""
-    if len(text) > LONGEST:
+    if len(text) > MAX_CODE_CHARS:
         return ()
     try:
         node = ast.parse(text.strip(), mode="eval").body
@@ -111,7 +111,7 @@ def _from_code(text: str) -> tuple[ToolCall, ...]:
 
 def _from_words(text: str) -> tuple[ToolCall, ...]:
     """Return the call of any other text; () without a word."""
-    words = [word for word in _PARTED.split(text) if word]
+    words = [word for word in _SEPARATORS.split(text) if word]
     return (
         (ToolCall(words[0], {str(place): _value(word) for place, word in enumerate(words[1:], 1)}),)
         if words
@@ -120,28 +120,28 @@ def _from_words(text: str) -> tuple[ToolCall, ...]:
 
 
 def _value(text: str) -> str:
-    return _plain(_read(text, json.loads, _read(text, ast.literal_eval, text)))
+    return _to_json(_read(text, json.loads, _read(text, ast.literal_eval, text)))
 
 
-def _read(text: str, reader: Callable[[str], Any], otherwise: Any) -> Any:
+def _read(text: str, reader: Callable[[str], Any], default: Any) -> Any:
     try:
         return reader(text)
     except _UNREADABLE:
-        return otherwise
+        return default
 
 
-def _plain(value: Any) -> str:
-    """Return a value as JSON; as Python writes it if JSON has no such value."""
+def _to_json(value: Any) -> str:
+    """Return a value as JSON, or as Python code if JSON has no such value."""
     try:
         return json.dumps(value, sort_keys=True)
     except _UNREADABLE:
         return repr(value)
 
 
-# how much more a match of the first row counts than one of the last, which decides equal sums
+# additional weight of the first row in comparison with the last; it decides between equal sums
 TIE = 1e-9
-ROUNDS = 1000  # most rounds of Sinkhorn's iteration
-CLOSE = 1e-9  # how far the sums of a plan may be off when it ends
+ROUNDS = 1000  # limit of rounds of Sinkhorn's iteration
+CLOSE = 1e-9  # largest error of a plan's sums at the end of the iteration
 
 
 def greedy_matching(similarity: FloatArray) -> IntArray:
@@ -161,14 +161,14 @@ def greedy_matching(similarity: FloatArray) -> IntArray:
 
 
 def exact_matching(similarity: FloatArray) -> IntArray:
-    """Return the matching of largest sum: the column of each row, -1 without one, int64 [rows].
+    """Return the matching with the largest sum: the column of each row, -1 without one, [rows].
 
     Args:
         similarity: float64 [rows, columns], at least 0; only positive entries are matched.
     """
     rows = len(similarity)
-    lean = 1.0 + TIE * np.arange(rows, 0, -1) / max(rows, 1)
-    row, column = linear_sum_assignment(similarity * lean[:, None], maximize=True)
+    row_weights = 1.0 + TIE * np.arange(rows, 0, -1) / max(rows, 1)
+    row, column = linear_sum_assignment(similarity * row_weights[:, None], maximize=True)
     columns_of_rows = np.full(rows, -1, dtype=np.int64)
     columns_of_rows[row] = np.where(similarity[row, column] > 0.0, column, -1)
     return columns_of_rows

@@ -6,8 +6,8 @@ player earns the value v against every column:
     max over x in the simplex, v of v   so that   x^T A[:, j] >= v for every j
 
 ``nonnegative`` solves least squares with unknowns of at least 0 by the active-set method of Lawson
-and Hanson, 1974. SciPy's ``nnls`` fails for linearly dependent columns, which cones that contain a
-line have, and ends the process if there are no columns.
+and Hanson, 1974. SciPy's ``nnls`` fails for linearly dependent columns, which occur in cones that
+contain a line, and crashes without columns.
 
 ``most_mixed`` is the correlated equilibrium of largest Gini impurity. Equilibria are the
 distributions p over cells with A p <= 0, a row of A per deviation; without the sum of 1 they form a
@@ -38,39 +38,39 @@ from scipy.optimize import linprog
 from sparring.core.records import BoolArray, FloatArray, IntArray
 from sparring.ops.normal_form import in_range, softmax
 
-NEGLIGIBLE = 1e-11  # columns with at most this product with the remainder stay out
-DEPENDENT = 1e-11  # singular values below this share of the largest are 0
+NEGLIGIBLE = 1e-11  # a column enters only if its product with the residual is larger
+DEPENDENT = 1e-11  # singular values below this share of the largest count as 0
 
 
 def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
     """Return z at least 0 with the smallest |matrix z - target|, [n].
 
     Args:
-        matrix: [m, n], columns of about the size 1; n may be 0.
+        matrix: [m, n], columns with norms of about 1; n may be 0.
         target: [m].
 
     Raises:
         ArithmeticError: the search did not converge.
     """
     size = matrix.shape[1]
-    lone = np.where((matrix != 0).sum(axis=0) == 1, np.abs(matrix).argmax(axis=0), -1)
-    solution, used, refused = (
+    single_row = np.where((matrix != 0).sum(axis=0) == 1, np.abs(matrix).argmax(axis=0), -1)
+    solution, used, excluded = (
         np.zeros(size),
         np.zeros(size, dtype=bool),
         np.zeros(size, dtype=bool),
     )
     for _ in range(10 * size + 1):
         slopes = matrix.T @ (target - matrix @ solution)
-        slopes[used | refused] = -np.inf
+        slopes[used | excluded] = -np.inf
         best = int(slopes.argmax()) if size else 0
         if not size or slopes[best] <= NEGLIGIBLE:
             return solution
         used[best] = True
-        solved = _solve(matrix, target, used, lone)
-        if solved[best] <= 0.0:  # by rounding: the column depends on those in use
-            used[best], refused[best] = False, True
+        solved = _solve(matrix, target, used, single_row)
+        if solved[best] <= 0.0:  # by rounding: the column depends on the used columns
+            used[best], excluded[best] = False, True
             continue
-        refused[:] = False
+        excluded[:] = False
         while solved[used].min() <= 0.0:
             falling = np.flatnonzero(used & (solved <= 0.0))
             shares = solution[falling] / np.maximum(solution[falling] - solved[falling], 1e-300)
@@ -79,26 +79,28 @@ def nonnegative(matrix: FloatArray, target: FloatArray) -> FloatArray:
             solution[~used] = 0.0
             if not used.any():
                 break
-            solved = _solve(matrix, target, used, lone)
+            solved = _solve(matrix, target, used, single_row)
         solution = np.where(used, solved, 0.0)
     raise ArithmeticError("The least-squares problem was not solved.")
 
 
-def _solve(matrix: FloatArray, target: FloatArray, used: BoolArray, lone: IntArray) -> FloatArray:
+def _solve(
+    matrix: FloatArray, target: FloatArray, used: BoolArray, single_row: IntArray
+) -> FloatArray:
     """Return the least-squares solution in the columns in use, 0 elsewhere, [n].
 
     A column with a single entry solves its row exactly, so both are left out of the large solve.
     """
     solution = np.zeros(matrix.shape[1])
-    single, full = np.flatnonzero(used & (lone >= 0)), np.flatnonzero(used & (lone < 0))
+    single, full = np.flatnonzero(used & (single_row >= 0)), np.flatnonzero(used & (single_row < 0))
     rows = np.ones(len(target), dtype=bool)
-    rows[lone[single]] = False
+    rows[single_row[single]] = False
     if len(full) and rows.any():
         part = matrix[np.ix_(rows, full)]
         solution[full] = lstsq(part, target[rows], cond=DEPENDENT, lapack_driver="gelsy")[0]
-    mended = lone[single]
-    remainder = target[mended] - matrix[np.ix_(mended, full)] @ solution[full]
-    solution[single] = remainder / matrix[mended, single]
+    single_rows = single_row[single]
+    remainder = target[single_rows] - matrix[np.ix_(single_rows, full)] @ solution[full]
+    solution[single] = remainder / matrix[single_rows, single]
     return solution
 
 
@@ -133,14 +135,14 @@ def maximin(matrix: FloatArray) -> tuple[FloatArray, float]:
     return strategy, float(middle + half * (strategy @ scaled).min())
 
 
-SMALLEST = 1e-12  # smaller gains of a deviation count as 0, of payoffs in [-1, 1]
+MIN_GAIN = 1e-12  # smaller gains of a deviation count as 0, of payoffs in [-1, 1]
 
 
 def most_mixed(payoffs: Sequence[FloatArray], *, recommended: bool) -> FloatArray:
     """Return the equilibrium with the smallest sum of squares, [m_0, ..., m_{n-1}].
 
     Args:
-        payoffs: of each side, [m_0, ..., m_{n-1}], finite.
+        payoffs: payoffs to each side, [m_0, ..., m_{n-1}], finite.
         recommended: whether deviations may depend on the recommended choice (correlated
             equilibria) or not (coarse correlated equilibria).
     """
@@ -148,7 +150,7 @@ def most_mixed(payoffs: Sequence[FloatArray], *, recommended: bool) -> FloatArra
     shape = tables[0].shape
     gains = np.array(list(_gains(tables, recommended=recommended))).reshape(-1, tables[0].size)
     sizes = np.abs(gains).max(axis=1, initial=0.0)
-    scaled = gains[sizes > SMALLEST] / sizes[sizes > SMALLEST, None]
+    scaled = gains[sizes > MIN_GAIN] / sizes[sizes > MIN_GAIN, None]
     cone = np.hstack([scaled.T, -np.eye(scaled.shape[1])])
     weights = np.ones(len(cone)) - cone @ nonnegative(cone, np.ones(len(cone)))
     above = np.maximum(weights, 0.0).reshape(shape)
@@ -234,7 +236,7 @@ def _maximise(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
         tight: whether a column must earn exactly 0, [columns].
     """
     vectors, sizes, _ = np.linalg.svd(payoffs[:, tight], full_matrices=False)
-    basis = vectors[:, sizes > ROUNDING]  # earning 0 in it is earning 0 in all tight columns
+    basis = vectors[:, sizes > ROUNDING]  # a strategy earns 0 in all tight columns if it does here
     payoffs = np.hstack([basis, payoffs[:, ~tight]])
     tight = np.arange(payoffs.shape[1]) < basis.shape[1]
     if not len(tight):
@@ -246,10 +248,10 @@ def _maximise(payoffs: FloatArray, tight: BoolArray) -> FloatArray:
             break
         multipliers = moved
     weights = softmax(payoffs @ multipliers)
-    earned = weights @ payoffs
-    off = float(np.where(tight, np.abs(earned), np.maximum(-earned, 0.0)).max())
-    if off > ALLOWED:
-        raise ArithmeticError(f"The entropy was not maximised: {off:g} is left.")
+    column_payoffs = weights @ payoffs
+    error = float(np.where(tight, np.abs(column_payoffs), np.maximum(-column_payoffs, 0.0)).max())
+    if error > ALLOWED:
+        raise ArithmeticError(f"The entropy was not maximised: a column is off by {error:g}.")
     return weights
 
 

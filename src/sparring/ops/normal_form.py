@@ -1,11 +1,11 @@
-"""Games given by a table: games in normal form, Shapley values, and stationary distributions.
+"""Games in normal form, Shapley values, and stationary distributions of Markov chains.
 
-In normal form there is one axis per side. A coalition of a cooperative game of n players is the bit
-mask of its members.
+A game in normal form is a table with one axis per side. A coalition of a cooperative game of n
+players is the bit mask of its members.
 
 ``stationary`` eliminates the states of a Markov chain one by one (Grassmann, Taksar and Heyman,
-1985). The method never subtracts, so that it works on logarithms of rates: rates that would round
-to 0 still decide how much mass each closed set of states has.
+1985). The method never subtracts, so it can use logarithms of rates. Rates that would round to 0
+thus still determine the probability of each closed set of states.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def choice_payoffs(payoffs: FloatArray, strategies: Sequence[FloatArray], side: 
 
     Args:
         payoffs: the payoffs to this side, [m_0, ..., m_{n-1}].
-        strategies: of each side a distribution over its choices, [m_s].
+        strategies: a distribution over its choices, [m_s], for each side.
         side: number of the side.
     """
     remaining = np.moveaxis(payoffs, side, 0)
@@ -39,14 +39,14 @@ def largest_size(arrays: Sequence[FloatArray]) -> float:
 
 
 def in_range(payoffs: Sequence[FloatArray]) -> tuple[tuple[FloatArray, ...], FloatArray, float]:
-    """Return payoffs moved and scaled into [-1, 1]; no preference between choices changes.
+    """Return payoffs shifted and scaled into [-1, 1]; preferences between choices do not change.
 
     Args:
-        payoffs: of each side an array of finite numbers.
+        payoffs: an array of finite numbers for each side.
 
     Returns:
-        Scaled payoffs, the middle subtracted from each side's, and the common divisor: half of the
-        largest range. If the payoffs of each side are all equal: zeros, the middles, and 0.
+        Scaled payoffs, the number subtracted from each side's payoffs, and the common divisor, half
+        of the largest range. If the payoffs of each side are all equal: zeros, these, and 0.
     """
     ends = np.array([(float(table.min()), float(table.max())) for table in payoffs])
     middles: FloatArray = ends.sum(axis=1) / 2
@@ -58,9 +58,9 @@ def in_range(payoffs: Sequence[FloatArray]) -> tuple[tuple[FloatArray, ...], Flo
 
 
 def softmax(values: FloatArray) -> FloatArray:
-    """Return weights in proportion to the exponentials of some numbers, [m]."""
-    raised = np.exp(values - values.max())
-    weights: FloatArray = raised / raised.sum()
+    """Return weights in proportion to exp(values), [m]."""
+    exponentials = np.exp(values - values.max())
+    weights: FloatArray = exponentials / exponentials.sum()
     return weights
 
 
@@ -73,10 +73,10 @@ def shares_above_zero(values: FloatArray) -> FloatArray:
 
 
 def onto_simplex(weights: FloatArray, minimum: float = 0.0) -> FloatArray:
-    """Return the nearest distribution with all probabilities of at least ``least``, [m].
+    """Return the nearest distribution with all probabilities of at least ``minimum``, [m].
 
     Equation:
-        max(w_i - t, least), with the t that makes the sum 1
+        max(w_i - t, minimum), with the t that makes the sum 1
 
     Args:
         weights: any numbers, [m].
@@ -84,7 +84,7 @@ def onto_simplex(weights: FloatArray, minimum: float = 0.0) -> FloatArray:
     """
     size, total = len(weights), float(weights.sum())
     if abs(total - 1.0) < 1e-12 and float(weights.min()) >= minimum:
-        return weights / total  # the sum is off by rounding alone
+        return weights / total  # the sum differs from 1 only by rounding
     ordered = np.sort(weights)[::-1] - minimum
     counts = np.arange(1, size + 1)
     shifts = (np.cumsum(ordered) - (1.0 - size * minimum)) / counts

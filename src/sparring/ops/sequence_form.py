@@ -1,13 +1,14 @@
 """The sequence form of a game of two seats: policies as vectors in which payoffs are linear.
 
-A sequence of a seat is its last own decision; number 0 is the empty sequence. With pi(a|I) a
+A sequence of a seat is named by its last decision; number 0 is the empty sequence. With pi(a|I) a
 policy and s(I) the sequence that leads to information state I, its realisation plan is
 
     x[0] = 1,    x[(I, a)] = x[s(I)] pi(a|I)
 
 and the expected return of seat p is x^T A_p y, with A_p[i, j] the returns of seat p, weighted by
 chance, at the ends with last sequences i and j (Koller, Megiddo and von Stengel, 1994). The plan of
-a mixture, drawn once per episode, is the weighted mean of the plans. Needs perfect recall.
+a mixture, drawn once per episode, is the weighted mean of the plans. The game must have perfect
+recall.
 
 ``equilibrium`` solves zero-sum games by linear programming. With x and y the realisation plans of
 seats 0 and 1, A the payoffs to seat 0 by last sequences, and E x = e, F y = f the constraints of
@@ -34,13 +35,13 @@ TIE = 1e-12  # relative difference of values up to which actions are equally goo
 
 
 class Level(NamedTuple):
-    """Information states of a seat with equally many own decisions before them, and their actions.
+    """Information states of a seat with the same number of own decisions before them.
 
     Attributes:
-        states: their positions among the seat's states, [L].
-        sequences: of all their actions, [A].
-        owner: of each sequence its state's place in ``states``, [A].
-        starts: of each state its first action's place in ``sequences``, [L].
+        states: their numbers among the seat's states, [L].
+        sequences: sequences of all their actions, [A].
+        owner: index in ``states`` of each sequence's state, [A].
+        starts: index in ``sequences`` of each state's first action, [L].
     """
 
     states: IntArray
@@ -60,9 +61,9 @@ class SeatForm:
     first: IntArray  # [I] the sequence of the state's first action
     width: IntArray  # [I] legal actions
     before: IntArray  # [I] the sequence that leads to the state
-    owner: IntArray  # [S - 1] the state that each sequence after number 0 is an action of
-    levels: tuple[Level, ...]  # by own decisions made before
-    reach: csr_matrix  # [I, S of the other seat] chance on the way to the state's histories
+    owner: IntArray  # [S - 1] the state of each sequence except number 0
+    levels: tuple[Level, ...]  # by number of own decisions before
+    reach: csr_matrix  # [I, S of the other seat] probability of chance before the state's histories
 
     @property
     def size(self) -> int:
@@ -113,7 +114,7 @@ class SeatForm:
 
         Args:
             payoff: payoffs of the ends at each sequence, A y, [S].
-            policy: of the seat, [S]; None: the best actions.
+            policy: policy of the seat, [S]; None: the best actions.
 
         Returns:
             Values of sequences, [S], with the value of the game at 0, and of states, [I].
@@ -210,7 +211,7 @@ def sequence_form(tree: GameTree, seats: IntArray, widths: IntArray) -> Sequence
 
 
 def _sequences(seats: IntArray, widths: IntArray) -> tuple[IntArray, tuple[int, int]]:
-    """Return each information state's first sequence of its seat, [I], and how many there are."""
+    """Return each information state's first sequence, [I], and each seat's number of sequences."""
     first, count = np.zeros(len(seats), dtype=np.int64), [1, 1]
     for state, (seat, width) in enumerate(zip(seats.tolist(), widths.tolist(), strict=True)):
         first[state] = count[seat]
@@ -295,15 +296,15 @@ def equilibrium(
     """Return an equilibrium of a zero-sum game, which may be restricted to some actions.
 
     Args:
-        seats: of ``sequence_form``.
-        payoffs: to seat 0, [S of seat 0, S of seat 1].
-        allowed: of each seat which sequences it may use, [S], with at least one action in every
-            state that it can reach. None: all.
+        seats: both seats, from ``sequence_form``.
+        payoffs: payoffs to seat 0, [S of seat 0, S of seat 1].
+        allowed: for each seat, which sequences it may use, [S]; at least one action in every state
+            that it can reach. None: all.
 
     Raises:
         ArithmeticError: the solver found no optimum.
     """
-    first_may, second_may = allowed or (
+    first_allowed, second_allowed = allowed or (
         np.ones(seats[0].size, bool),
         np.ones(seats[1].size, bool),
     )
@@ -313,19 +314,19 @@ def equilibrium(
     empty = coo_matrix((first_matrix.shape[0], second_matrix.shape[0]))
     program = linprog(
         cost,
-        A_ub=hstack([-payoffs.T, second_matrix.T]).tocsr()[second_may],
-        b_ub=np.zeros(int(second_may.sum())),
+        A_ub=hstack([-payoffs.T, second_matrix.T]).tocsr()[second_allowed],
+        b_ub=np.zeros(int(second_allowed.sum())),
         A_eq=hstack([first_matrix, empty]).tocsr(),
         b_eq=sums,
-        bounds=[(0, None if is_allowed else 0) for is_allowed in first_may]
+        bounds=[(0, None if is_allowed else 0) for is_allowed in first_allowed]
         + [(None, None)] * second_matrix.shape[0],
         method="highs",
     )
     if not program.success:
         raise ArithmeticError(f"The equilibrium was not found: {program.message}")
-    answer = np.zeros(seats[1].size)
-    answer[second_may] = np.maximum(-program.ineqlin.marginals, 0.0)
-    plans = (np.maximum(program.x[: seats[0].size], 0.0), answer)
+    second_plan = np.zeros(seats[1].size)
+    second_plan[second_allowed] = np.maximum(-program.ineqlin.marginals, 0.0)
+    plans = (np.maximum(program.x[: seats[0].size], 0.0), second_plan)
     return Equilibrium(value=float(-program.fun), plans=plans)
 
 

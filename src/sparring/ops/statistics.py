@@ -1,4 +1,4 @@
-"""Confidence intervals of estimates from played episodes."""
+"""Confidence intervals of proportions and means, also of clustered observations."""
 
 from __future__ import annotations
 
@@ -40,17 +40,17 @@ def wilson_ends(share: float, count: float, level: float) -> tuple[float, float]
 
 
 def wilson_count(share: float, half: float, level: float = 0.95) -> float:
-    """Return the number n of observations, fractional, that give Wilson's interval a half-width.
+    """Return the number n of observations at which Wilson's interval has a given half-width.
 
     Equation:
         half^2 (1 + u)^2 = share (1 - share) u + u^2 / 4,   u = z^2 / n
 
-    so that a large n grows with 1 / half^2.
+    n may be fractional; if large, it grows with 1 / half^2.
 
     Args:
         share: expected share of the observations.
         half: half of the interval's width, in (0, 1/2).
-        level: of the interval.
+        level: coverage.
     """
     z = NormalDist().inv_cdf((1 + level) / 2)
     square, line = 0.25 - half * half, share * (1 - share) - 2 * half * half
@@ -82,10 +82,10 @@ def student_half(deviation: float, count: float, level: float = 0.95) -> float:
 
 
 def student_quantile(degrees: float, level: float = 0.95) -> float:
-    """Return the point below which Student's t lies in absolute value with probability ``level``.
+    """Return the t with P(|Student's t| < t) = ``level``.
 
     Args:
-        degrees: of freedom, above 0, may be fractional.
+        degrees: degrees of freedom, above 0, may be fractional.
         level: coverage.
     """
     return float(stdtrit(degrees, (1 + level) / 2))
@@ -121,12 +121,13 @@ def clustered_mean_interval(
 def clustered_share_interval(
     successes: FloatArray, sizes: FloatArray, *, level: float = 0.95
 ) -> Interval:
-    """Return a share of clustered observations, with Wilson's interval at the effective number.
+    """Return a share of clustered observations, with Wilson's interval.
 
-    The effective number is share * (1 - share) / standard error^2 of ``clustered_mean_interval``,
-    at most the number of observations, times (z / t)^2 for C - 1 degrees of freedom (Korn and
-    Graubard, 1998). A share of 0 or 1 does not tell how similar a cluster's observations are, so
-    that each cluster counts as one. The interval is [0, 1] for fewer than two clusters.
+    The interval uses an effective number of observations: share * (1 - share) / standard error^2 of
+    ``clustered_mean_interval``, at most the actual number, times (z / t)^2 for C - 1 degrees of
+    freedom (Korn and Graubard, 1998). If the share is 0 or 1, the similarity within clusters is
+    unknown, and each cluster counts as one observation. With fewer than two clusters the interval
+    is [0, 1].
 
     Args:
         successes: [C] number of successes in each cluster.
@@ -164,9 +165,9 @@ def jackknife_interval(
 
     Args:
         estimate: the statistic of all observations.
-        left_out: the statistic without each of them in turn, [n].
-        more_error: standard error that the jackknife may miss, added in squares; for U-statistics
-            that are nearly degenerate.
+        left_out: the statistic without the k-th observation, for each k, [n].
+        more_error: standard error that the jackknife may miss, e.g. of U-statistics that are nearly
+            degenerate; its square is added.
         level: coverage.
     """
     count = len(left_out)

@@ -1,8 +1,8 @@
-"""Ranks from pairwise matches: anchor, round robin, Swiss, single and double elimination.
+"""Ranks players by pairwise matches: anchor, round robin, Swiss, single and double elimination.
 
-``scores[i, j]`` is the score of player i of n in its match against player j; i wins if it is above
-``scores[j, i]``. Results need not be transitive. In a knock-out match the better seed wins a tie.
-Ranks begin at 0 for the best; ties share the mean rank.
+``scores[i, j]`` is the score of player i in its match against player j; i wins if this is above
+``scores[j, i]``. Results need not be transitive. In a knock-out match, the better seed wins a tie.
+The best rank is 0; tied players share the mean of their ranks.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ def tournament_ranks(scheme: Scheme, scores: FloatArray) -> FloatArray:
     """Return the rank of every player, float64 [n].
 
     Args:
-        scheme: "anchor" plays all against player 0 (n - 1 matches), "round_robin" all against all,
-            "swiss" ceil(log2 n) rounds between players of similar points, the elimination schemes
-            seed by anchor matches first.
+        scheme: "anchor": everyone plays player 0 (n - 1 matches); "round_robin": everyone plays
+            everyone; "swiss": ceil(log2 n) rounds between players with similar points; the
+            elimination schemes first seed by anchor matches.
         scores: float64 [n, n]; the diagonal is ignored.
     """
     if len(scores) < 2:
@@ -36,18 +36,18 @@ def ranks_by(keys: Sequence[tuple[float, ...]]) -> FloatArray:
     """Return ranks by descending key, ties sharing the mean of their ranks, [n]."""
     ranks = np.zeros(len(keys))
     order = sorted(range(len(keys)), key=lambda player: keys[player], reverse=True)
-    place = 0
+    num_better = 0
     for _, tied in itertools.groupby(order, key=lambda player: keys[player]):
         players = list(tied)
-        ranks[players] = place + (len(players) - 1) / 2
-        place += len(players)
+        ranks[players] = num_better + (len(players) - 1) / 2
+        num_better += len(players)
     return ranks
 
 
 def seed_positions(size: int) -> list[int]:
-    """Return the seeds in the order of a standard bracket's slots, for a power of two.
+    """Return the seeds in the order of a standard bracket's slots; ``size`` is a power of two.
 
-    Seed 0 meets the last seed; seeds 0 and 1 can meet only in the final.
+    Seed 0 first plays the last seed; seeds 0 and 1 can play each other only in the final.
     """
     seeds = [0]
     while len(seeds) < size:
@@ -109,9 +109,9 @@ def _swiss_pairs(
     waiting, pairs = list(standing), []
     while waiting:
         player = waiting.pop(0)
-        fresh = next((other for other in waiting if other not in opponents[player]), waiting[0])
-        waiting.remove(fresh)
-        pairs.append((player, fresh))
+        opponent = next((other for other in waiting if other not in opponents[player]), waiting[0])
+        waiting.remove(opponent)
+        pairs.append((player, opponent))
     return pairs
 
 
@@ -166,7 +166,7 @@ def _single_elimination(scores: FloatArray) -> FloatArray:
 def _double_elimination(scores: FloatArray) -> FloatArray:
     """Return ranks by the round of the second defeat.
 
-    In each pool the best seed meets the worst; of an odd number of players the best rests.
+    In each pool, the best seed plays the worst; if the number of players is odd, the best rests.
     """
     games = _KnockOut(scores)
     seed = {int(player): place for place, player in enumerate(games.seeds)}

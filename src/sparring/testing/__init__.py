@@ -6,9 +6,9 @@
     def test_it_is_a_reward():
         check_reward(short_replies, most=3)
 
-Each check takes the plug-in's function and its options and tries it on many random inputs from a
-fixed seed. A failed check raises AssertionError with a sentence that says what was given and what
-is required. Sparring's own plug-ins pass the same checks.
+Each check calls the plug-in's function, with its options, on many random inputs from a fixed seed.
+A failed check raises AssertionError; the message says what the plug-in returned and what is
+required. Sparring's own plug-ins pass the same checks.
 """
 
 from sparring.testing.context import check_context, context_seen

@@ -9,15 +9,15 @@ from typing import Any
 from sparring.config.plugins.registry import BoundPlugin, Plugin, with_options
 
 
-def bound(
+def bind_plugin(
     slot: str, plugin: Callable[..., Any] | BoundPlugin, options: Mapping[str, Any]
 ) -> BoundPlugin:
     """Return a plug-in with its options; a bound plug-in is returned unchanged.
 
     Args:
-        slot: of the plug-in.
+        slot: slot of the plug-in.
         plugin: the function, or the bound plug-in.
-        options: of the function.
+        options: options of the function.
 
     Raises:
         ConfigError: the function does not take these options.
@@ -30,6 +30,6 @@ def bound(
     )
 
 
-def same(first: Any, second: Any, what: str) -> None:
+def require_equal(first: Any, second: Any, what: str) -> None:
     """Raise AssertionError unless two values are equal."""
     assert first == second, f"{what}: {first!r:.200} and then {second!r:.200}."

@@ -1,4 +1,4 @@
-"""The contract of context strategies."""
+"""Checks the contract of context strategies, which choose what a prompt shows of earlier turns."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.play.context.base import ContextRequest, ContextWindow, Exchange, Ledger, grows
 from sparring.play.players.base import Reply
-from sparring.testing.bound_plugin import bound, same
+from sparring.testing.bound_plugin import bind_plugin, require_equal
 
 ASK, BEGIN, END = 1, 0, 2
 TURNS = 12  # largest number of decisions of an episode
 
 
 class Letters:
-    """A renderer for tests: a letter is its code point, and a reply ends with 2.
+    """A renderer for tests: the id of a letter is its code point, and a reply ends with 2.
 
     Args:
-        stable: whether earlier ids stay; if not, later prompts show every reply without its first
-            letter, as for thoughts.
+        stable: whether earlier ids stay in later prompts. If not, these show every reply without
+            its first letter, as a renderer does that removes thoughts.
     """
 
     stop_ids = (END,)
@@ -56,33 +56,34 @@ def check_context(
 ) -> None:
     """Check a context strategy on random episodes of one seat.
 
-    There are illegal replies and second tries, fresh conversations of the environment, attempts
-    with notes, truncated and unsent replies, and renderers with and without edited history. In all
-    of them the segments of a conversation are the ids that were sent and sampled. A fresh
-    conversation shows nothing of earlier ones, and after a memory the seat gets its prompt. Equal
-    requests have equal answers. A strategy with ``GROWS`` shows everything.
+    The episodes have illegal replies and second tries, new conversations begun by the environment,
+    attempts with notes, truncated and unsent replies, and renderers with and without edited
+    history. The segments of a conversation must be the ids that were sent and sampled. A new
+    conversation must show nothing of earlier ones, and after a memory is written the seat must get
+    its prompt. Equal requests must have equal answers. A strategy with ``GROWS`` must show
+    everything.
 
     Args:
         strategy: the function, or the bound plug-in.
         plays: number of episodes.
-        seed: of all draws.
-        options: of the function.
+        seed: seed of all draws.
+        options: options of the function.
 
     Raises:
         AssertionError: the strategy breaks one of these rules.
         PluginError: the strategy raised, or returned what the ledger cannot lay out.
     """
-    plugin = bound("context", strategy, options)
+    plugin = bind_plugin("context", strategy, options)
     if grows(plugin):
         for case in (context_seen("x"), context_seen(*"uvwxyz"), context_seen("x", again=True)):
             window = ContextWindow(case.past, case.text)
-            same(plugin(case), window, f"The {plugin} says GROWS, and hides something")
+            require_equal(plugin(case), window, f"The {plugin} says GROWS but hides something")
     for number in range(plays):
         stream = Stream.from_seed(seed).child(number)
-        _Course(plugin, Letters(stable=number % 3 > 0), stream).lead()
+        _RandomEpisode(plugin, Letters(stable=number % 3 > 0), stream).play()
 
 
-class _Course:
+class _RandomEpisode:
     def __init__(self, strategy: BoundPlugin, renderer: Letters, stream: Stream) -> None:
         environment = SimpleNamespace(name="letters", brief=stream.integer(0, 2) == 0)
         self.strategy, self.renderer, self.stream = strategy, renderer, stream
@@ -90,7 +91,7 @@ class _Course:
         self.recorded: dict[int, tuple[int, ...]] = {}  # ids by conversation
         self.lost: set[int] = set()  # conversations that are too long to be sent
 
-    def lead(self) -> None:
+    def play(self) -> None:
         attempt, again = 0, False
         for turn in range(1 + self.stream.integer(1, TURNS)):
             draw = self.stream.child(turn)
@@ -106,7 +107,7 @@ class _Course:
         self.ask(observation, again)
         if observation.fresh:
             assert ledger.ids == self.renderer.initial(ledger.prompt), (
-                f"The {self.strategy} shows something of before a fresh conversation."
+                f"The {self.strategy} shows something earlier in a new conversation."
             )
         if ledger.memory_example is not None:
             self.reply(stream.child("memory"))
@@ -114,17 +115,17 @@ class _Course:
         self.reply(stream.child("decision"))
 
     def ask(self, observation: Observation, again: bool) -> None:
-        twin = copy(self.ledger)
-        for ledger in (twin, self.ledger):
+        ledger_copy = copy(self.ledger)
+        for ledger in (ledger_copy, self.ledger):
             ledger.ask(observation.text, observation, again=again)
-        same(
-            (twin.ids, twin.prompt),
+        require_equal(
+            (ledger_copy.ids, ledger_copy.prompt),
             (self.ledger.ids, self.ledger.prompt),
             f"The {self.strategy} must answer equal requests equally",
         )
 
     def reply(self, stream: Stream) -> None:
-        """Reply: a complete reply, a truncated one, or none if it could not be sent."""
+        """Record a complete reply, a truncated one, or none for a prompt that could not be sent."""
         ledger, kind = self.ledger, stream.integer(0, 8)
         number, sent = ledger.conversation, ledger.ids
         letters = tuple(ord("a") + stream.integer(place, 3) for place in range(1, 4))
@@ -139,17 +140,17 @@ class _Course:
         new = tuple(token for segment in segments for token in segment.ids)
         self.recorded[number] = self.recorded.get(number, ()) + new
         reply_ids = (*sent, *ids, *self.renderer.close(kind == 1))
-        same(reply_ids, self.recorded[number], f"The {self.strategy} breaks the ledger")
+        require_equal(reply_ids, self.recorded[number], f"The {self.strategy} breaks the ledger")
 
 
 def context_seen(*prompts: str, **changes: Any) -> ContextRequest:
-    """Return a request to a context strategy, for tests: a seat's prompts, turn by turn.
+    """Return a request to a context strategy, for tests.
 
-    Every turn but the last has the reply "a". The view of a turn is its text in capitals.
+    Every turn except the last has the reply "a". The view of a turn is its text in capitals.
 
     Args:
-        prompts: texts of the prompts; the last one is due.
-        changes: of the record, such as ``again=True``.
+        prompts: texts of a seat's prompts, turn by turn; the last one waits for a reply.
+        changes: changes of the request's fields, such as ``again=True``.
     """
     reply_ids = (ord("a"), END)
     past = tuple(Exchange(text, reply_ids, (), _observation(text), "a") for text in prompts[:-1])

@@ -1,4 +1,4 @@
-"""The contract of environments."""
+"""Checks the contract of environments."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from sparring.environments.base import (
     teams_of,
 )
 from sparring.environments.foreign import complete_environment, environment_call
-from sparring.testing.bound_plugin import bound, same
+from sparring.testing.bound_plugin import bind_plugin, require_equal
 
-NOTHING = "zzzqqq"  # a reply that no list of actions holds
+NO_ACTION = "zzzqqq"  # a reply that is not an action of any environment
 
 
 @watched
@@ -35,18 +35,19 @@ def check_environment(
 ) -> None:
     """Check an environment by random episodes.
 
-    Every episode ends within ``max_turns`` replies. Until then some seat is due; several due seats
-    reply at once. A seat that is due gets an observation, which stays equal until the seat replies.
-    Legal actions are unique, each is read back from its own text, and a reply without an action
-    reads as None. Returns are one finite number per seat, within ``min_utility`` and
-    ``max_utility``. Each of its ``figures`` is one finite number per seat, or nan. Equal streams
-    give equal episodes, and so does a copy of a play. Every play and every copy is closed once.
+    Every episode must end within ``max_turns`` replies. Until then some seats must be due; they
+    reply at once. A seat that is due must get an observation, which stays equal until the seat
+    replies. Legal actions must be unique, each must be read back from its own text, and a reply
+    without an action must read as None. Returns must be one finite number per seat, within
+    ``min_utility`` and ``max_utility``. Each of the ``figures`` must be one finite number per seat,
+    or nan. Equal streams must give equal episodes, and so must a copy of a running episode. Every
+    episode and every copy is closed once.
 
     Args:
         environment: the function that makes it, or the bound plug-in.
         plays: number of episodes.
-        seed: of the episodes.
-        options: of the function.
+        seed: seed of the episodes.
+        options: options of the function.
 
     Raises:
         AssertionError: the environment breaks one of these rules.
@@ -54,14 +55,14 @@ def check_environment(
             environment takes any text and cannot draw one.
         PluginError: the environment's own code raised, or did not return.
     """
-    bound_environment = bound("environments", environment, options)
+    bound_environment = bind_plugin("environments", environment, options)
     rules = complete_environment(bound_environment.plugin.name, bound_environment())
     with CheckedEnvironmentCall(rules):
         _check(rules, bound_environment.plugin.name, plays, seed)
 
 
 class CheckedEnvironmentCall(environment_call):
-    """Calls into an environment; a failed assertion is not an error of its code."""
+    """A call into an environment; a failed assertion does not count as an error of its code."""
 
     __slots__ = ()
 
@@ -80,11 +81,11 @@ def _check(rules: Any, name: str, plays: int, seed: int) -> None:
         history = [*_play_randomly(rules, name, root.child(number), copies=False)]
         for copies, reason in ((False, "the same stream"), (True, "a copy of a play")):
             again = [*_play_randomly(rules, name, root.child(number), copies=copies)]
-            same(history, again, f"{name}: {reason} must give the same play")
+            require_equal(history, again, f"{name}: {reason} must give the same play")
 
 
 def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> Iterator[Any]:
-    """Play at random and yield what distinguishes plays, each moment on a copy if ``copies``."""
+    """Play at random and yield observations, replies and returns; with ``copies``, on copies."""
     play = rules.reset(stream.child("deal"))
     try:
         turns, draws = 0, stream.child("play")
@@ -102,7 +103,7 @@ def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> It
             if copies and hasattr(play, "clone"):
                 previous, play = play, play.clone()
                 close_play(previous)
-            yield [_checked_observation(play, name, seat) for seat in due]
+            yield [_check_observation(play, name, seat) for seat in due]
             replies = {}
             for seat in due:
                 legal = play.legal(seat)
@@ -111,12 +112,12 @@ def _play_randomly(rules: Any, name: str, stream: Stream, *, copies: bool) -> It
             yield replies
             play.step(replies)
             turns += len(due)
-        yield _checked_returns(play, rules, name)
+        yield _check_returns(play, rules, name)
     finally:
         close_play(play)
 
 
-def _checked_observation(play: Play, name: str, seat: int) -> Observation:
+def _check_observation(play: Play, name: str, seat: int) -> Observation:
     observation = play.observe(seat)
     assert isinstance(observation, Observation) and observation.text.strip(), (
         f"{name}: observe({seat}) gave {observation!r}; give an Observation with a text."
@@ -141,11 +142,11 @@ def _check_legal(play: Play, name: str, seat: int, legal: Any) -> None:
         assert read == action, (
             f"{name}: the reply {action!r} is read as {read!r}; it is a legal action."
         )
-    read = read_reply(play, seat, legal, NOTHING, False)
-    assert read is None, f"{name}: the reply {NOTHING!r} is read as {read!r}; it is no action."
+    read = read_reply(play, seat, legal, NO_ACTION, False)
+    assert read is None, f"{name}: the reply {NO_ACTION!r} is read as {read!r}; it is no action."
 
 
-def _checked_returns(play: Play, rules: Any, name: str) -> tuple[float, ...]:
+def _check_returns(play: Play, rules: Any, name: str) -> tuple[float, ...]:
     returns = tuple(play.returns)
     assert len(returns) == rules.num_seats, (
         f"{name}: {len(returns)} returns for {rules.num_seats} seats."

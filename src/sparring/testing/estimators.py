@@ -1,4 +1,4 @@
-"""The contract of advantage estimators."""
+"""Checks the contract of advantage estimators."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.config.plugins.registry import BoundPlugin, built_in, ordered
 from sparring.core.records import Credit, TurnTable
 from sparring.core.rng import Stream
 from sparring.methods.columns.base import FIELDS
-from sparring.testing.bound_plugin import bound
+from sparring.testing.bound_plugin import bind_plugin
 
 
 def check_estimator(
@@ -24,23 +24,23 @@ def check_estimator(
 ) -> None:
     """Check an advantage estimator on random turn tables.
 
-    The tables have the optional columns in its NEEDS and no others; half of them are of trials,
-    with attempts and notes. The estimator must return a Credit with one finite advantage per turn
-    (or per token, if it says so), equal for equal tables. The estimator must not change the table
-    or its state. After JSON its state must give the same next step. If it needs "value", it must
-    give targets for the critic.
+    The tables have only the optional columns in the estimator's NEEDS; half of them are of trials,
+    with attempts and notes. The estimator must return a Credit with one finite advantage per turn,
+    or per token if its level is "token", and equal ones for equal tables. It must not change the
+    table or the state. A state that was written as JSON and read must give the same next step. If
+    the estimator needs "value", it must return targets for the critic.
 
     Args:
         estimator: the function, or the bound plug-in.
         tables: number of tables; one without turns is always among them.
-        seed: of the tables.
-        options: of the function.
+        seed: seed of the tables.
+        options: options of the function.
 
     Raises:
         AssertionError: the estimator breaks one of these rules.
         PluginError: the estimator raised a foreign exception, or returned an unusable value.
     """
-    plugin = bound("credit", estimator, options)
+    plugin = bind_plugin("credit", estimator, options)
     root = Stream.from_seed(seed)
     state: dict[str, Any] = {}
     for number in range(tables):
@@ -48,12 +48,12 @@ def check_estimator(
         lengths = [1 + draw.integer(place, 4) for place in range(number % 13)]
         trials = number % 2 == 1
         turns = random_table(lengths, seed=number, trials=trials)
-        check_estimator_on(plugin, _as_needed(turns, plugin), {})
+        check_estimator_on(plugin, _with_needed_columns(turns, plugin), {})
         turns = random_table(lengths or [1], seed=number, trials=trials)
-        state = check_state(plugin, _as_needed(turns, plugin), state)
+        state = check_state(plugin, _with_needed_columns(turns, plugin), state)
 
 
-def _as_needed(turns: TurnTable, estimate: BoundPlugin) -> TurnTable:
+def _with_needed_columns(turns: TurnTable, estimate: BoundPlugin) -> TurnTable:
     """Drop columns that the estimator does not need; fill those of plug-ins at random."""
     needs = ordered(estimate.needs)
     absent: dict[str, Any] = {name: None for name in built_in("columns") if name not in needs}
@@ -74,16 +74,16 @@ def check_estimator_on(estimate: BoundPlugin, turns: TurnTable, state: Mapping[s
     original, state_json = copy.deepcopy(turns), json.dumps(state)
     credit: Credit = estimate(turns, state)
     assert json.dumps(state) == state_json, (
-        f"The {estimate} changed the state that it was given; return a new one."
+        f"The {estimate} changed the state that was passed to it; return a new state."
     )
     for field in dataclasses.fields(turns):
-        _equal(
+        _require_equal(
             getattr(turns, field.name),
             getattr(original, field.name),
             f"The {estimate} changed the column {field.name!r} of the table.",
         )
     again = estimate(turns, json.loads(state_json))
-    _equal(
+    _require_equal(
         credit.advantages,
         again.advantages,
         f"The {estimate} gave other advantages for the same table; draw from no generator.",
@@ -103,13 +103,13 @@ def check_state(
 ) -> dict[str, Any]:
     """Check that a state from JSON gives the same next step; return the new state."""
     credit, resumed = estimate(turns, state), estimate(turns, json.loads(json.dumps(state)))
-    _equal(
+    _require_equal(
         credit.advantages,
         resumed.advantages,
-        f"The {estimate} gives other advantages from a state that went to JSON and back.",
+        f"The {estimate} gives other advantages after its state was written as JSON and read.",
     )
     assert credit.state == resumed.state, (
-        f"The {estimate} returns another state from one that went to JSON and back."
+        f"The {estimate} returns another state after its state was written as JSON and read."
     )
     numbers = credit.metrics.values()
     assert all(np.isfinite(value) for value in numbers), (
@@ -118,7 +118,7 @@ def check_state(
     return dict(credit.state)
 
 
-def _equal(first: Any, second: Any, message: str) -> None:
+def _require_equal(first: Any, second: Any, message: str) -> None:
     """Raise AssertionError unless two columns are equal, with nan equal to nan."""
     try:
         np.testing.assert_equal(first, second)
@@ -130,9 +130,9 @@ def random_table(lengths: Sequence[int], seed: int, *, trials: bool = False) -> 
     """Return a turn table with every column: two seats per episode, two episodes per group.
 
     Args:
-        lengths: turns of each trajectory.
-        seed: of all draws.
-        trials: whether turns have attempts and some are notes; everything else stays equal.
+        lengths: number of turns of each trajectory.
+        seed: seed of all draws.
+        trials: whether turns have attempts and some are notes; other columns do not depend on it.
     """
     root, counter = Stream.from_seed(seed), itertools.count()
     size, count = sum(lengths), len(lengths)

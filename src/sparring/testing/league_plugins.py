@@ -1,4 +1,4 @@
-"""The contracts of a league's plug-ins: keeping rules, matchmakers, meta-solvers, schedules."""
+"""Checks the contracts of a league's keeping rules, matchmakers, meta-solvers and schedules."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ from sparring.league.matchmakers.base import MatchRequest
 from sparring.league.meta_game import MetaGame, of_matrix
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.league.schedules.base import ScheduleRequest
-from sparring.testing.bound_plugin import bound, same
+from sparring.testing.bound_plugin import bind_plugin, require_equal
 
-MOST_SNAPSHOTS = 9  # in a request
+MAX_SNAPSHOTS = 9  # in a request
 
 
 def keep_request(
@@ -37,8 +37,8 @@ def keep_request(
     Args:
         steps: steps of the snapshots, ascending; the last one is new.
         keep: number of snapshots that may stay.
-        payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
-        seed: of the rule's draws.
+        payoffs: results of matches; None: no results. The environment's label is "kuhn_poker".
+        seed: seed of the rule's draws.
     """
     return KeepRequest(
         members=tuple(map(snapshot, steps)),
@@ -52,43 +52,44 @@ def keep_request(
 def check_keeping(
     rule: Callable[..., Any] | BoundPlugin, *, requests: int = 200, seed: int = 0, **options: Any
 ) -> None:
-    """Check a keeping rule on up to nine snapshots, with any results.
+    """Check a keeping rule on random requests with up to nine snapshots.
 
-    The rule must keep at least one snapshot, at most as many as may stay, and all if all may stay.
-    The rule must name existing snapshots, each once, and answer equal requests equally.
+    The rule must keep at least one snapshot, at most the allowed number, and all if all may stay.
+    It must name existing snapshots, each once, and answer equal requests equally.
 
     Args:
         rule: the function, or the bound plug-in.
         requests: number of requests.
-        seed: of the requests and of the rule's draws.
-        options: of the function.
+        seed: seed of the requests and of the rule's draws.
+        options: options of the function.
 
     Raises:
-        AssertionError: the rule keeps none, drops one without need, or answers differently.
+        AssertionError: the rule keeps no snapshot, drops one without need, or answers equal
+            requests differently.
         PluginError: the rule raised, or returned what a run does not accept.
     """
-    plugin = bound("league.keeping", rule, options)
+    plugin = bind_plugin("league.keeping", rule, options)
     for number in range(requests):
-        request = _request(Stream.from_seed(seed).child("keeping").child(number), seed)
+        request = _random_keep_request(Stream.from_seed(seed).child("keeping").child(number), seed)
         members = plugin(request)
         suffix = f"of the snapshots of steps {request.steps}, of which {request.keep} may stay"
         assert members, f"The {plugin} keeps none {suffix}."
         assert len(request.members) > request.keep or set(members) == set(request.members), (
             f"The {plugin} keeps {', '.join(map(str, members))} {suffix}; all may stay."
         )
-        same(members, plugin(request), f"The {plugin} must answer equal requests equally")
+        require_equal(members, plugin(request), f"The {plugin} must answer equal requests equally")
 
 
-def _request(stream: Stream, seed: int) -> KeepRequest:
+def _random_keep_request(stream: Stream, seed: int) -> KeepRequest:
     """Return a random request: snapshots, number that may stay, and results."""
-    count = 1 + stream.integer(0, MOST_SNAPSHOTS)
+    count = 1 + stream.integer(0, MAX_SNAPSHOTS)
     steps = [0] * count
     for place in range(count):
         steps[place] = (
             (steps[place - 1] if place else 0) + 1 + stream.child("gap").integer(place, 50)
         )
     rows = {}
-    has_results = stream.child("met").integer(0, 5) > 0  # else the book is empty
+    has_results = stream.child("met").integer(0, 5) > 0  # else there are no results
     for place, step in enumerate(steps if has_results else ()):
         wins, losses = (stream.child(name).integer(place, 5) for name in ("wins", "losses"))
         if wins + losses:
@@ -96,7 +97,7 @@ def _request(stream: Stream, seed: int) -> KeepRequest:
                 games=wins + losses, wins=wins, losses=losses, returns=float(wins - losses)
             )
             rows[Row("kuhn_poker", 0, LEARNER, snapshot(step))] = results
-    keep = 1 + stream.child("keep").integer(0, MOST_SNAPSHOTS)
+    keep = 1 + stream.child("keep").integer(0, MAX_SNAPSHOTS)
     return keep_request(steps, keep, payoffs=Payoffs(rows), seed=seed)
 
 
@@ -122,10 +123,10 @@ def match_request(
     Args:
         seats: number of seats.
         members: snapshots, oldest first.
-        teams: team of each seat; None: each seat is a team of its own.
-        payoffs: the payoff book; None: an empty one. The environment's label is "kuhn_poker".
-        number: of the initial state, counted over the run.
-        seed: of the matchmaker's draws, together with ``number``.
+        teams: team of each seat; None: each seat is a separate team.
+        payoffs: results of matches; None: no results. The environment's label is "kuhn_poker".
+        number: number of the initial state, counted over the run.
+        seed: seed of the matchmaker's draws, together with ``number``.
         learner: the policy that learns.
         tags: tag of each learner of the league, by its name; None: there is one learner.
     """
@@ -152,21 +153,21 @@ def check_matchmaker(
 ) -> None:
     """Check a matchmaker on initial states of one to four seats.
 
-    There are teams and none, snapshots and none, results and none, one learner and a league of
-    several. The matchmaker must fill every seat with a learner, an existing snapshot or a bot,
-    train the requested learner in at least one seat, and answer equal requests equally.
+    Requests are with and without teams, snapshots and results, and with one learner or several. The
+    matchmaker must fill every seat with a learner, an existing snapshot or a bot, train the
+    requested learner in at least one seat, and answer equal requests equally.
 
     Args:
         matchmaker: the function, or the bound plug-in.
         starts: number of initial states.
-        seed: of the matchmaker's draws.
-        options: of the function.
+        seed: seed of the matchmaker's draws.
+        options: options of the function.
 
     Raises:
         AssertionError: the matchmaker trains no seat, or answers equal requests differently.
         PluginError: the matchmaker raised, or returned no Seating that a run accepts.
     """
-    plugin = bound("league.matchmakers", matchmaker, options)
+    plugin = bind_plugin("league.matchmakers", matchmaker, options)
     for number in range(starts):
         teams, kind = TEAMS[number % len(TEAMS)], number // len(TEAMS) % 3
         has_several = kind > 0
@@ -175,7 +176,7 @@ def check_matchmaker(
             len(teams),
             members=members[: number // len(TEAMS) % (len(members) + 1)],
             teams=teams,
-            payoffs=_matches(Stream.from_seed(seed).child("payoffs").child(number)),
+            payoffs=_random_results(Stream.from_seed(seed).child("payoffs").child(number)),
             number=number,
             seed=seed,
             learner=LEARNER.of(list(TAGS)[kind - 1]) if has_several else LEARNER,
@@ -187,10 +188,10 @@ def check_matchmaker(
             f"The {plugin} trains {request.learner} in no seat of start {number}: "
             f"{', '.join(map(str, seating.seats))}. Seat request.learner."
         )
-        same(seating, plugin(request), f"The {plugin} must answer equal requests equally")
+        require_equal(seating, plugin(request), f"The {plugin} must answer equal requests equally")
 
 
-def _matches(stream: Stream) -> Payoffs:
+def _random_results(stream: Stream) -> Payoffs:
     rows = {}
     for number, member in enumerate(MEMBERS):
         wins, draws, losses = (stream.child(number).integer(draw, 4) for draw in range(3))
@@ -206,38 +207,38 @@ def _matches(stream: Stream) -> Payoffs:
     return Payoffs(rows)
 
 
-MOST_MEMBERS = 5  # members of a side
+MAX_MEMBERS = 5  # members of a side
 
 
 def check_meta_solver(
     solver: Callable[..., Any] | BoundPlugin, *, games: int = 40, seed: int = 0, **options: Any
 ) -> None:
-    """Check a meta-solver on meta-games of one to five members a side.
+    """Check a meta-solver on meta-games with one to five members per side.
 
-    For a symmetric game of payoffs in [-1, 1] that sum to 0 it must give distributions. For other
-    games, of two or three sides, it must do so too, or raise GameError. The solver must answer
-    equal requests equally and change no payoffs.
+    For a symmetric zero-sum game with payoffs in [-1, 1], the solver must return distributions. For
+    other games, of two or three sides, it must do so too, or raise GameError. It must answer equal
+    requests equally and not change the payoffs.
 
     Args:
         solver: the function, or the bound plug-in.
         games: number of meta-games.
-        seed: of their payoffs.
-        options: of the function.
+        seed: seed of the payoffs.
+        options: options of the function.
 
     Raises:
         AssertionError: the solver changed payoffs, or answers equal requests differently.
-        GameError: the solver does not take a symmetric meta-game of payoffs that sum to 0.
-        PluginError: the solver raised something else, or gave no distributions.
+        GameError: the solver refuses a symmetric zero-sum meta-game.
+        PluginError: the solver raised another error, or did not return distributions.
     """
-    plugin = bound("league.meta_solvers", solver, options)
+    plugin = bind_plugin("league.meta_solvers", solver, options)
     for number in range(games):
         stream = Stream.from_seed(seed).child("meta-games").child(number)
-        draws, top = stream.child("payoffs"), MOST_MEMBERS
-        if number % 3 == 0:  # of one population; some payoffs are equal
+        draws, top = stream.child("payoffs"), MAX_MEMBERS
+        if number % 3 == 0:  # one population for both sides; some payoffs are equal
             size = 1 + stream.integer(0, top)
             half = np.triu(_cells(draws, (size, size)), 1)
             game = of_matrix(half - half.T)
-        elif number % 3 == 1:  # of two, the second pays what the first earns
+        elif number % 3 == 1:  # two populations; the second pays what the first earns
             rows, columns = 1 + stream.integer(0, top), 1 + stream.integer(1, top)
             game = of_matrix(1000 * _cells(draws, (rows, columns)))
         else:
@@ -256,12 +257,12 @@ def check_meta_solver(
             f"The {plugin} must answer equal requests equally."
         )
         assert all(map(np.array_equal, original, game.payoffs)), (
-            f"The {plugin} must not change the payoffs that it is given."
+            f"The {plugin} must not change the payoffs of the request."
         )
 
 
 def _cells(stream: Stream, shape: tuple[int, ...]) -> FloatArray:
-    """Return payoffs in [-1, 1], multiples of a fifth; many are equal."""
+    """Return random payoffs in [-1, 1], multiples of 1/5; many are equal."""
     count = int(np.prod(shape))
     return np.array([stream.integer(cell, 11) / 5 - 1 for cell in range(count)]).reshape(shape)
 
@@ -287,7 +288,7 @@ def schedule_request(
         learner: the learner whose snapshot may be due.
         members: snapshots, oldest first.
         tags: tag of each learner of the league, by its name; None: there is one learner.
-        payoffs: the payoff book; None: an empty one.
+        payoffs: results of matches; None: no results.
         returns: mean return of each step since the last snapshot.
     """
     return ScheduleRequest(
@@ -308,22 +309,21 @@ def check_schedule(
     seed: int = 0,
     **options: Any,
 ) -> None:
-    """Check a schedule on ages up to ten times ``league.every``, with any results.
+    """Check a schedule on random requests, up to ten times ``league.every`` after a snapshot.
 
-    The schedule must answer equal requests equally, and some requests with yes, as an old learner
-    becomes a member.
+    The schedule must answer equal requests equally, and must answer yes to some requests.
 
     Args:
         schedule: the function, or the bound plug-in.
         requests: number of requests.
-        seed: of the requests.
-        options: of the function.
+        seed: seed of the requests.
+        options: options of the function.
 
     Raises:
         AssertionError: the schedule answers equal requests differently, or never yes.
         PluginError: the schedule raised, or returned what a run does not accept.
     """
-    plugin, is_due = bound("league.schedules", schedule, options), False
+    plugin, is_due = bind_plugin("league.schedules", schedule, options), False
     for number in range(requests):
         stream = Stream.from_seed(seed).child("schedule").child(number)
         every = 1 + stream.integer(0, 9)
@@ -338,9 +338,11 @@ def check_schedule(
             returns=[stream.child("returns").uniform(step) for step in range(age)],
         )
         answer = plugin(request)
-        same(answer, plugin(request), f"The {plugin} must answer equal requests equally")
+        require_equal(answer, plugin(request), f"The {plugin} must answer equal requests equally")
         is_due = is_due or answer
-    assert is_due, f"The {plugin} takes no snapshot in {requests} questions, however old the last."
+    assert is_due, (
+        f"The {plugin} takes no snapshot in {requests} requests; some must be answered yes."
+    )
 
 
 def _results(stream: Stream) -> Payoffs:

@@ -1,4 +1,4 @@
-"""The contract of pictures of environments."""
+"""Checks the contract of pictures of environments."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparring.environments.base import Play, random_reply, read_reply, temporary
 from sparring.environments.drawing.canvas import Theme
 from sparring.environments.drawing.pieces import PastTurn, describe_play, draw_play
 from sparring.environments.foreign import complete_environment
-from sparring.testing.bound_plugin import bound, same
+from sparring.testing.bound_plugin import bind_plugin, require_equal
 from sparring.testing.environments import CheckedEnvironmentCall
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -24,8 +24,8 @@ ATTRIBUTES = re.compile(
     "|fill-opacity|stroke-(width|dasharray|linecap|linejoin|opacity)|opacity"
     "|font-(size|family|weight|style)|text-anchor|dominant-baseline|preserveAspectRatio"
 )
-LARGEST = 100_000  # bytes of a picture
-UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+MAX_BYTES = 100_000  # of a picture
+INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
 HOSTILE = (  # a reply with markup and control characters
     "</text></svg><script>alert(1)</script><img src=x onerror=alert(1)> ]]> <![CDATA[ & \" ' "
     "\x00\x1b[31m \u202egnp.exe \u2066\u200b \ud800 \ufffe javascript:alert(1) " + "long " * 2000
@@ -43,14 +43,14 @@ def check_picture(
     every_seat: bool = False,
     **options: Any,
 ) -> int:
-    """Check the pictures of an environment, for each seat and with nothing hidden.
+    """Check the pictures of an environment: those for each seat, and those that hide nothing.
 
     Random episodes are drawn in both themes, at their first moments, at some later ones and at the
     end; one of them has hostile replies if any text is legal. A picture must be SVG without script,
     style, link or reference, at most 100 kB, with ``role="img"`` and a title, and its sentence must
-    not be empty. Equal positions must give equal bytes. If a seat cannot tell two plays apart, its
-    pictures and sentences must be equal: plays of other deals are compared in which all seats, or
-    all but one, reply the same.
+    not be empty. Equal positions must give equal bytes. If a seat cannot distinguish two episodes,
+    its pictures and sentences must be equal. For this, episodes of different deals are compared in
+    which all seats, or all but one, reply the same.
 
     An environment without pictures is drawn as prompts and replies, and checked in the same way.
 
@@ -58,19 +58,19 @@ def check_picture(
         environment: the function that makes it, or the bound plug-in.
         plays: number of episodes that are drawn.
         deals: number of deals that are compared.
-        seed: of the episodes.
+        seed: seed of the episodes.
         every_seat: whether seats that are not due are compared too, by the key of ``observe``.
-        options: of the function.
+        options: options of the function.
 
     Returns:
-        The number of compared pairs of one seat's pictures. 0 proves nothing about hidden facts;
-        take more deals.
+        The number of compared pairs of one seat's pictures. If it is 0, hidden facts were not
+        tested; use more deals.
 
     Raises:
         AssertionError: the pictures break one of these rules.
         PluginError: the environment's own code raised, or did not return.
     """
-    bound_environment = bound("environments", environment, options)
+    bound_environment = bind_plugin("environments", environment, options)
     rules = complete_environment(bound_environment.plugin.name, bound_environment())
     with CheckedEnvironmentCall(rules):
         root = Stream.from_seed(seed)
@@ -84,7 +84,7 @@ def check_picture(
 
 
 def check_svg(svg: str, what: str = "the picture") -> None:
-    """Check that a text is safe SVG, which runs and fetches nothing.
+    """Check that a text is safe SVG, which runs no code and fetches nothing.
 
     Args:
         svg: the text.
@@ -95,10 +95,10 @@ def check_svg(svg: str, what: str = "the picture") -> None:
     """
     assert isinstance(svg, str) and svg.startswith("<svg "), f"{what}: it begins {svg!r:.60}."
     size = len(svg.encode())
-    assert size <= LARGEST, f"{what}: it has {size} bytes, more than {LARGEST}."
+    assert size <= MAX_BYTES, f"{what}: it has {size} bytes, more than {MAX_BYTES}."
     assert "<!" not in svg and "<?" not in svg, f"{what}: it has a declaration."
-    unseen = UNSEEN.search(svg)
-    assert unseen is None, f"{what}: it holds the character U+{ord(unseen[0]):04X}."
+    invisible = INVISIBLE.search(svg)
+    assert invisible is None, f"{what}: it holds the character U+{ord(invisible[0]):04X}."
     try:
         root = ElementTree.fromstring(svg)
     except ElementTree.ParseError as error:
@@ -120,7 +120,9 @@ def _check_position(rules: Any, name: str, play: Play, past: list[PastTurn]) -> 
         for theme in get_args(Theme):
             svg = draw_play(play, rules.roles, seat, theme, past)
             check_svg(svg, label)
-            same(svg, draw_play(play, rules.roles, seat, theme, past), f"{label}, drawn twice")
+            require_equal(
+                svg, draw_play(play, rules.roles, seat, theme, past), f"{label}, drawn twice"
+            )
         sentence = describe_play(play, rules.roles, seat, past)
         assert isinstance(sentence, str) and sentence.strip(), (
             f"{label}: the sentence is {sentence!r}."
@@ -132,8 +134,8 @@ def _play_moments(
 ) -> Iterator[tuple[Any, list[PastTurn]]]:
     """Play at random; yield (play, past turns) at some moments and at the end.
 
-    The moments are the first four, and then each at twice the number before. Replies come from
-    ``replies``, and those of the seat ``other`` from ``deal``.
+    The moments are the first four, then those with numbers 4, 8, 16, ... Random replies come from
+    ``replies``, but those of the seat ``other`` from ``deal``.
     """
     past, draws, moment = list[PastTurn](), replies.child("play"), 0
     with temporary_play(rules, deal.child("deal")) as play:
@@ -159,7 +161,7 @@ def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_
     pictures: dict[Any, tuple[str, str]] = {}
     number = 0
     for deal in range(deals):
-        other = deal % (rules.num_seats + 1)  # none where it is no seat
+        other = deal % (rules.num_seats + 1)  # num_seats: no seat
         for play, past in _play_moments(rules, root.child(deal), root, other=other):
             for seat in range(rules.num_seats):
                 knowledge = _knowledge_of(play, past, seat, every_seat=every_seat)
@@ -171,12 +173,12 @@ def _compare_pictures(rules: Any, name: str, root: Stream, deals: int, *, every_
                 )
                 number += knowledge in pictures
                 what = f"{name}: what {rules.roles[seat]} sees of two plays it cannot tell apart"
-                same(pictures.setdefault(knowledge, picture), picture, what)
+                require_equal(pictures.setdefault(knowledge, picture), picture, what)
     return number
 
 
 def _knowledge_of(play: Play, past: list[PastTurn], seat: int, *, every_seat: bool) -> Any:
-    """Return what a seat knows of a play, or None if it is not compared."""
+    """Return what a seat knows of an episode, or None if the seat is not compared."""
     seats = tuple(play.due())
     own_turns = tuple((turn.prompt, turn.reply) for turn in past if turn.seat == seat)
     if seat in seats:

@@ -1,4 +1,4 @@
-"""The contract of rewards."""
+"""Checks the contract of rewards."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 from sparring.environments.catalogue import make_game
 from sparring.methods.rewards.components import opinions
-from sparring.testing.bound_plugin import bound, same
+from sparring.testing.bound_plugin import bind_plugin, require_equal
 
 GAMES = ("tic_tac_toe", "kuhn_poker")
 LEGAL = ("bet", "pass")
@@ -25,26 +25,26 @@ def check_reward(
 ) -> None:
     """Check a reward on random episodes of three seats.
 
-    The reward must give one finite number or None per turn, equal for equal episodes in any
-    company, and change no episode. None is only for rewards that read verdicts, for turns without
-    one.
+    The reward must return one finite number or None per turn, and must not change the episode.
+    Equal episodes must have equal rewards, whatever other episodes are passed with them. Only
+    rewards that read verdicts may return None, for turns without a verdict.
 
     Args:
         reward: the function, or the bound plug-in.
         episodes: number of episodes; one without turns is always among them.
-        seed: of the episodes.
-        options: of the function.
+        seed: seed of the episodes.
+        options: options of the function.
 
     Raises:
         AssertionError: the reward breaks one of these rules.
         PluginError: the reward raised, or did not return numbers.
     """
-    plugin = bound("rewards", reward, options)
+    plugin = bind_plugin("rewards", reward, options)
     games = {name: make_game(name) for name in GAMES}
     root = Stream.from_seed(seed)
     for number in range(episodes):
         check_reward_of(plugin, random_episode(root.child(number), turns=number % 9), games)
-    assert opinions(plugin, [], games) == [], f"The {plugin} must give nothing for no episodes."
+    assert opinions(plugin, [], games) == [], f"The {plugin} must return [] for no episodes."
 
 
 def check_reward_of(
@@ -57,20 +57,20 @@ def check_reward_of(
         f"The {reward} gave {len(values)} numbers for an episode of {len(episode.turns)} turns."
     )
     for number, value in enumerate(values):
-        fine = value is None or (isinstance(value, float) and math.isfinite(value))
-        assert fine, (
+        is_valid = value is None or (isinstance(value, float) and math.isfinite(value))
+        assert is_valid, (
             f"The {reward} gave {value!r} for turn {number}; give a finite float, or None for "
             "no opinion."
         )
     if not reward.needs:
         assert None not in values, (
-            f"The {reward} gave None; only one with NEEDS = {{'verdicts'}} has turns that it "
-            "cannot judge."
+            f"The {reward} gave None; only a reward with NEEDS = {{'verdicts'}} may do so, for "
+            "turns without a verdict."
         )
-    same(
+    require_equal(
         [values, values],
         opinions(reward, [episode, episode], games),
-        f"The {reward} must say the same of the same episode",
+        f"The {reward} must give equal rewards for equal episodes",
     )
     assert episode == original, f"The {reward} changed the episode; make new objects."
 

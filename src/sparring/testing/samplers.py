@@ -1,4 +1,4 @@
-"""The contract of samplers."""
+"""Checks the contract of samplers."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sparring.models.samplers.base import (
 )
 
 PARAMS = SamplingParams(max_new_tokens=3, temperature=0.9)
-NEAR = 1e-5  # tolerance of log-probabilities without a promise of bits
-SCORED = 1e-4
+LOGPROB_TOLERANCE = 1e-5  # of samplers that are not invariant
+SCORE_TOLERANCE = 1e-4
 SIZES = (1, 2, 3, 7)  # requests in a call
 
 
@@ -35,34 +35,38 @@ def check_sampler(
 ) -> None:
     """Check a sampler on random conversations of two turns.
 
-    The sampler must yield each place once, and replies that end with the first stop id or at the
-    limit. Order, calls and caches must not change a reply: no bit if the sampler says
-    ``invariant``, else equal ids and log-probabilities within 1e-5. Scores must match the
-    replies, it must raise for a conversation that is too long, and it must take new weights.
+    The sampler must yield the index of each request once; a reply must end with the first stop id
+    or at the limit. A reply must not depend on order, calls and caches: if the sampler is
+    ``invariant``, not in one bit, else ids must be equal and log-probabilities within 1e-5. Scores
+    must match the replies. The sampler must raise ModelError for a conversation that is too long,
+    and draw with new weights after ``publish``.
 
     Args:
-        make: returns a new sampler, always of the same weights.
-        vocabulary: number of its tokens.
+        make: returns a new sampler, always with the same weights.
+        vocabulary: number of tokens.
         stop_ids: ids that end a reply.
-        weights: its weights, to publish; None: ``publish`` is not tried.
+        weights: the sampler's weights, to publish; None: ``publish`` is not checked.
         conversations: number of conversations.
-        seed: of the conversations.
+        seed: seed of the conversations.
 
     Raises:
         AssertionError: the sampler breaks one of these rules.
     """
     root = Stream.from_seed(seed)
     first = _openings(root, conversations, min(make().context // 2, 40), vocabulary)
-    sampler, everything = make(), list(range(len(first)))
-    replies = _replies(sampler, first, everything, len(first), stop_ids)
+    sampler, in_order = make(), list(range(len(first)))
+    replies = _replies(sampler, first, in_order, len(first), stop_ids)
     for result in replies:
         check_reply(result, PARAMS, vocabulary, stop_ids)
     second = [_add_turn(*pair, root, vocabulary) for pair in zip(first, replies, strict=True)]
-    again = _replies(sampler, second, everything, len(second), stop_ids)
-    mixed = sorted(everything, key=lambda place: root.child("order").integer(place, 1 << 30))
+    again = _replies(sampler, second, in_order, len(second), stop_ids)
+    shuffled = sorted(in_order, key=lambda index: root.child("order").integer(index, 1 << 30))
     for size in SIZES:
-        for order in (everything, mixed):
-            other, case = make(), f"in {'another' if order is mixed else 'the same'} order, {size}"
+        for order in (in_order, shuffled):
+            other, case = (
+                make(),
+                f"in {'another' if order is shuffled else 'the same'} order, {size}",
+            )
             _compare(sampler, replies, _replies(other, first, order, size, stop_ids), case)
             _compare(sampler, again, _replies(other, second, order, size, stop_ids), case)
             fresh = _replies(make(), second, order, size, stop_ids)
@@ -81,17 +85,17 @@ def check_backend(
     conversations: int = 6,
     seed: int = 0,
 ) -> None:
-    """Check a backend that asks several samplers in one call, on random conversations of two turns.
+    """Check a backend that draws for several samplers in one call, on conversations of two turns.
 
-    Each sampler must reply as it does alone: equal to the bit if it is ``invariant``, else with
-    equal ids and log-probabilities within 1e-5.
+    Each sampler must reply as it does when called alone: with equal bits if it is ``invariant``,
+    else with equal ids and log-probabilities within 1e-5.
 
     Args:
-        make: returns new samplers of one backend, at least two, always of the same weights.
-        vocabulary: number of their tokens.
+        make: returns new samplers of one backend, at least two, always with the same weights.
+        vocabulary: number of tokens.
         stop_ids: ids that end a reply.
-        conversations: number of conversations of each sampler; they are equal.
-        seed: of the conversations.
+        conversations: number of conversations; each sampler gets the same ones.
+        seed: seed of the conversations.
 
     Raises:
         AssertionError: the backend breaks one of these rules.
@@ -110,9 +114,9 @@ def check_backend(
             for sampler, results in zip(separate, first, strict=True)
         ]
         for chosen in (range(len(samplers)), *((number,) for number in range(len(samplers)))):
-            for company in (make(), samplers):
+            for joint_samplers in (make(), samplers):
                 answers = _sample_all(
-                    [company[n] for n in chosen], [first[n] for n in chosen], stop_ids
+                    [joint_samplers[n] for n in chosen], [first[n] for n in chosen], stop_ids
                 )
                 for number, results in zip(chosen, answers, strict=True):
                     _compare(samplers[number], expected[number], results, "with other samplers")
@@ -147,13 +151,13 @@ def check_reply(
     ids, stopped = result.ids, bool(result.ids) and result.ids[-1] in stop_ids
     assert 1 <= len(ids) <= params.max_new_tokens, f"A reply has 1 to the limit of ids, not {ids}."
     assert all(0 <= token < vocabulary for token in ids), f"{ids} has ids that are no tokens."
-    assert not set(ids[:-1]) & set(stop_ids), f"{ids} goes on after a stop id of {stop_ids}."
+    assert not set(ids[:-1]) & set(stop_ids), f"{ids} continues after a stop id of {stop_ids}."
     assert result.truncated is not stopped, (
         f"The reply {ids} says truncated={result.truncated}; that is whether it lacks a stop id."
     )
     assert stopped or len(ids) == params.max_new_tokens, f"{ids} ends before a stop id or limit."
-    fine = [math.isfinite(value) and value <= 1e-6 for value in result.logprobs]
-    assert len(fine) == len(ids) and all(fine), (
+    is_valid = [math.isfinite(value) and value <= 1e-6 for value in result.logprobs]
+    assert len(is_valid) == len(ids) and all(is_valid), (
         f"The log-probabilities of {ids} are {result.logprobs}; give a finite one for each id."
     )
 
@@ -211,9 +215,9 @@ def _compare(
                 "on the rows beside it."
             )
         pairs = zip(reply.logprobs, other.logprobs, strict=True)
-        assert all(abs(a - b) <= NEAR for a, b in pairs), (
+        assert all(abs(a - b) <= LOGPROB_TOLERANCE for a, b in pairs), (
             f"Asked {case} in a call, log-probabilities are {other.logprobs}, and {reply.logprobs} "
-            "all at once, which is further apart than 1e-5."
+            "all at once; they differ by more than 1e-5."
         )
 
 
@@ -224,7 +228,7 @@ def _check_scores(
         return
     prompts, replies = [request.ids for request in requests], [[result.ids] for result in results]
     for result, scores in zip(results, sampler.score(prompts, replies, PARAMS), strict=True):
-        assert abs(scores[0] - sum(result.logprobs)) <= SCORED, (
+        assert abs(scores[0] - sum(result.logprobs)) <= SCORE_TOLERANCE, (
             f"score gives {scores[0]} for the reply {result.ids}, whose log-probabilities are "
             f"{result.logprobs}."
         )
@@ -238,8 +242,8 @@ def _check_length(sampler: Sampler, stop_ids: Ids) -> None:
     except ModelError:
         return
     raise AssertionError(
-        f"The sampler says context={sampler.context} and took as many ids and a reply after them; "
-        "raise ModelError."
+        f"The sampler says context={sampler.context}, but accepted as many ids with a reply after "
+        "them; raise ModelError."
     )
 
 
@@ -261,5 +265,5 @@ def _check_publish(
         )
         actual = _replies(sampler, requests, order, len(requests), stop_ids)
         changed = [a.logprobs != b.logprobs for a, b in zip(expected, actual, strict=True)]
-        assert factor == 1.0 or all(changed), "publish took other weights, and replies stayed."
+        assert factor == 1.0 or all(changed), "publish got other weights, but replies stayed equal."
     _compare(sampler, expected, actual, "with the first weights published again, all")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from sparring.api.human_play import InteractiveSession, Lobby, fresh_seed, keep
+from sparring.api.human_play import InteractiveSession, Lobby, random_seed, store_episode
 from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import ConfigError, HungError, RunError, SparringError
 from sparring.core.records import Episode, Turn, Verdict
@@ -69,7 +69,7 @@ class PlaySession:
             )
         opponent = self.lobby.opponent(self.game, against)
         first_seed = self.choices["seed"]
-        seed = fresh_seed() if first_seed is None else first_seed + self.play
+        seed = random_seed() if first_seed is None else first_seed + self.play
         self.close()
         self.sitting = InteractiveSession(self.game, seat, opponent, seed)
         self.play += 1
@@ -121,7 +121,7 @@ class PlaySession:
         if self.lobby.run is None:
             return
         try:
-            number = keep(
+            number = store_episode(
                 self.lobby.run, self.sitting.record(episode), (self.stored or {}).get("number")
             )
             self.stored = {"number": number, "why": None}
@@ -159,7 +159,7 @@ class PlaySession:
             self.end["why"] = why
             return
         try:
-            episode = self.sitting.judged(oracle)
+            episode = self.sitting.judge_episode(oracle)
         except SparringError as error:
             self.end["why"] = f"the oracle {oracle.name} cannot judge this play: {error}"
             return

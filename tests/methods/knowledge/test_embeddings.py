@@ -21,7 +21,7 @@ from sparring.methods.knowledge.embeddings.base import check_output, scale_to_un
 from sparring.methods.knowledge.space import LatentSpace, cluster_statements
 from sparring.models import load
 from sparring.models.pretrained import load_pretrained
-from sparring.ops.clusters import embedded
+from sparring.ops.clusters import embed_texts
 
 SLOT = "knowledge.embeddings"
 
@@ -33,8 +33,8 @@ def length_one(rows):
 def test_ngrams_of_masked_statements_are_those_of_the_statements():
     lines = ["p1 says 3 wolves", "P2 says 4 wolves", "nobody"]
     space = LatentSpace(embedding=bind(SLOT, "ngrams"), names=("p1", "p2"))
-    assert (space.embedded(lines) == embedded(lines, names=("p1", "p2"))).all()
-    assert (space.embedded(lines)[0] == space.embedded(lines)[1]).all()
+    assert (space.embed_texts(lines) == embed_texts(lines, names=("p1", "p2"))).all()
+    assert (space.embed_texts(lines)[0] == space.embed_texts(lines)[1]).all()
 
 
 @pytest.mark.parametrize("layer", [-1, 0, 1])
@@ -66,12 +66,12 @@ def test_of_a_text_that_outgrows_the_context_the_beginning_is_read(monkeypatch):
     def tokenizer(text, **options):
         return {"input_ids": torch.tensor([[ord(letter) for letter in text]])}
 
-    monkeypatch.setattr(load, "_loaded", lambda name: (Network(), tokenizer))
+    monkeypatch.setattr(load, "_load_frozen", lambda name: (Network(), tokenizer))
     assert load.text_states("held back", -1, "abcz") == [98.0]
 
 
 def test_a_layer_that_is_not_there_is_said(chat_folder):
-    with pytest.raises(ModelError, match="has 2 layers, and layer=3 is not one of 0"):
+    with pytest.raises(ModelError, match="has 2 layers, but layer=3 is not between 0"):
         bind(SLOT, "hidden_states", {"model": str(chat_folder), "layer": 3})(["bet"])
 
 

@@ -256,7 +256,7 @@ def test_a_tokenizer_that_joins_the_prompt_and_the_reply_is_refused():
     )
     fast = PreTrainedTokenizerFast(tokenizer_object=core, eos_token="</s>", clean_up_tokenization_spaces=False)
     joined = COMPLETION.replace("' ' + message", "message")
-    with pytest.raises(ModelError, match=r"otherwise than its parts: \[':b', 'e', 't'\] in the whole"):
+    with pytest.raises(ModelError, match=r"differently from its parts: \[':b', 'e', 't'\] in the whole"):
         chat(fast, template=joined)
     assert chat(fast, template="completion").parse(chat(fast, template="completion").reply("bet")) == " bet"
 

@@ -63,11 +63,11 @@ class Engine:
             self.weights["transformer.wte.weight"] = self.weights["transformer.wte.weight"] * 1.01
         self.loads += 1
 
-    def ask(self, number, ids, seed, way):
-        self.waiting.append((number, ids, seed, way))
+    def ask(self, number, ids, seed, options):
+        self.waiting.append((number, ids, seed, options))
 
-    def score(self, number, ids, begin, way):
-        self.waiting.append((number, ids, None, {**way, "begin": begin}))
+    def score(self, number, ids, begin, options):
+        self.waiting.append((number, ids, None, {**options, "begin": begin}))
 
     def drop(self, numbers):
         self.waiting = [request for request in self.waiting if request[0] not in numbers]
@@ -99,20 +99,22 @@ class Engine:
                 return True
         return False
 
-    def answer(self, number, ids, seed, way):
+    def answer(self, number, ids, seed, options):
         if seed is None:
-            log_p = cut(self.log_p(ids, way["temperature"]), way)
-            return [number, [], [log_p[t - 1, ids[t]] for t in range(way["begin"], len(ids))], False]
+            log_p = cut(self.log_p(ids, options["temperature"]), options)
+            return [number, [], [log_p[t - 1, ids[t]] for t in range(options["begin"], len(ids))], False]
         ids_so_far, logprobs, supports = self.replies.setdefault(number, ([], [], []))
-        log_p = cut(self.log_p([*ids, *ids_so_far], way["temperature"])[-1], way)
+        log_p = cut(self.log_p([*ids, *ids_so_far], options["temperature"])[-1], options)
         digest = hashlib.sha256(f"{seed} {len(ids_so_far)}".encode()).digest()
         draw = int.from_bytes(digest[:8], "big") / 2**64
         token = min(int(np.searchsorted(np.exp(log_p).cumsum(), draw, side="right")), len(log_p) - 1)
         ids_so_far.append(token)
         logprobs.append(log_p[token])
-        supports.append([int(index) for index in np.argsort(-log_p)[: way.get("listed", 0)] if log_p[index] > -np.inf])
-        stopped = token in way["stop_ids"]
-        if not stopped and len(ids_so_far) < way["max_new_tokens"]:
+        supports.append(
+            [int(index) for index in np.argsort(-log_p)[: options.get("listed", 0)] if log_p[index] > -np.inf]
+        )
+        stopped = token in options["stop_ids"]
+        if not stopped and len(ids_so_far) < options["max_new_tokens"]:
             return None
         del self.replies[number]
         if fault("nan"):
@@ -153,15 +155,15 @@ class Engine:
         return logits - np.log(np.exp(logits).sum(-1, keepdims=True))
 
 
-def cut(log_p, way):
-    if not way.get("top_k"):
+def cut(log_p, options):
+    if not options.get("top_k"):
         return log_p
     if log_p.ndim == 2:
-        return np.stack([cut(row, way) for row in log_p])
-    order = np.argsort(-log_p, kind="stable")[: way["top_k"]]
+        return np.stack([cut(row, options) for row in log_p])
+    order = np.argsort(-log_p, kind="stable")[: options["top_k"]]
     p = np.exp(log_p[order])
     p = p / p.sum()
-    order = order[p.cumsum() - p < way["top_p"]]
+    order = order[p.cumsum() - p < options["top_p"]]
     truncated = np.full(len(log_p), -np.inf)
     truncated[order] = log_p[order] - np.log(np.exp(log_p[order]).sum())
     return truncated

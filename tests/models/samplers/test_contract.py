@@ -90,7 +90,7 @@ def by_place(self, requests, params, stop_ids):
         ({"publish": lambda self, weights, version: 1}, "publish was given version"),
         (
             {"publish": lambda self, weights, version: setattr(self.inner.model, "version", version) or version},
-            "replies stayed",
+            "replies stayed equal",
         ),
     ],
 )

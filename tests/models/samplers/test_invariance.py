@@ -20,7 +20,7 @@ from sparring.models import attention
 from sparring.models.attention import pad_rows, prefix_tree
 from sparring.models.language_model import (
     FILLS,
-    MOST,
+    MAX_ROWS,
     LanguageModel,
     Product,
     fewest_rows,
@@ -179,7 +179,7 @@ def test_a_row_of_a_product_has_its_own_bits(inner, outer):
     """The rule that the rest stands on; a machine whose products break it fails here first."""
     draw = torch.Generator().manual_seed(0)
     x, weight = torch.randn(2051, inner, generator=draw), torch.randn(outer, inner, generator=draw)
-    fewest = fewest_rows([Product(inner, outer, turned=True, shifted=False)])
+    fewest = fewest_rows([Product(inner, outer, is_linear=True, has_bias=False)])
     assert fewest in FILLS
     expected = torch.nn.functional.linear(pad_rows(x, fewest), weight)
     for rows in (1, 2, 3, 4, 5, 9, 16, 31, 100, 513):
@@ -196,7 +196,7 @@ def test_rows_that_a_machine_sums_in_another_way_are_found(least, good):
     def run(count):
         return torch.full((count, 2), float(count % least > 0 if least % 16 == 0 else count < least))
 
-    assert {rows for rows in FILLS if is_batch_invariant(run, rows, run(MOST))} == good
+    assert {rows for rows in FILLS if is_batch_invariant(run, rows, run(MAX_ROWS))} == good
 
 
 @pytest.mark.parametrize("name", ["tiny", pytest.param("qwen3", marks=pytest.mark.slow)])

@@ -10,15 +10,15 @@ OWN = [-0.5, -4.0, -16.0]
     [
         (OWN, "float32", None),
         ([-0.50009, -4.00009, -16.00039], "float32", None),
-        ([-0.50011, -4.0, -16.0], "float32", "by 0.00011 where it has -0.5, and 0.0001 is allowed"),
-        ([-0.5, -4.00011, -16.0], "float32", "by 0.00011 where it has -4.0, and 0.0001 is allowed"),
-        ([-0.5, -4.0, -16.00041], "float32", "by 0.00041 where it has -16.0, and 0.0004 is allowed"),
+        ([-0.50011, -4.0, -16.0], "float32", "by 0.00011 from the learner's value -0.5; 0.0001 is allowed"),
+        ([-0.5, -4.00011, -16.0], "float32", "by 0.00011 from the learner's value -4.0; 0.0001 is allowed"),
+        ([-0.5, -4.0, -16.00041], "float32", "by 0.00041 from the learner's value -16.0; 0.0004 is allowed"),
         ([-0.7, -4.0, -16.9], "bfloat16", None),
-        ([-0.76, -4.0, -16.0], "bfloat16", "by 0.26 where it has -0.5, and 0.25 is allowed"),
-        ([-0.5, float("nan"), -16.0], "float32", "by nan where it has -4.0"),
-        ([-0.5, float("-inf"), -16.0], "float32", "by inf where it has -4.0"),
-        (OWN[:2], "float32", "there are 2 of them, and not 3"),
-        ([], "float32", "there are 0 of them, and not 3"),
+        ([-0.76, -4.0, -16.0], "bfloat16", "by 0.26 from the learner's value -0.5; 0.25 is allowed"),
+        ([-0.5, float("nan"), -16.0], "float32", "by nan from the learner's value -4.0"),
+        ([-0.5, float("-inf"), -16.0], "float32", "by inf from the learner's value -4.0"),
+        (OWN[:2], "float32", "there are 2 of them, not 3"),
+        ([], "float32", "there are 0 of them, not 3"),
     ],
 )
 def test_log_probabilities_may_stray_by_rounding_alone(values, dtype, wrong):

@@ -186,7 +186,7 @@ WRONG = {
     "no logprobs": "gives no log-probabilities",
     "fewer logprobs": "8 tokens and 7 log-probabilities",
     "far logprob": "differ from this model's by up to 0.01 .0.0001..*processed_logprobs",
-    "longer prompt": "read a prompt of 24 token ids as 25 others",
+    "longer prompt": "read a prompt of 24 token ids as 25 other ids",
     "large id": "an id from 0 to 23",
     "shorter": "ended a reply after 7 tokens",
     "longer": "ended a reply after 9 tokens",
@@ -259,7 +259,7 @@ def test_it_is_tried_at_each_temperature_and_after_each_update_once(base, server
 
 
 def test_what_cannot_be_asked_is_refused(base, server):
-    with pytest.raises(ModelError, match=r"adapters alone.*model.lora.rank=16"):
+    with pytest.raises(ModelError, match=r"only as adapters.*model.lora.rank=16"):
         at(server, small_model())
     with pytest.raises(ModelError, match=r"write sampler\.served"):
         openai(base, base_url=server.url)

@@ -165,7 +165,7 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
     torn += [1, 1]
     sampler.refresh()
     with pytest.raises(
-        RunError, match=r"gives up: replica 0 refuses weights: WeightFileError: .*is not what was written"
+        RunError, match=r"stops: replica 0 refuses weights: WeightFileError: .*has other content than was written"
     ):
         sample(sampler, make_requests(), PARAMS, STOP)
     torn.clear()
@@ -192,15 +192,15 @@ def test_a_torn_file_of_weights_is_refused_and_written_anew_once(torn):
             "skewed",
             2,
             {},
-            r"computes other log-probabilities than its weights give: they differ from the learner's by 0\.\d+ where it has -\d\.\d, and 0.0001\d* is allowed",
+            r"computes wrong log-probabilities for its weights: they differ by 0\.\d+ from the learner's value -\d\.\d; 0.0001\d* is allowed",
         ),
-        ("die", 3, {}, "has ended, the third one that ended over one request"),
-        ("die", 1, {"restarts": 0}, r"has ended, and 1 were lost in an hour \(sampler.restarts\)"),
+        ("die", 3, {}, "has ended, the third one lost with the same request"),
+        ("die", 1, {"restarts": 0}, r"has ended, and 1 replicas were lost in an hour \(sampler.restarts\)"),
         pytest.param(
             "hang",
             1,
             {"timeout": 5.0, "restarts": 0},
-            r"has said nothing for \d+ s while ready \(sampler.timeout\)",
+            r"has sent nothing for \d+ s while ready \(sampler.timeout\)",
             marks=pytest.mark.slow,
         ),
     ],
@@ -221,7 +221,7 @@ def test_what_vllm_does_not_give_is_refused_by_name(monkeypatch, tmp_path):
     for params, words in [
         (
             SamplingParams(max_new_tokens=1, top_p=0.9),
-            r"rollout.top_p=0.9 without rollout.top_k.*Write rollout.top_k: 100 as well",
+            r"rollout.top_p=0.9 without rollout.top_k.*Set rollout.top_k too, e.g. to 100",
         ),
         (SamplingParams(max_new_tokens=1, top_k=1001), r"rollout.top_k=1001.*at most 1000"),
         (SamplingParams(max_new_tokens=1, temperature=0.001), r"rollout.temperature: 0.01 or more"),
@@ -234,7 +234,7 @@ def test_what_vllm_does_not_give_is_refused_by_name(monkeypatch, tmp_path):
             with pytest.raises(ModelError, match=words):
                 call(params)
     assert sampler.backend.replicas == []  # none was started for this
-    with pytest.raises(ModelError, match=r"have 16. Of a tiny model write model.heads"):
+    with pytest.raises(ModelError, match=r"have 16. For the tiny model, set model.heads"):
         vllm(LanguageModel(tiny_model(vocabulary_size=VOCABULARY, stream=Stream.from_seed(0)), None))
     monkeypatch.setenv("SPARRING_VLLM_PYTHON", str(tmp_path / "none"))
     with pytest.raises(ConfigError, match=r"SPARRING_VLLM_PYTHON names .*none. Run make vllm"):
@@ -309,7 +309,7 @@ def test_weights_that_have_changed_while_requests_waited_are_noticed():
     sampler = vllm(learner)
     coming = sampler.submit(make_requests(), PARAMS, STOP)  # the replica is not there yet
     learner.version += 1
-    with pytest.raises(ModelError, match="have changed while replies"):
+    with pytest.raises(ModelError, match="have changed while requests"):
         list(coming)
 
 

@@ -205,7 +205,7 @@ def test_an_update_in_flight_that_fails_is_tried_again_and_replies_go_on(shared,
     assert renewed(shared, every(4, shared), most=2)[1] > 1
     assert (
         len(troubles) == 1
-        and ("is not what was written" if kind == "torn" else "h.9") in troubles[0]
+        and ("has other content than was written" if kind == "torn" else "h.9") in troubles[0]
         and shared.backend.limits.lost == 0
     )
 

@@ -239,7 +239,7 @@ def test_a_memory_is_written_once_where_decisions_have_candidates(played):
             for beside in turn.candidates:
                 assert beside.conversation != turn.conversation and beside.event != "memory"
     data = pack(several, candidates=True)
-    assert len(data.ask) == sum(1 + len(turn.candidates) for episode in several for turn in episode.turns)
+    assert len(data.prompt_ends) == sum(1 + len(turn.candidates) for episode in several for turn in episode.turns)
 
 
 def test_playouts_go_on_after_memories_too(played):

@@ -23,14 +23,14 @@ from sparring.engine.ranks.rank_process import main as run_learner
 from sparring.learn.gradient_step import Means
 from sparring.learn.learner import Learner
 from sparring.learn.split import (
+    load_optimizer_rows,
+    load_weight_rows,
     save_streamed,
     split_learner,
-    take_moments,
-    take_weights,
     whole_moments,
     whole_weights,
 )
-from sparring.learn.weight_files import update_reference, updated
+from sparring.learn.weight_files import parameters_of, update_reference
 from sparring.models.language_model import LanguageModel
 
 LOST = ("gloo", "NCCL", "Connection", "Timed out", "TCPStore", "FileStore")  # in torch's errors
@@ -110,12 +110,14 @@ class Shard(Rank):
         return b"".join([answer, b"\n", *self._figures])
 
     def _take_weights(self, policy: Policy, folder: Path, version: int) -> None:
-        take_part = partial(take_weights, rank=self.rank, ranks=self.ranks)
-        take_part(policy.model, folder / policy.file("model"))
+        part = partial(load_weight_rows, rank=self.rank, ranks=self.ranks)
+        part(policy.model, folder / policy.file("model"))
         policy.model.version = version
         for copied in policy.saved_snapshots:
-            take_part(copied.model, folder / policy.file(copied.purpose))
-        take_moments(policy.trained, folder / policy.file("optimizer"), self.rank, self.ranks)
+            part(copied.model, folder / policy.file(copied.purpose))
+        load_optimizer_rows(
+            policy.trained, folder / policy.file("optimizer"), self.rank, self.ranks
+        )
 
     def _save_all_weights(self, learner: Learner, path: str, ema_path: str) -> None:
         self._save_weights(learner.model, path)
@@ -131,7 +133,7 @@ class Shard(Rank):
     def _save_moments(self, learner: Learner, path: str) -> None:
         moments = whole_moments(learner)
         state = learner.optimizer.state
-        fields_of = [state.get(parameter, {}) for parameter in updated(learner.optimizer)]
+        fields_of = [state.get(parameter, {}) for parameter in parameters_of(learner.optimizer)]
         shapes = {
             f"{index}.{key}": (value.dtype, tuple(value.shape))
             for index, fields in enumerate(fields_of)

@@ -9,7 +9,12 @@ from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.blocks import distinct_rows, equal_sized, steps, tied_means
+from sparring.ops.blocks import (
+    average_over_ties,
+    differs_from_previous,
+    distinct_rows,
+    rows_by_size,
+)
 from sparring.ops.groups import centre, standardise
 from sparring.ops.tournaments import Scheme, tournament_ranks
 
@@ -75,11 +80,11 @@ def _tournament_scores(
 ) -> FloatArray:
     """Return 1 - rank / (n - 1) of every trajectory, 0 in a group of one."""
     scores = np.zeros(len(returns))
-    for rows in equal_sized(ids, num_groups):
+    for rows in rows_by_size(ids, num_groups):
         if rows.shape[1] < 2:
             continue
         members = np.take_along_axis(rows, np.argsort(-returns[rows], axis=1), axis=1)
-        is_worse = steps(returns[members])
+        is_worse = differs_from_previous(returns[members])
         first, pattern = distinct_rows(is_worse)
         pattern_scores = np.stack(
             [_scores_of_pattern(is_worse[row], scheme) for row in first.tolist()]
@@ -92,5 +97,5 @@ def _scores_of_pattern(is_worse: BoolArray, scheme: Scheme) -> FloatArray:
     """Return 1 - rank / (n - 1) of members in order of returns, best first, [n]; see ``steps``."""
     levels = -np.append(0, np.cumsum(is_worse)).astype(np.float64)
     ranks = tournament_ranks(scheme, np.repeat(levels[:, None], len(levels), axis=1))
-    scores: FloatArray = 1.0 - tied_means(is_worse[None], ranks)[0] / (len(levels) - 1)
+    scores: FloatArray = 1.0 - average_over_ties(is_worse[None], ranks)[0] / (len(levels) - 1)
     return scores

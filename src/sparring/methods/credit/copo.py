@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, role_groups, trajectory_returns
-from sparring.ops.blocks import shares
+from sparring.ops.blocks import shares_of_value
 from sparring.ops.groups import group_ids, group_mean, standardise
 
 
@@ -53,7 +53,7 @@ def copo(
     groups, count = group_ids(turns.group, turns.role, turns.game)
     roles, num_roles = role_groups(turns)
     ids = groups[starts]
-    entropy = group_mean(-np.log(shares(returns, ids, count)), ids, count)
+    entropy = group_mean(-np.log(shares_of_value(returns, ids, count)), ids, count)
     local_weight = (0.5 * (1.0 + np.tanh(0.5 * (sharpness * (entropy - threshold)))))[ids]
     role_of_group = np.zeros(count, dtype=np.int64)
     role_of_group[ids] = roles[starts]

@@ -9,7 +9,7 @@ from pydantic import Field
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.anchors import Anchor, anchor_groups
 from sparring.methods.credit.grpo import grpo
-from sparring.ops.groups import centre, discounted_returns, over_deviation
+from sparring.ops.groups import centre, discounted_returns, divide_by_deviation
 
 GROUP_RELATIVE = True
 PRESETS = {"as_released": {"over": "turns"}}
@@ -78,5 +78,7 @@ def gigpo(
     returns = discounted_returns(turns.reward, turns.trajectory, gamma=gamma)
     turn_advantages = centre(returns, groups, count)
     if divide_by_std:
-        turn_advantages = over_deviation(turn_advantages, returns, groups, count, epsilon=epsilon)
+        turn_advantages = divide_by_deviation(
+            turn_advantages, returns, groups, count, epsilon=epsilon
+        )
     return Credit(advantages=episode_advantages + weight * turn_advantages)

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from sparring.core.records import BoolArray, Credit, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre, group_counts, over_deviation
+from sparring.ops.groups import centre, divide_by_deviation, group_counts
 
 Trains = Literal["all", "unfailed", "as_released"]
 TRAINS_NEEDS: dict[str, set[str]] = {  # columns
@@ -98,7 +98,7 @@ def grpo(
     advantages = centre(values, ids, count)
     baselines = values - advantages
     if divide_by_std:
-        advantages = over_deviation(advantages, values, ids, count, ddof=ddof, epsilon=epsilon)
+        advantages = divide_by_deviation(advantages, values, ids, count, ddof=ddof, epsilon=epsilon)
     is_single = group_counts(groups[starts], count)[ids] < 2
     advantages = np.where(is_single, 0.0, advantages)
     if over != "turns":

@@ -10,7 +10,13 @@ from pydantic import Field
 from sparring.core.records import BoolArray, Credit, FloatArray, TurnTable
 from sparring.methods.credit.anchors import anchor_groups, node_groups, positions
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.groups import centre, group_counts, group_mean, leave_one_out_mean, over_deviation
+from sparring.ops.groups import (
+    centre,
+    divide_by_deviation,
+    group_counts,
+    group_mean,
+    leave_one_out_mean,
+)
 
 GROUP_RELATIVE = True
 
@@ -77,7 +83,9 @@ def mars2(
     groups, num_groups = start_groups(turns)
     advantages = centre(shaped_rewards, groups, num_groups)
     if divide_by_std:
-        advantages = over_deviation(advantages, shaped_rewards, groups, num_groups, epsilon=epsilon)
+        advantages = divide_by_deviation(
+            advantages, shaped_rewards, groups, num_groups, epsilon=epsilon
+        )
     return Credit(advantages=advantages)
 
 

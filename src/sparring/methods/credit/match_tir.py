@@ -9,7 +9,7 @@ from pydantic import Field
 from sparring.core.records import Credit, TurnTable
 from sparring.methods.credit.base import turn_keys
 from sparring.methods.credit.grpo import grpo
-from sparring.ops.groups import centre, discounted_returns, group_ids, over_deviation
+from sparring.ops.groups import centre, discounted_returns, divide_by_deviation, group_ids
 
 GROUP_RELATIVE = True
 
@@ -55,5 +55,5 @@ def match_tir(
     groups, count = group_ids(*turn_keys(turns))
     by_turn = centre(returns, groups, count)
     if divide_by_std:
-        by_turn = over_deviation(by_turn, returns, groups, count, epsilon=epsilon)
+        by_turn = divide_by_deviation(by_turn, returns, groups, count, epsilon=epsilon)
     return Credit(advantages=(1.0 - turn_share) * by_trajectory + turn_share * by_turn)

@@ -13,9 +13,9 @@ from sparring.methods.credit.base import broadcast_to_turns, component, start_gr
 from sparring.ops.groups import (
     centre,
     discounted_returns,
+    divide_by_deviation,
     group_counts,
     group_ids,
-    over_deviation,
     trajectory_sums,
 )
 
@@ -98,7 +98,7 @@ def ppr(
     groups, count = start_groups(turns)
     advantages = centre(returns, groups, count)
     if divide_by_std:
-        advantages = over_deviation(advantages, returns, groups, count, epsilon=epsilon)
+        advantages = divide_by_deviation(advantages, returns, groups, count, epsilon=epsilon)
     return Credit(advantages=advantages)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sparring.core.records import BoolArray, Credit, FloatArray, IntArray, TurnTable
 from sparring.methods.credit.base import broadcast_to_turns, start_groups, trajectory_returns
-from sparring.ops.blocks import equal_sized, tied_means
+from sparring.ops.blocks import average_over_ties, rows_by_size
 from sparring.ops.groups import centre, trajectory_sums
 
 GROUP_RELATIVE = True
@@ -56,12 +56,12 @@ def _halving_rewards(
 ) -> FloatArray:
     """Return 1 / 2^(j-1) for the j-th success of each group by length, 0 for failures."""
     rewards = np.zeros(len(is_success))
-    for rows in equal_sized(ids, num_groups):
+    for rows in rows_by_size(ids, num_groups):
         keys = np.where(is_success[rows], lengths[rows], np.inf)  # failures last
         order = np.argsort(keys, axis=1)
         members = np.take_along_axis(rows, order, axis=1)
         sorted_lengths = np.take_along_axis(keys, order, axis=1)
-        tied_rewards = tied_means(
+        tied_rewards = average_over_ties(
             sorted_lengths[:, 1:] != sorted_lengths[:, :-1],
             0.5 ** np.arange(rows.shape[1], dtype=np.float64),
         )

@@ -19,10 +19,10 @@ from sparring.methods.credit.base import (
 from sparring.ops.groups import (
     centre,
     discounted_returns,
+    divide_by_deviation,
     group_ids,
     is_varied,
     leave_one_out_mean,
-    over_deviation,
     standardise,
     trajectory_starts,
     trajectory_sums,
@@ -227,5 +227,7 @@ def _relative_to_group(
     else:
         centred = centre(values, ids, count)
     return (
-        over_deviation(centred, values, ids, count, epsilon=epsilon) if divide_by_std else centred
+        divide_by_deviation(centred, values, ids, count, epsilon=epsilon)
+        if divide_by_std
+        else centred
     )

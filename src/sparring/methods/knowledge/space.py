@@ -18,7 +18,13 @@ from sparring.environments.foreign import environment_call
 from sparring.environments.history_tree import HistoryTree
 from sparring.environments.tree_arrays import walk
 from sparring.methods.knowledge.statements import first_player_name, pattern
-from sparring.ops.clusters import finder, k_means, masked, matched, squared_distances
+from sparring.ops.clusters import (
+    k_means,
+    mask_text,
+    match_to_earlier,
+    name_pattern,
+    squared_distances,
+)
 from sparring.ops.game_tree import average_strategies
 
 MAX_HISTORIES = 500_000  # most histories of an abstracted game that is solved exactly
@@ -59,10 +65,10 @@ class LatentSpace:
     kinds: Mapping[str, StatementClusters] = field(default_factory=dict)
     strategies: Mapping[str, Strategy] = field(default_factory=dict)
 
-    def embedded(self, lines: Sequence[str]) -> FloatArray:
+    def embed_texts(self, lines: Sequence[str]) -> FloatArray:
         """Return statements as vectors, with "@" for names and "#" for numbers, [n, d]."""
-        names = finder(self.names)
-        vectors: FloatArray = self.embedding([masked(line, names) for line in lines])
+        names = name_pattern(self.names)
+        vectors: FloatArray = self.embedding([mask_text(line, names) for line in lines])
         return vectors
 
     def nearest_sentences(self, kind: str, lines: Sequence[str]) -> list[str | None]:
@@ -77,7 +83,7 @@ class LatentSpace:
         if not lines:
             return []
         clusters, patterns = self.kinds[kind], [pattern(line, self.player_names) for line in lines]
-        distances = squared_distances(self.embedded(patterns), clusters.centres)
+        distances = squared_distances(self.embed_texts(patterns), clusters.centres)
         if not self.player_names:
             return [clusters.sentences[cluster] for cluster in distances.argmin(axis=1)]
         has_name = np.array([NAME in sentence for sentence in clusters.sentences])
@@ -171,10 +177,10 @@ def cluster_statements(
     for line in sorted(statements):
         counts[line] = counts.get(line, 0) + statements[line]
     lines, weights = list(counts), np.array(list(counts.values()), dtype=np.float64)
-    points = space.embedded(lines)
+    points = space.embed_texts(lines)
     centres = k_means(points, weights, k, stream).centres
     if earlier is not None:
-        centres = centres[matched(centres, earlier.centres)]
+        centres = centres[match_to_earlier(centres, earlier.centres)]
     distances = squared_distances(points, centres)
     cluster_of_line = distances.argmin(axis=1)
     sentences = []

@@ -19,7 +19,7 @@ from sparring.environments.abstracted import NAME, AbstractedEnvironment, Abstra
 from sparring.environments.base import Environment
 from sparring.environments.foreign import environment_call
 from sparring.methods.knowledge.base import replies
-from sparring.ops.clusters import finder
+from sparring.ops.clusters import name_pattern
 from sparring.play.replay import replay_states
 
 
@@ -71,10 +71,10 @@ def abstract_state_of(play: AbstractedPlay, seat: int, *, gists: bool) -> Abstra
 @lru_cache(maxsize=65_536)
 def _replace_names(texts: tuple[str, ...], labels: tuple[tuple[str, str], ...]) -> tuple[str, ...]:
     label_of_name = dict(labels)
-    name_pattern = finder(tuple(label_of_name))
-    if name_pattern is None:
+    pattern = name_pattern(tuple(label_of_name))
+    if pattern is None:
         return texts
-    return tuple(name_pattern.sub(lambda match: label_of_name[match[0]], text) for text in texts)
+    return tuple(pattern.sub(lambda match: label_of_name[match[0]], text) for text in texts)
 
 
 SentenceOf = Callable[[str, str], str | None]
@@ -142,17 +142,17 @@ def pattern(line: str, player_names: tuple[str, ...]) -> str:
         line: the statement.
         player_names: names of players, in lower case.
     """
-    name_pattern = finder(player_names, re.IGNORECASE)
-    if name_pattern is None:
+    pattern = name_pattern(player_names, re.IGNORECASE)
+    if pattern is None:
         return line
     first, text = first_player_name(line, player_names), line.replace(NAME, " at ")
-    return name_pattern.sub(lambda match: NAME if match[0].lower() == first else OTHERS, text)
+    return pattern.sub(lambda match: NAME if match[0].lower() == first else OTHERS, text)
 
 
 def first_player_name(line: str, player_names: tuple[str, ...]) -> str | None:
     """Return the player that a statement names first, in lower case, or None."""
-    name_pattern = finder(player_names, re.IGNORECASE)
-    match = name_pattern.search(line) if name_pattern is not None else None
+    pattern = name_pattern(player_names, re.IGNORECASE)
+    match = pattern.search(line) if pattern is not None else None
     return match[0].lower() if match else None
 
 

@@ -15,7 +15,7 @@ from sparring.ops.matching import (
     calls_of,
     exact_matching,
     greedy_matching,
-    likenesses,
+    similarities,
     transport_plan,
 )
 from sparring.play.replay import replay
@@ -89,7 +89,7 @@ def reference_match(
         if turn.event == "ok"
         for call in calls_of(turn.action or "")
     ]
-    similarity = likenesses([call for _, call in calls_made], expected)
+    similarity = similarities([call for _, call in calls_made], expected)
     owners = np.array([number for number, _ in calls_made], dtype=np.int64)
     totals = np.bincount(owners, _rewards(similarity, matching, regularisation), len(turns))
     counts = np.bincount(owners, minlength=len(turns))

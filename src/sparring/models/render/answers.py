@@ -2,10 +2,10 @@
 
 - "free": any text; the environment finds the action in it.
 - "exact": the action and nothing else.
-- "tagged": ``<think>...</think><answer>ACTION</answer>``, or the answer tag alone without thinking
-  (MARS). The prompt ends with the first tag.
-- "boxed": reasoning, then ``\\boxed{ACTION}``, of which the last counts (SPIRAL), or the box alone
-  without thinking.
+- "tagged" (MARS): ``<think>...</think><answer>ACTION</answer>``; without thinking only the answer
+  tag. The prompt ends with the first tag.
+- "boxed" (SPIRAL): reasoning, then ``\\boxed{ACTION}``; the last box counts. Without thinking only
+  the box.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class AnswerFormat:
             reply is the action.
         anywhere: whether the pattern may match anywhere (the last match counts, even if unparsable)
             or must match the whole reply.
-        parting: in place of a pattern: text between the thoughts and the action of a reply from
-            ``<think>`` to ``ending``. The first match counts, so that one pass over the reply is
-            enough; a pattern of the whole reply would backtrack.
+        parting: in place of ``pattern``, for a reply from ``<think>`` to ``ending``: the text
+            between its thoughts and its action. The first match counts, so that one pass is enough;
+            a pattern of the whole reply would backtrack.
     """
 
     instruction: str = ""
@@ -84,7 +84,7 @@ class AnswerFormat:
 
 
 def answer_format(name: Answer, *, thinking: bool) -> AnswerFormat:
-    """Return the format of a name, with or without thinking before the answer."""
+    """Return the format with this name, with or without thinking before the answer."""
     if name == "tagged" and thinking:
         instruction = (
             "Think between <think> and </think>, then give one action between <answer> and "

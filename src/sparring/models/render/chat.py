@@ -1,10 +1,10 @@
-"""The chat renderer: a pretrained model's own chat template as scaffold.
+"""The chat renderer: turns prompts into ids by the chat template of a pretrained model.
 
-The template is split into pieces once and checked: at the start it renders a few probe
-conversations, and the pieces between the probes' contents are the scaffold. The template is never
-run over replies. Sampled ids stay as they were sampled. Text between them is encoded as the
-tokenizer encodes it in the whole conversation, and foreign text is split wherever it would become a
-special or added token.
+At the start the template renders a few probe conversations. The text around the probes' contents is
+the scaffold, which is checked once. The template is never run over replies. Sampled ids stay as
+they were sampled. Text between them is encoded as the tokenizer encodes it in the whole
+conversation. Foreign text, such as an environment's, is split wherever it would become a special or
+added token.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sparring.core.errors import ConfigError, ModelError, quoted
 from sparring.environments.reply import CHOOSE, REPLY
 from sparring.models.render.answers import BEGIN_OF_THOUGHT, END_OF_THOUGHT, Answer, answer_format
 from sparring.models.render.chat_templates import (
+    PROMPT_PROBE,
     REPLY_PROBE,
     TEMPLATES,
-    TOLD_PROBE,
     ChatTemplate,
-    between,
     check_template,
-    pieces,
+    split_at_contents,
+    split_pieces,
     tool_turns,
 )
 
@@ -47,13 +47,12 @@ class ChatRenderer:
     """Turns prompts into ids, and sampled ids into text, by a model's chat template.
 
     With ``history="keep"`` a conversation only grows. With "strip" later prompts leave out the
-    thoughts of earlier replies, so that every turn is laid out again and is a separate training
+    thoughts of earlier replies, so that every turn is a new conversation and a separate training
     sample.
 
     ``stop_ids`` are the tokens that end a reply: first the template's, then those that the model's
-    files declare as ends. ``tool_turns`` is the probe's result for tools' answers: "stable",
-    "unstable", or "none" for a template without them. Environments send no such answers, so that
-    none of these is refused.
+    files declare as ends. ``tool_turns`` says how the template writes answers of tools: "stable",
+    "unstable" or "none". All are accepted, because environments send no such answers.
     """
 
     def __init__(
@@ -69,7 +68,7 @@ class ChatRenderer:
     ) -> None:
         if history == "strip" and not thinking:
             raise ConfigError(
-                'renderer.history="strip" leaves out thoughts, and renderer.thinking is off; '
+                'renderer.history="strip" leaves out thoughts, but renderer.thinking is off; '
                 "write renderer.history=keep."
             )
         self.tokenizer = tokenizer
@@ -78,9 +77,9 @@ class ChatRenderer:
         self.scorable = not thinking  # whether the probability of an action is that of one reply
         self.prefix_stable = history == "keep"
         self._thinking, self._system = thinking, system
-        self._more_than_the_action = thinking or answer == "tagged"
+        self._has_more_than_action = thinking or answer == "tagged"
         self._remedy = _remedy(tokenizer, template)
-        self._template = self._compiled(template, date)
+        self._template = self._compile_template(template, date)
         self.encode = lru_cache(maxsize=4096)(self._encode)
         self._text = lru_cache(maxsize=4096)(self._decode)
         self._encode_parts = lru_cache(maxsize=4096)(self._lay_out_parts)
@@ -99,22 +98,22 @@ class ChatRenderer:
         self._reserved_text = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
         if tokenizer.unk_token_id not in (tokenizer.eos_token_id, tokenizer.bos_token_id):
             self._names.pop(tokenizer.unk_token_id, None)  # the token of unknown characters
-        self._take_apart()
+        self._split_template()
         self.tool_turns = tool_turns(self._render)
 
-    # -- the template, taken apart -----------------------------------------------------------------
+    # -- the pieces of the template ----------------------------------------------------------------
 
-    def _compiled(self, template: str | None, date: str) -> ChatTemplate:
+    def _compile_template(self, template: str | None, date: str) -> ChatTemplate:
         """Return the compiled template; all templates of the tokenizer are checked."""
-        of_tokenizer = getattr(self.tokenizer, "chat_template", None) or {}
-        templates = of_tokenizer if isinstance(of_tokenizer, dict) else {"default": of_tokenizer}
+        own = getattr(self.tokenizer, "chat_template", None) or {}
+        templates = own if isinstance(own, dict) else {"default": own}
         for text in () if template else templates.values():
             check_template(str(text))
         source = {**templates, **TEMPLATES}.get(template or "default", template)
         if not source:
             names = f" called default, but {', '.join(sorted(templates))}" if templates else ""
             raise ModelError(
-                f"This tokenizer has no chat template{names}. {self._remedy} Or take an "
+                f"This tokenizer has no chat template{names}. {self._remedy} Or use an "
                 "instruction-tuned model."
             )
         try:
@@ -125,29 +124,29 @@ class ChatRenderer:
             ) from None
         return ChatTemplate(str(source), today)
 
-    def _take_apart(self) -> None:
-        self._first, before_reply, after, ask = pieces(self._render, self._remedy)
+    def _split_template(self) -> None:
+        self._first, before_reply, after, ask = split_pieces(self._render, self._remedy)
         if self._system.strip() not in self._first:
             raise ModelError(
                 f"The chat template drops the system message {quoted(self._system)}, or changes "
                 f"it. {self._remedy} Or write renderer.system=''."
             )
         ids = self._ids_of(after)
-        place = next((n for n, index in enumerate(ids) if index in self._names), len(ids))
-        if place == len(ids) or self.tokenizer.decode(list(ids[:place])).strip():
+        end = next((n for n, index in enumerate(ids) if index in self._names), len(ids))
+        if end == len(ids) or self.tokenizer.decode(list(ids[:end])).strip():
             raise ModelError(
                 f"The chat template ends a reply with {self.tokenizer.decode(list(ids[:1]))!r}, "
                 "which is not a special token, so text of a reply could look like its end. "
                 f"{self._remedy}"
             )
-        space, self._mark, self._after = after.partition(self._names[ids[place]])
+        space, self._mark, self._after = after.partition(self._names[ids[end]])
         self._end = space + self._mark
         tokenizer = self.tokenizer
         of_files = tokenizer.declared_ends if isinstance(tokenizer, HasDeclaredEnds) else ()
         declared = [tokenizer.eos_token_id, *of_files]
         ends = [index for index in declared if index in self._names]
-        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys((ids[place], *ends)))
-        # white space that the template writes before a reply and the model has to sample
+        self.stop_ids: tuple[int, ...] = tuple(dict.fromkeys((ids[end], *ends)))
+        # white space that the template writes before a reply; the model has to sample it
         lead = before_reply[len(ask) :] if before_reply.startswith(ask) else ""
         self._before_reply, self._lead = before_reply, lead if lead.isspace() else ""
         opening = self.format.opening
@@ -157,7 +156,7 @@ class ChatRenderer:
             elif opening.startswith(BEGIN_OF_THOUGHT):
                 opening = ""
         self._ask = ask
-        self._check_whole()
+        self._check_ids_of_parts()
         if opening:
             self._ask, self._lead = ask + self._lead + opening, ""
         example = f"{self._ask}{self._lead}{REPLY_PROBE}{self.format.ending}"
@@ -167,7 +166,7 @@ class ChatRenderer:
         """Return the scaffold around the contents of a conversation that waits for a reply.
 
         Args:
-            contents: of user and assistant in turn.
+            contents: contents of user and assistant, alternating.
             later: role in place of "user" from the third content on.
         """
         messages = [{"role": "system", "content": self._system}] if self._system else []
@@ -191,32 +190,32 @@ class ChatRenderer:
             raise ModelError(
                 f"The chat template fails: {error}. {self._remedy} Or write renderer.system=''."
             ) from error
-        return between(rendered, contents, self._remedy)
+        return split_at_contents(rendered, contents, self._remedy)
 
-    def _check_whole(self) -> None:
-        """Check that a conversation's parts have the ids of its whole text, without answer format.
+    def _check_ids_of_parts(self) -> None:
+        """Check that the ids of a conversation's parts are those of its whole text.
 
-        An answer format that opens a reply would end a token at that place.
+        The answer format is left out, as it would end a token where it opens a reply.
         """
         prompt_text, reply_text = (
-            self._first + TOLD_PROBE + self._ask,
+            self._first + PROMPT_PROBE + self._ask,
             self._lead + REPLY_PROBE + self._end,
         )
-        later = self._after + TOLD_PROBE + self._ask
+        later = self._after + PROMPT_PROBE + self._ask
         prompt, joined = self._ids_of(prompt_text), self._ids_of(prompt_text + reply_text + later)
         reply = self._ids_after(prompt_text, reply_text) or ()
         separate = (*prompt, *reply, *self._continuation_ids(((later, "", ""),)))
         if separate != joined:
             pairs = list(zip(separate, joined, strict=False))
-            place = next((n for n, (a, b) in enumerate(pairs) if a != b), len(pairs))
+            first = next((n for n, (a, b) in enumerate(pairs) if a != b), len(pairs))
             parts, expected = (
-                self.tokenizer.convert_ids_to_tokens(list(ids[place : place + 3]))
+                self.tokenizer.convert_ids_to_tokens(list(ids[first : first + 3]))
                 for ids in (separate, joined)
             )
             raise ModelError(
-                f"The tokenizer reads a conversation otherwise than its parts: {expected} in the "
-                f"whole, and {parts} where a reply begins or ends, so the model would be taught "
-                f"what it does not say. {self._remedy} Or take another tokenizer."
+                f"The tokenizer reads a conversation differently from its parts: {expected} in the "
+                f"whole, but {parts} where a reply begins or ends, so the model would be trained "
+                f"on other ids than it samples. {self._remedy} Or use another tokenizer."
             )
 
     # -- ids of texts ------------------------------------------------------------------------------
@@ -260,7 +259,7 @@ class ChatRenderer:
             begin = cut_end
         if sum(index in self._names for index in ids) == marks:
             return ids
-        # added tokens match another form of this text: encode it character by character
+        # added tokens also match other forms of this text: encode it character by character
         ids = ()
         for before, foreign, after in parts:
             letters = chain.from_iterable(map(self._encode_within, foreign))
@@ -270,13 +269,13 @@ class ChatRenderer:
 
     def _find_cuts(self, text: str, spans: list[tuple[int, int]]) -> list[int]:
         """Return where to cut a text so that foreign spans yield no special or added token."""
-        cuts, place = [], 0
-        while match := self._reserved_text.search(text, place):
+        cuts, position = [], 0
+        while match := self._reserved_text.search(text, position):
             begin, end = match.span()
-            over = [low for low, high in spans if begin < high and low < end]
-            place = max(begin + 1, over[0]) if over else end
-            if over and place < end:
-                cuts.append(place)
+            overlaps = [low for low, high in spans if begin < high and low < end]
+            position = max(begin + 1, overlaps[0]) if overlaps else end
+            if overlaps and position < end:
+                cuts.append(position)
         return cuts
 
     def _continuation_ids(self, parts: tuple[tuple[str, str, str], ...]) -> tuple[int, ...]:
@@ -290,18 +289,18 @@ class ChatRenderer:
     # -- conversations -----------------------------------------------------------------------------
 
     def _decode(self, ids: tuple[int, ...]) -> str:
-        """Return the text of ids; special ids show by their names."""
+        """Return the text of ids, with special tokens as text."""
         text: str = self.tokenizer.decode(
             list(ids), skip_special_tokens=False, clean_up_tokenization_spaces=False
         )
         return text
 
     def _prompt_text(self, text: str, *, first: bool = False) -> str:
-        """Return an environment's text, with the answer format's instruction in the first prompt.
+        """Return an environment's text; the first prompt also has the answer format's instruction.
 
-        The request for an action alone is reworded if replies hold tags or thoughts as well.
+        The request to reply with the action only is reworded if replies have tags or thoughts.
         """
-        prompt = text.replace(REPLY, CHOOSE) if self._more_than_the_action else text
+        prompt = text.replace(REPLY, CHOOSE) if self._has_more_than_action else text
         has_instruction = first and self.format.instruction
         return f"{prompt}\n\n{self.format.instruction}" if has_instruction else prompt
 
@@ -369,27 +368,27 @@ def chat(
     template: str | None = None,
     date: str = "2024-07-26",
 ) -> ChatRenderer:
-    """Lay conversations out for a pretrained model, by its chat template or as text to complete.
+    """Turn conversations into ids for a pretrained model, by its chat template or as plain text.
 
     The template is split into pieces and checked: a new message must not change earlier text, the
     system message must be included, and the ids of the pieces must be those of the whole.
 
     Args:
-        tokenizer: of the model.
-        system: a system message. Empty (default) leaves it to the template.
+        tokenizer: tokenizer of the model.
+        system: a system message. Empty (default): that of the template, if any.
         thinking: true: replies begin with thoughts. false (default): they do not. The value is also
             passed to the template as ``enable_thinking``.
         history: how prompts show earlier replies, the same in rollout, training and evaluation.
             "keep" (default) includes the thoughts. "strip" leaves them out and trains on every turn
             as a separate sample; it needs ``thinking``.
-        answer: how the action is worded. "exact" (default): the action and nothing else. "free": in
-            any words, in which the environment finds it. "tagged": between <answer> and </answer>
-            (MARS); "boxed": in a LaTeX box (SPIRAL).
-        template: a Jinja chat template in place of the tokenizer's, or the name of one: "chatml" or
-            "gemma"; or "completion": text that a base model completes after "Answer:", each reply
-            with the tokenizer's end. null (default): the tokenizer's template.
-        date: the date for templates that write the present day, so that prompts depend on no clock.
-            "2024-07-26" (default) is the date that Llama 3's templates write without a clock.
+        answer: form of the action in a reply. "exact" (default): the action and nothing else.
+            "free": any text, in which the environment finds it. "tagged": between <answer> and
+            </answer> (MARS). "boxed": in a LaTeX box (SPIRAL).
+        template: a Jinja chat template in place of the tokenizer's, or the name of one: "chatml",
+            "gemma", or "completion": text that a base model completes after "Answer:"; each reply
+            ends with the tokenizer's end token. null (default): the tokenizer's template.
+        date: the date for templates that write the current date, so that prompts do not depend on a
+            clock. "2024-07-26" (default): the date that Llama 3's templates write without a clock.
     """
     return ChatRenderer(
         tokenizer,

@@ -1,12 +1,12 @@
 """Chat templates: named templates, probe conversations, and a sandbox that limits their work.
 
-Named templates are for tokenizers without a usable one. All are prefix-stable. Probes show how a
-template writes turns, and whether it writes all turns the same way.
+Named templates are for tokenizers without a usable one. All are prefix-stable. Probe conversations
+show how a template writes turns, and whether it writes all turns the same way.
 
-Jinja's sandbox has no limits. This one counts: every pass of a loop, every call, and the size of
-every value that is printed, compared, filtered or joined take a share of a budget. Enormous values
-are refused before they are made. There is no clock, so that a template that renders once renders
-always, on every machine. Compiling is not counted.
+Jinja's own sandbox does not limit work. This sandbox has a budget. Every pass of a loop, every
+call, and the size of every value that is printed, compared, filtered or joined are counted. Huge
+values are refused before they are made. No clock is used, so a template that renders once renders
+always and on every machine. Compiling is not counted.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ from sparring.core.errors import ModelError
 
 WORK = 1 << 23  # budget of one rendering; models' templates take less than a hundredth of it
 STEP = 16  # cost of each run of a template's node in a loop or macro
-LARGEST = 1 << 17  # characters, elements and amounts of numbers in one value
-PRODUCT = 1 << 24  # size of a filter's subject, times that of the arguments
-MOST_CHARACTERS = 1 << 20  # of a template
+MAX_SIZE = 1 << 17  # of a value: characters, elements, and absolute values of integers
+MAX_PRODUCT = 1 << 24  # of the size of a filter's subject and that of its arguments
+MAX_CHARACTERS = 1 << 20  # of a template
 _WIDE = re.compile(r"%[^%a-zA-Z]*(?:\*|\d{5,})|\{[^{}]*(?:\d{5,}|\{)")  # formats that pad widely
 
 
@@ -42,7 +42,7 @@ class ChatTemplate:
     """A compiled chat template.
 
     Args:
-        text: in Jinja, with the names of Hugging Face's chat templates.
+        text: the template in Jinja, with the variables of Hugging Face's chat templates.
         today: the date for ``strftime_now``.
 
     Raises:
@@ -55,7 +55,7 @@ class ChatTemplate:
         try:
             self._compiled = self._sandbox.from_string(text)
         except (TemplateError, RecursionError, SyntaxError, MemoryError) as error:
-            raise _refused(f"it cannot be compiled: {error}") from None
+            raise _refusal(f"it cannot be compiled: {error}") from None
 
     def render(self, variables: Mapping[str, Any]) -> str:
         """Return the text of the template with these variables.
@@ -67,35 +67,31 @@ class ChatTemplate:
         try:
             return self._compiled.render(variables)
         except RecursionError:
-            raise _refused("rendering a few words takes too many calls inside of calls") from None
+            raise _refusal("rendering a few words takes too many calls inside of calls") from None
 
 
 def check_template(text: str) -> None:
-    """Refuse a template that cannot be read, is very long, or computes a power.
-
-    Raises:
-        ModelError: the template is refused.
-    """
-    if len(text) > MOST_CHARACTERS:
-        raise _refused(f"it has {len(text)} characters")
+    """Raise ModelError for a template that cannot be read, is very long, or computes a power."""
+    if len(text) > MAX_CHARACTERS:
+        raise _refusal(f"it has {len(text)} characters")
     try:
         tree = _Sandbox(date.min).parse(text)
     except (TemplateError, RecursionError) as error:
-        raise _refused(f"it cannot be read: {error}") from None
+        raise _refusal(f"it cannot be read: {error}") from None
     for node in tree.find_all(nodes.Pow):
-        raise _refused(f"line {node.lineno} has a power")
+        raise _refusal(f"line {node.lineno} has a power")
 
 
-def _refused(why: str) -> ModelError:
+def _refusal(reason: str) -> ModelError:
     return ModelError(
-        f"The chat template is not run: {why}. Write renderer.template=chatml, or another template."
+        f"The chat template is not run: {reason}. Write renderer.template=chatml, or another one."
     )
 
 
 def _size(value: Any) -> int:
-    """Count characters, elements and amounts of numbers in a value, up to ``LARGEST``."""
+    """Return the characters, elements and absolute integers in a value, up to ``MAX_SIZE``."""
     total, waiting = 0, [value]
-    while waiting and total <= LARGEST:
+    while waiting and total <= MAX_SIZE:
         item = waiting.pop()
         total += 1
         if isinstance(item, str | bytes | range):
@@ -147,7 +143,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
     """The environment that a template runs in.
 
     Attributes:
-        work: cost of the present rendering.
+        work: cost of the current rendering so far.
 
     Args:
         today: the date for ``strftime_now``.
@@ -160,7 +156,7 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             trim_blocks=True,
             lstrip_blocks=True,
             extensions=[_Generation, loopcontrols],
-            finalize=_printed,
+            finalize=_count_printed,
             optimized=False,
         )
         self.work = 0
@@ -168,9 +164,9 @@ class _Sandbox(ImmutableSandboxedEnvironment):
             del self.filters[name]
         del self.globals["lipsum"]
         self.filters["tojson"] = _to_json
-        self.filters = {name: self._limited(filter_) for name, filter_ in self.filters.items()}
-        # templates cannot use these names: ``_counted`` inserts them
-        self.filters |= {"a step": self.step, "a value": self.value, "a join": self.joined}
+        self.filters = {name: self._limit_filter(filter_) for name, filter_ in self.filters.items()}
+        # ``_add_counters`` inserts these filters; templates cannot use names with spaces
+        self.filters |= {"a step": self.step, "a value": self.value, "a join": self.join_values}
         self.globals |= {
             "dict": _dictionary,
             "namespace": _PublicNamespace,
@@ -179,43 +175,43 @@ class _Sandbox(ImmutableSandboxedEnvironment):
         }
 
     def _generate(self, source: nodes.Template, *args: Any, **kwargs: Any) -> str:
-        return super()._generate(_counted(source), *args, **kwargs)
+        return super()._generate(_add_counters(source), *args, **kwargs)
 
     def step(self, cost: int) -> bool:
         """Count the cost of a pass of a loop or of a call; return True."""
         self.work += cost
         if self.work > WORK:
-            raise _refused(f"rendering a few words takes more than {WORK} units of work")
+            raise _refusal(f"rendering a few words takes more than {WORK} units of work")
         return True
 
     def value(self, value: Any) -> Any:
         """Count a value's size and return the value; an iterator becomes a list."""
         if isinstance(value, Iterator) and not isinstance(value, LoopContext):
-            value = list(itertools.islice(value, LARGEST + 1))
-        self._pay(_size(value), LARGEST)
+            value = list(itertools.islice(value, MAX_SIZE + 1))
+        self._pay(_size(value), MAX_SIZE)
         return value
 
-    def joined(self, values: list[Any]) -> str:
+    def join_values(self, values: list[Any]) -> str:
         return "".join(str(value) for value in self.value(values))
 
     def _pay(self, size: int, limit: int) -> None:
         if size > limit:
-            raise _refused(f"rendering a few words takes a value of a size beyond {limit}")
+            raise _refusal(f"rendering a few words takes a value of a size beyond {limit}")
         self.step(size)
 
     def _admit(self, subject: Any, arguments: tuple[Any, ...]) -> None:
         """Count a subject and its arguments; the product of their sizes bounds the result."""
         if isinstance(subject, str) and arguments and _WIDE.search(subject):
-            raise _refused("it has a very wide format")
+            raise _refusal("it has a very wide format")
         sizes = [_size(other) for other in arguments]
         for size in sizes:
-            self._pay(size, LARGEST)
-        self._pay(_size(subject), LARGEST)
-        self._pay(STEP, LARGEST)
-        if _size(subject) * (1 + sum(sizes)) > PRODUCT:
-            raise _refused(f"rendering a few words takes a value of a size beyond {PRODUCT}")
+            self._pay(size, MAX_SIZE)
+        self._pay(_size(subject), MAX_SIZE)
+        self._pay(STEP, MAX_SIZE)
+        if _size(subject) * (1 + sum(sizes)) > MAX_PRODUCT:
+            raise _refusal(f"rendering a few words takes a value of a size beyond {MAX_PRODUCT}")
 
-    def _limited(self, function: Callable[..., Any]) -> Callable[..., Any]:
+    def _limit_filter(self, function: Callable[..., Any]) -> Callable[..., Any]:
         first = int(hasattr(function, "jinja_pass_arg"))
 
         @functools.wraps(function)
@@ -231,14 +227,14 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
         if operator == "**":
-            raise _refused("it has a power")
+            raise _refusal("it has a power")
         if operator == "%" and isinstance(left, str):
             self._admit(left, (right,))
         sizes = _size(left), _size(right)
         if operator == "*":
-            self._pay(sizes[0] * sizes[1], 4 * LARGEST)
+            self._pay(sizes[0] * sizes[1], 4 * MAX_SIZE)
         else:
-            self._pay(sum(sizes), 4 * LARGEST)
+            self._pay(sum(sizes), 4 * MAX_SIZE)
         return self.value(super().call_binop(context, operator, left, right))
 
     def call(__self, __context: Context, __obj: Any, *args: Any, **kwargs: Any) -> Any:
@@ -251,8 +247,8 @@ class _Sandbox(ImmutableSandboxedEnvironment):
 
 
 @pass_context
-def _printed(context: Context, value: Any) -> Any:
-    """Count a printed value and return it; the context prevents runs while compiling."""
+def _count_printed(context: Context, value: Any) -> Any:
+    """Count a printed value and return it; ``context`` prevents a call while compiling."""
     environment: Any = context.environment
     return value if isinstance(value, Undefined) else environment.value(value)
 
@@ -282,7 +278,7 @@ def _filter(node: Any, name: str) -> Any:
     return nodes.Filter(node, name, [], [], None, None).set_lineno(node.lineno)
 
 
-def _counted(node: Any) -> Any:
+def _add_counters(node: Any) -> Any:
     cost = 0
     if isinstance(node, nodes.For | nodes.Macro | nodes.CallBlock):
         inner = [part for child in node.body for part in (child, *child.find_all(nodes.Node))]
@@ -294,10 +290,10 @@ def _counted(node: Any) -> Any:
             setattr(
                 node,
                 name,
-                [_counted(item) if isinstance(item, nodes.Node) else item for item in value],
+                [_add_counters(item) if isinstance(item, nodes.Node) else item for item in value],
             )
         elif isinstance(value, nodes.Node):
-            setattr(node, name, _counted(value))
+            setattr(node, name, _add_counters(value))
     if cost:
         payment = _filter(nodes.Const(cost).set_lineno(node.lineno), "a step")
         node.body.insert(0, nodes.ExprStmt(payment).set_lineno(node.lineno))
@@ -347,17 +343,17 @@ PROBES = (
     "secondreplyprobe",
     "thirduserprobe",
 )
-TOLD_PROBE = "It is your turn. Legal actions: bet, pass.\n\nPlease choose one of them."
+PROMPT_PROBE = "It is your turn. Legal actions: bet, pass.\n\nPlease choose one of them."
 REPLY_PROBE = "bet"
-# gives the texts around contents; the second argument is the role from the third content on
+# returns the texts around contents; the second argument is the role from the third content on
 Render = Callable[..., list[str]]
 
 
-def pieces(render: Render, remedy: str) -> tuple[str, str, str, str]:
+def split_pieces(render: Render, remedy: str) -> tuple[str, str, str, str]:
     """Return the scaffold's pieces around messages and replies.
 
     Args:
-        render: gives the texts around contents.
+        render: returns the texts around contents.
         remedy: advice for the error message.
 
     Returns:
@@ -373,15 +369,12 @@ def pieces(render: Render, remedy: str) -> tuple[str, str, str, str]:
     third = render(PROBES)
     expected = [first, second[1], second[2], second[1], second[2], ask]
     if second != [first, second[1], second[2], ask] or third != expected:
-        place = (
-            next(index for index, (a, b) in enumerate(zip(third, expected, strict=True)) if a != b)
-            if third != expected
-            else 0
-        )
+        pairs = zip(third, expected, strict=True)
+        number = next((n for n, (a, b) in enumerate(pairs) if a != b), 0)
         raise ModelError(
-            f"The chat template is not prefix-stable: piece {place} is {third[place]!r} after "
-            f"three messages and {expected[place]!r} after two, so earlier turns would be "
-            f"told differently later. {remedy} Or give a template in renderer.template that writes "
+            f"The chat template is not prefix-stable: piece {number} is {third[number]!r} after "
+            f"three messages and {expected[number]!r} after two, so the text of earlier turns "
+            f"would change later. {remedy} Or set renderer.template to a template that writes "
             "every turn the same way."
         )
     return first, second[1], second[2], ask
@@ -398,7 +391,7 @@ def tool_turns(render: Render) -> Literal["stable", "unstable", "none"]:
     return "stable" if second[0] == first[0] and third == expected else "unstable"
 
 
-def between(rendered: str, contents: tuple[str, ...], remedy: str) -> list[str]:
+def split_at_contents(rendered: str, contents: tuple[str, ...], remedy: str) -> list[str]:
     """Return the texts of a rendered conversation before, between and after its contents.
 
     Args:

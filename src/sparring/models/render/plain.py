@@ -1,4 +1,4 @@
-"""The plain renderer of the tiny model, its words, and the tokenizer that they make."""
+"""The plain renderer of the tiny model, its vocabulary, and its word-level tokenizer."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ def word_tokenizer(words: Iterable[str]) -> Tokenizer:
     """Return a word-level tokenizer over these words; anything else becomes ``<unknown>``.
 
     Args:
-        words: whitespace-free words; duplicates are dropped and the rest sorted, so equal sets give
-            equal ids.
+        words: words without white space; they are sorted, so that equal sets give equal ids.
     """
     vocabulary = {
         word: index for index, word in enumerate([*SPECIAL, *sorted(set(words) - set(SPECIAL))])
@@ -37,8 +36,8 @@ def vocabulary(config: RunConfig, games: Sequence[Environment] | None = None) ->
     """Return every word of prompts and replies in brief style.
 
     Args:
-        config: of the run.
-        games: its environments; None: they are made from the configuration.
+        config: configuration of the run.
+        games: environments of the run; None: they are made from the configuration.
     """
     if games is None:
         games = [configured_game(section) for section in config.environments]
@@ -81,7 +80,7 @@ class PlainRenderer:
         return (self.end,)
 
     def _encode(self, text: str) -> tuple[int, ...]:
-        """Return the ids of foreign text: words or ``<unknown>``, never other special ids."""
+        """Return the ids of a text from outside: of words or ``<unknown>``, not of other tokens."""
         return tuple(self.words.get(word, self.unknown) for word in text.split())
 
     def initial(self, text: str) -> tuple[int, ...]:
@@ -112,5 +111,5 @@ class PlainRenderer:
 
 
 def plain(tokenizer: Any) -> PlainRenderer:
-    """Lay conversations out for the tiny model: one token per word, no chat template."""
+    """Turn conversations into ids for the tiny model: one token per word, no chat template."""
     return PlainRenderer(tokenizer)

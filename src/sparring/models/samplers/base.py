@@ -1,6 +1,6 @@
-"""The protocol of samplers, which draw replies to exact token ids and never see text.
+"""The protocol of samplers: they continue exact token ids by replies, and never see text.
 
-A sampler may run in this process or be a server elsewhere: players and engines use nothing but this
+A sampler may run in this process or be a server elsewhere. Players and engines use only this
 protocol and the optional abilities below.
 """
 
@@ -54,10 +54,10 @@ class Sampler(Protocol):
 
     @property
     def invariant(self) -> bool:
-        """Whether a reply has the same bits for any other requests, before it or beside it.
+        """Whether a reply has the same bits whatever other requests the sampler has.
 
-        Then replies do not depend on order, number in flight, or split into calls. Otherwise ids
-        may differ in rare draws, and log-probabilities within 1e-5.
+        Replies then do not depend on the order of requests, their number in flight, or their split
+        into calls. Otherwise ids may differ in rare draws, and log-probabilities by up to 1e-5.
         """
         ...
 
@@ -69,11 +69,11 @@ class Sampler(Protocol):
     def submit(
         self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield lists of (place of a request, its reply), each place once, as they are finished.
+        """Yield lists of (index of a request, its reply), each index once, as they are finished.
 
-        An empty list lets the caller do other work while no reply is finished. Draw t of a reply is
-        draw t of its request's stream, so that replies do not depend on each other. All requests
-        have begun when this returns.
+        An empty list lets the caller do other work while no reply is finished. Token t of a reply
+        uses number t of its request's random stream, so that replies do not depend on each other.
+        All requests have begun when this returns.
 
         Args:
             requests: exact contexts with their streams.
@@ -92,7 +92,7 @@ class Sampler(Protocol):
         Keys and values of the old weights are dropped.
 
         Args:
-            weights: all trained weights by name, as ``LanguageModel.tensors`` gives them.
+            weights: all trained weights by name, as ``LanguageModel.tensors`` returns them.
             version: number of updates of these weights.
 
         Raises:
@@ -115,18 +115,18 @@ class SampleBatch(NamedTuple):
 
 
 class Backend(Protocol):
-    """Draws for several samplers at once: those whose ``backend`` equals this one.
+    """Draws for several samplers in one call: all those whose ``backend`` equals this one.
 
-    A backend must be hashable. Replies are those that each sampler gives alone, with equal bits if
-    the sampler is ``invariant``.
+    A backend must be hashable. Replies equal those that each sampler draws when called alone, bit
+    by bit if the sampler is ``invariant``.
     """
 
     def submit(
         self, batches: Sequence[SampleBatch]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield lists of (place of a request, its reply), as ``Sampler.submit`` does.
+        """Yield lists of (index of a request, its reply), as ``Sampler.submit`` does.
 
-        Places number the requests of all batches, those of the first batch first.
+        Indices count the requests of all batches, those of the first batch first.
 
         Args:
             batches: requests and their samplers. A sampler may be in several batches.
@@ -147,7 +147,7 @@ class HasBackend(Protocol):
 
     @property
     def backend(self) -> Backend | None:
-        """The backend that it shares with others; None: it is called alone."""
+        """The backend that this sampler shares with others; None: it is called alone."""
         ...
 
 
@@ -166,7 +166,7 @@ class HasTokenHook(Protocol):
     """A sampler whose replies can continue with newer weights; their results have ``runs``.
 
     Attributes:
-        between: called between two tokens; weights may be published in it. None: nothing is called.
+        between: called between two tokens, and may publish weights. None: nothing is called.
     """
 
     between: Callable[[], None] | None
@@ -175,7 +175,7 @@ class HasTokenHook(Protocol):
 def backend_of(sampler: Sampler) -> Backend | None:
     """Return the backend of a sampler; None: the sampler is called alone.
 
-    A wrapper that passes attribute look-ups on to another sampler does not have the other's.
+    If a wrapper only forwards attribute look-ups to another sampler, it has no backend.
     """
     if getattr_static(sampler, "backend", None) is None or not isinstance(sampler, HasBackend):
         return None
@@ -185,42 +185,44 @@ def backend_of(sampler: Sampler) -> Backend | None:
 def finished_together(
     backend: Backend, batches: Sequence[SampleBatch]
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-    """Give batches to a backend, and check the places of the replies that it yields.
+    """Give batches to a backend, and check that it yields one reply per request.
 
     Raises:
         ModelError: a request has no reply, or two; and as for ``Backend.submit``.
     """
-    return _checked(backend, backend.submit(batches), sum(len(batch.requests) for batch in batches))
+    return _check_indices(
+        backend, backend.submit(batches), sum(len(batch.requests) for batch in batches)
+    )
 
 
 def finished(
     sampler: Sampler, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-    """Give requests to a sampler, and check the places of the replies that it yields.
+    """Give requests to a sampler, and check that it yields one reply per request.
 
     Raises:
         ModelError: a request has no reply, or two; and as for ``submit``.
     """
-    return _checked(sampler, sampler.submit(requests, params, stop_ids), len(requests))
+    return _check_indices(sampler, sampler.submit(requests, params, stop_ids), len(requests))
 
 
-def _checked(
-    sampler: Sampler | Backend, coming: Iterator[Sequence[tuple[int, SampleResult]]], count: int
+def _check_indices(
+    sampler: Sampler | Backend, replies: Iterator[Sequence[tuple[int, SampleResult]]], count: int
 ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
     waiting = set(range(count))
-    for results in coming if count else ():
-        for place, _ in results:
-            if place not in waiting:
+    for results in replies if count else ():
+        for index, _ in results:
+            if index not in waiting:
                 raise ModelError(
-                    f"The {_kind(sampler)} gave a reply for request {place}, which is not an open "
-                    f"request from 0 to {count - 1}. Its submit must yield each place once."
+                    f"The {_kind(sampler)} gave a reply for request {index}, which is not an open "
+                    f"request from 0 to {count - 1}. Its submit must yield each index once."
                 )
-            waiting.remove(place)
+            waiting.remove(index)
         yield results
     if waiting:
         raise ModelError(
             f"The {_kind(sampler)} gave no reply for request {min(waiting)} of "
-            f"{count}. Its submit must yield each place once."
+            f"{count}. Its submit must yield each index once."
         )
 
 
@@ -239,6 +241,6 @@ def sample(
     """
     replies: list[SampleResult | None] = [None] * len(requests)
     for results in finished(sampler, requests, params, stop_ids):
-        for place, result in results:
-            replies[place] = result
+        for index, result in results:
+            replies[index] = result
     return [result for result in replies if result is not None]

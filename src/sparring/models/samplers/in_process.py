@@ -1,11 +1,10 @@
-"""Token-in token-out sampling with torch in this process.
+"""Samples replies with torch in this process; input and output are token ids.
 
-Every distinct context is computed once, requests with equal ids share one row of the batch, and
-rows split when their sampled tokens differ. Keys and values of earlier conversations are cached
-under their exact ids, so that the next turn computes new tokens only. In self-play many episodes
-share their first turns, so that this costs much less than one row per episode; if all contexts are
-distinct, it costs one dictionary look-up per request. Samplers of models over one base, such as
-adapters, are computed in one batch (``BaseWeights``).
+Requests with equal ids share one row of the batch, which splits when their sampled tokens differ.
+Keys and values of earlier conversations are cached under their exact ids, so that the next turn
+computes only its new tokens. In self-play many episodes share their first turns, so this is much
+faster than one row per episode; if all contexts are distinct, it costs one dictionary look-up per
+request. Samplers of models over one base, such as adapters, share one batch (``BaseWeights``).
 
 Legend: R requests or replies, B rows (distinct contexts), M sampled tokens, V vocabulary.
 """
@@ -39,8 +38,8 @@ from sparring.models.samplers.prefix_cache import (
 )
 
 EXACT = "float32"
-LIKELY = 4.0  # minus the log-probability beyond which a token's tolerance grows
-PROBE = 24  # most tokens of the conversation that checks other engines
+LIKELY = 4.0  # tokens with log-probabilities below -LIKELY have a larger tolerance
+PROBE = 24  # largest length in tokens of the conversation that checks other engines
 
 
 def dtype_of(model: LanguageModel) -> str:
@@ -54,7 +53,7 @@ def vocabulary_of(model: LanguageModel) -> int:
 
 
 def probe_of(model: LanguageModel, room: int) -> list[int]:
-    """Return the fixed conversation that checks other engines that draw for a model.
+    """Return the fixed conversation by which other engines that draw for a model are checked.
 
     Args:
         model: the model.
@@ -72,10 +71,10 @@ def tolerance_of(dtype: str) -> float:
 def describe_difference(
     actual: Sequence[float], expected: Sequence[float], dtype: str
 ) -> str | None:
-    """Return how another engine's log-probabilities differ from this process's; None if by little.
+    """Return how another engine's log-probabilities differ; None if they are within the tolerance.
 
-    Rounding moves a logit in proportion to its distance from the largest one, so that the tolerance
-    of tokens less probable than e^-4 grows in proportion to minus the log-probability.
+    Rounding moves a logit in proportion to its distance from the largest one. The tolerance of
+    tokens less probable than e^-4 therefore grows with minus their log-probability.
 
     Args:
         actual: of the other engine.
@@ -83,16 +82,16 @@ def describe_difference(
         dtype: of the weights.
     """
     if len(actual) != len(expected):
-        return f"there are {len(actual)} of them, and not {len(expected)}"
+        return f"there are {len(actual)} of them, not {len(expected)}"
     limits = [tolerance_of(dtype) * max(1.0, abs(value) / LIKELY) for value in expected]
-    far = [abs(a - b) for a, b in zip(actual, expected, strict=True)]
-    beyond = [place for place, limit in enumerate(limits) if not far[place] <= limit]  # NaN too
+    errors = [abs(a - b) for a, b in zip(actual, expected, strict=True)]
+    beyond = [index for index, limit in enumerate(limits) if not errors[index] <= limit]  # NaN too
     if not beyond:
         return None
-    place = max(beyond, key=far.__getitem__)
+    worst = max(beyond, key=errors.__getitem__)
     return (
-        f"they differ from the learner's by {far[place]:.2g} where it has {expected[place]:.1f}, "
-        f"and {limits[place]:.2g} is allowed"
+        f"they differ by {errors[worst]:.2g} from the learner's value {expected[worst]:.1f}; "
+        f"{limits[worst]:.2g} is allowed"
     )
 
 
@@ -118,8 +117,8 @@ class ModelSampler(ABC):
 
     def publish(self, weights: Mapping[str, Tensor], version: int) -> int:
         """Load new weights, unless they are the model's tensors, and drop cached results."""
-        places = {name: tensor.data_ptr() for name, tensor in self.model.tensors().items()}
-        if places != {name: tensor.data_ptr() for name, tensor in weights.items()}:
+        addresses = {name: tensor.data_ptr() for name, tensor in self.model.tensors().items()}
+        if addresses != {name: tensor.data_ptr() for name, tensor in weights.items()}:
             self.model.load_tensors(dict(weights))
         self.model.version = version
         self.refresh()
@@ -146,8 +145,8 @@ class ModelSampler(ABC):
 
 
 Ids = tuple[int, ...]
-LARGE = 1 << 14  # probabilities beyond which sorting replies is faster than copying rows
-LOST = (
+LARGE = 1 << 14  # with more probabilities, sorting replies is faster than copying rows
+NO_PROBABILITIES = (
     "The model gives no probabilities: its weights have grown too large; lower "
     "learner.learning_rate."
 )
@@ -163,17 +162,17 @@ def draw(log_p: Tensor, node: np.ndarray, draws: np.ndarray) -> tuple[np.ndarray
     index = torch.from_numpy(node).to(log_p.device)
     target = torch.from_numpy(draws).to(log_p.device) * cumulative[index, -1]
     if len(node) > len(log_p) and log_p.numel() >= LARGE:
-        tokens = _target_places(cumulative, node, index, target)
+        tokens = _search_by_row(cumulative, node, index, target)
     else:
         tokens = torch.searchsorted(cumulative[index], target[:, None], right=True).squeeze(1)
     tokens = tokens.clamp_(max=log_p.shape[1] - 1)
     return tokens.cpu().numpy(), log_p[index, tokens].cpu().numpy().astype(np.float64)
 
 
-def _target_places(cumulative: Tensor, node: np.ndarray, index: Tensor, target: Tensor) -> Tensor:
+def _search_by_row(cumulative: Tensor, node: np.ndarray, index: Tensor, target: Tensor) -> Tensor:
     """Return where each target [R] belongs in its row of [B, V], without copies of rows.
 
-    The targets of each row are searched together.
+    All targets of a row are searched together.
     """
     order, count = np.argsort(node, kind="stable"), np.bincount(node, minlength=len(cumulative))
     number = np.empty(len(node), dtype=np.int64)  # number of a target within its row
@@ -184,10 +183,10 @@ def _target_places(cumulative: Tensor, node: np.ndarray, index: Tensor, target: 
     return torch.searchsorted(cumulative, targets, right=True)[index, column]
 
 
-def results(
+def make_results(
     tokens: np.ndarray, logprobs: np.ndarray, stop_ids: Ids, supports: list[list[Ids]]
 ) -> list[SampleResult]:
-    """Return the sampled rows as records; token -1 marks places after the end."""
+    """Return the sampled rows as records; -1 stands in place of tokens after the end."""
     lengths = (tokens >= 0).sum(axis=1).tolist()
     stopped = np.isin(tokens[np.arange(len(tokens)), np.array(lengths) - 1], stop_ids).tolist()
     return [
@@ -209,7 +208,7 @@ def sum_logprobs(logprobs: Tensor, replies: Sequence[Sequence[Ids]]) -> list[np.
     outside = torch.arange(logprobs.shape[1], device=logprobs.device) >= lengths[:, None]
     sums = logprobs.masked_fill(outside, 0.0).double().sum(1).cpu().numpy()
     if np.isnan(sums).any():
-        raise DivergedError(LOST)
+        raise DivergedError(NO_PROBABILITIES)
     return np.split(sums, np.cumsum([len(group) for group in replies])[:-1])
 
 
@@ -217,7 +216,7 @@ def truncate(logits: Tensor, *, top_p: float = 1.0, top_k: int = 0) -> Tensor:
     """Return truncated and renormalised log-probabilities [B, V]; -inf for dropped tokens.
 
     ``top_k`` keeps the k largest (0: all); ``top_p`` then keeps the smallest set of most probable
-    tokens whose mass reaches p (1: all), always at least one.
+    tokens owners mass reaches p (1: all), always at least one.
     """
     if 0 < top_k < logits.shape[-1]:
         threshold = logits.topk(top_k, dim=-1).values[..., -1:]
@@ -231,7 +230,7 @@ def truncate(logits: Tensor, *, top_p: float = 1.0, top_k: int = 0) -> Tensor:
 
 
 def supports_of(log_p: Tensor) -> list[tuple[int, ...]]:
-    """Return for each row of [B, V] the ids that truncation left."""
+    """Return the ids that truncation kept, for each row of [B, V]."""
     return [tuple(torch.nonzero(row > -torch.inf).squeeze(1).tolist()) for row in log_p]
 
 
@@ -246,44 +245,46 @@ def restrict(logits: Tensor, supports: list[tuple[int, ...]]) -> Tensor:
 
 
 class WeightUpdates:
-    """Record of weights that change while replies are drawn.
+    """Record of the weights with which each token of a batch was drawn.
 
     Args:
-        between: called before each token except the first; weights may change in it. Drops results
-            of older weights, and returns the version of each model.
-        versions: of each model's weights at the first token.
+        between: called before each token except the first. Weights may change during the call,
+            which then drops results of older weights. It returns the version of each model.
+        versions: version of each model's weights at the first token.
     """
 
     def __init__(self, between: Callable[[], Sequence[int]], versions: Sequence[int]) -> None:
         self._between = between
-        self._since = [(0, list(versions))]  # (first token, version of each model)
+        self._changes = [(0, list(versions))]  # (first token, version of each model)
 
     def update_before(self, token: int) -> bool:
         """Let weights change before a token is drawn; return whether any changed."""
         with torch.inference_mode(False):
-            present = list(self._between())
-        if present == self._since[-1][1]:
+            versions = list(self._between())
+        if versions == self._changes[-1][1]:
             return False
-        self._since.append((token, present))
+        self._changes.append((token, versions))
         return True
 
-    def runs(self, whose: int, length: int) -> tuple[SampledRun, ...]:
+    def runs(self, model: int, length: int) -> tuple[SampledRun, ...]:
         """Return the sampled runs of a reply; () if all tokens are of its first weights.
 
         Args:
-            whose: number of the reply's model.
-            length: of the reply in tokens.
+            model: number of the reply's model.
+            length: length of the reply in tokens.
         """
-        begins = [(token, versions[whose]) for token, versions in self._since]
+        begins = [(token, versions[model]) for token, versions in self._changes]
         return runs_of(begins, length, begins[0][1])
 
 
 def runs_of(begins: Iterable[tuple[int, int]], length: int, first: int) -> tuple[SampledRun, ...]:
     """Return the sampled runs of a reply; () if all tokens are of version ``first``.
 
+    A run is an unbroken part of a reply that was drawn with one version of the weights.
+
     Args:
-        begins: (first token, version of the weights), the first from token 0.
-        length: of the reply in tokens.
+        begins: (first token, version of the weights) in order; the first entry is of token 0.
+        length: length of the reply in tokens.
         first: version of the sampler's weights at the time of the request.
     """
     runs: list[SampledRun] = []
@@ -303,7 +304,7 @@ DrawRule = tuple[SamplingParams, Ids]  # the distribution to draw from, and the 
 class ModelRequests(NamedTuple):
     """Requests to one model with one rule of drawing."""
 
-    whose: int  # number of the model
+    model: int  # number of the model
     rule: DrawRule
     requests: Sequence[SampleRequest]
 
@@ -326,18 +327,18 @@ def decode(
         DivergedError: the model gives no probabilities.
     """
     requests = [request for group in groups for request in group.requests]
-    whose = [group.whose for group in groups for _ in group.requests]
+    owners = [group.model for group in groups for _ in group.requests]
     rules = list(dict.fromkeys(group.rule for group in groups))
     rule = [rules.index(group.rule) for group in groups for _ in group.requests]
-    places: dict[tuple[int, Ids], int] = {}
-    for place, (model, request) in enumerate(zip(whose, requests, strict=True)):
-        places.setdefault((model, request.ids), place)
-    order = sorted(places, key=lambda key: (key[0], len(key[1])))  # neighbours have similar lengths
+    first_request: dict[tuple[int, Ids], SampleRequest] = {}
+    for model, request in zip(owners, requests, strict=True):
+        first_request.setdefault((model, request.ids), request)
+    order = sorted(first_request, key=lambda key: (key[0], len(key[1])))  # by model, then length
     row = {key: number for number, key in enumerate(order)}
-    node = [row[model, request.ids] for model, request in zip(whose, requests, strict=True)]
+    node = [row[model, request.ids] for model, request in zip(owners, requests, strict=True)]
     rows = ContextRows(
         [ids for _, ids in order],
-        [requests[places[key]].known for key in order],
+        [first_request[key].known for key in order],
         [model for model, _ in order],
     )
     replies = BatchDecoder(Prefill(forward, caches), rules, np.array(rule), np.array(node)).run(
@@ -347,7 +348,7 @@ def decode(
         return replies
     return [
         reply._replace(runs=updates.runs(model, len(reply.ids)))
-        for model, reply in zip(whose, replies, strict=True)
+        for model, reply in zip(owners, replies, strict=True)
     ]
 
 
@@ -378,49 +379,53 @@ class BatchDecoder:
         rows: ContextRows,
         updates: WeightUpdates | None = None,
     ) -> list[SampleResult]:
-        """Sample until every reply has ended; recompute all contexts after a change of weights."""
+        """Sample until every reply has ended; a change of weights recomputes all contexts."""
         keys = np.array([request.stream for request in requests], dtype=np.uint64)
         prefixes = [ids[:length] for ids, length, _ in zip(*rows, strict=True)]
         longest = self._tokens.shape[1]
         hidden, cache = self._prefill.contexts(rows, longest)
-        alive, seqs, whose = np.arange(len(keys)), rows.ids, np.array(rows.whose)
+        open_replies, seqs, owners = np.arange(len(keys)), rows.ids, np.array(rows.owners)
         for step in range(longest):
             if step and updates is not None and updates.update_before(step):
                 hidden, cache = self._prefill.contexts(
-                    ContextRows(seqs, [0] * len(seqs), whose.tolist()), longest - step
+                    ContextRows(seqs, [0] * len(seqs), owners.tolist()), longest - step
                 )
-            logits = self._forward.logits(hidden, self._prefill.counts(whose))
-            chosen, going = self._draw(logits, alive, keys, step)
-            if not going.all():
-                self._store(cache, seqs, prefixes, whose, self._node[alive[~going]])
-            alive, chosen = alive[going], chosen[going]
-            if not len(alive):
+            logits = self._forward.logits(hidden, self._prefill.counts(owners))
+            chosen, continues = self._draw(logits, open_replies, keys, step)
+            if not continues.all():
+                self._store(cache, seqs, prefixes, owners, self._node[open_replies[~continues]])
+            open_replies, chosen = open_replies[continues], chosen[continues]
+            if not len(open_replies):
                 break
-            parents, new = self._split_rows(alive, chosen)
-            hidden, cache = self._extend(parents, new, seqs, whose, cache)
+            parents, new = self._split_rows(open_replies, chosen)
+            hidden, cache = self._extend(parents, new, seqs, owners, cache)
             seqs = [(*seqs[row], token) for row, token in zip(parents, new.tolist(), strict=True)]
-            prefixes, whose = [prefixes[row] for row in parents], whose[parents]
+            prefixes, owners = [prefixes[row] for row in parents], owners[parents]
         if not np.isfinite(self._logprobs).all():
-            raise DivergedError(LOST)
+            raise DivergedError(NO_PROBABILITIES)
         return self._results()
 
     def _draw(
-        self, logits: Tensor, alive: np.ndarray, keys: np.ndarray, step: int
+        self, logits: Tensor, open_replies: np.ndarray, keys: np.ndarray, step: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Draw the next token of every open reply; return the tokens, and the open replies."""
-        chosen, going = np.zeros(len(alive), dtype=np.int64), np.zeros(len(alive), dtype=bool)
+        """Draw a token of every open reply; return (tokens, whether each reply continues)."""
+        chosen, continues = (
+            np.zeros(len(open_replies), dtype=np.int64),
+            np.zeros(len(open_replies), dtype=bool),
+        )
         for number, (params, stop_ids) in enumerate(self._rules):
-            (places,) = np.nonzero(self._rule[alive] == number)
-            if not len(places):
+            (indices,) = np.nonzero(self._rule[open_replies] == number)
+            if not len(indices):
                 continue
-            requests, node, rule_logits = alive[places], self._node[alive[places]], logits
+            requests = open_replies[indices]
+            node, rule_logits = self._node[requests], logits
             if len(self._rules) > 1:
                 rows, node = np.unique(node, return_inverse=True)
                 rule_logits = logits[torch.from_numpy(rows).to(logits.device)]
             log_p = truncate(
                 rule_logits / params.temperature, top_p=params.top_p, top_k=params.top_k
             )
-            chosen[places], self._logprobs[requests, step] = draw(
+            chosen[indices], self._logprobs[requests, step] = draw(
                 log_p, node, uniforms(keys[requests], step)
             )
             if params.top_p < 1.0 or params.top_k:
@@ -428,44 +433,46 @@ class BatchDecoder:
                 for request, row in zip(requests, node, strict=True):
                     self._supports[request].append(sets[row])
             stops = np.array(stop_ids, dtype=np.int64)
-            going[places] = (chosen[places, None] != stops).all(1)
-        self._tokens[alive, step] = chosen
-        return chosen, going & (step + 1 < self._limit[alive])
+            continues[indices] = (chosen[indices, None] != stops).all(1)
+        self._tokens[open_replies, step] = chosen
+        return chosen, continues & (step + 1 < self._limit[open_replies])
 
     def _store(
         self,
         cache: KeyValueCache,
-        at: Sequence[Ids],
-        known: Sequence[Ids],
-        whose: np.ndarray,
+        seqs: Sequence[Ids],
+        prefixes: Sequence[Ids],
+        owners: np.ndarray,
         ended: np.ndarray,
     ) -> None:
         """Cache the keys and values of rows at which replies have ended."""
         rows = set(ended.tolist())
-        for number in sorted({int(whose[row]) for row in rows}):
-            row_of = {at[row]: row for row in rows if whose[row] == number}
-            self._prefill.caches[number].add(cache, row_of, known)
+        for number in sorted({int(owners[row]) for row in rows}):
+            row_of = {seqs[row]: row for row in rows if owners[row] == number}
+            self._prefill.caches[number].add(cache, row_of, prefixes)
 
-    def _split_rows(self, alive: np.ndarray, chosen: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def _split_rows(
+        self, open_replies: np.ndarray, chosen: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return the parent row and the token of each distinct continuation."""
-        pairs, inverse = np.unique(self._node[alive] << 32 | chosen, return_inverse=True)
-        self._node[alive] = inverse
+        pairs, inverse = np.unique(self._node[open_replies] << 32 | chosen, return_inverse=True)
+        self._node[open_replies] = inverse
         return pairs >> 32, pairs & 0xFFFFFFFF
 
     def _extend(
         self,
         parents: np.ndarray,
         new: np.ndarray,
-        at: Sequence[Ids],
-        whose: np.ndarray,
+        seqs: Sequence[Ids],
+        owners: np.ndarray,
         cache: KeyValueCache,
     ) -> tuple[Tensor, KeyValueCache]:
         device = self._forward.device
-        if len(parents) != len(at) or (parents != np.arange(len(at))).any():
+        if len(parents) != len(seqs) or (parents != np.arange(len(seqs))).any():
             cache = cache.take(torch.from_numpy(parents).to(device))
-        lengths = (len(at[parent]) for parent in parents)
+        lengths = (len(seqs[parent]) for parent in parents)
         start = torch.from_numpy(np.fromiter(lengths, dtype=np.int64, count=len(parents)))
-        counts = self._prefill.counts(whose[parents])
+        counts = self._prefill.counts(owners[parents])
         hidden = self._forward.extend(
             torch.from_numpy(new)[:, None].to(device), start.to(device), counts, cache
         )
@@ -475,11 +482,13 @@ class BatchDecoder:
     def _results(self) -> list[SampleResult]:
         replies: list[SampleResult | None] = [None] * len(self._rule)
         for number, (_, stop_ids) in enumerate(self._rules):
-            (places,) = np.nonzero(self._rule == number)
-            supports = [self._supports[place] for place in places]
-            rule_results = results(self._tokens[places], self._logprobs[places], stop_ids, supports)
-            for place, result in zip(places.tolist(), rule_results, strict=True):
-                replies[place] = result
+            (indices,) = np.nonzero(self._rule == number)
+            supports = [self._supports[index] for index in indices]
+            results = make_results(
+                self._tokens[indices], self._logprobs[indices], stop_ids, supports
+            )
+            for index, result in zip(indices.tolist(), results, strict=True):
+                replies[index] = result
         return [result for result in replies if result is not None]
 
 
@@ -490,14 +499,14 @@ class InProcessSampler(ModelSampler):
     """Samples replies from a language model; see ``base.Sampler``.
 
     Attributes:
-        between: called between two tokens; weights may change in it, and replies go on with the new
-            weights. None: a reply is of its first weights.
+        between: called between two tokens. If weights change during the call, replies continue with
+            the new weights. None: all tokens of a reply are of its first weights.
     """
 
     def __init__(self, model: LanguageModel, *, cache_bytes: int) -> None:
         super().__init__(model)
         self.member = member_of(model)
-        self.backend = None if self.member is None else _shared(self.member.model.over)
+        self.backend = None if self.member is None else _find_shared_base(self.member.model.over)
         self.cache = PrefixCache(cache_bytes, self.backend.shared if self.backend else None)
         self._version = model.version
         self.between: Callable[[], None] | None = None
@@ -524,7 +533,7 @@ class InProcessSampler(ModelSampler):
     def submit(
         self, requests: Sequence[SampleRequest], params: SamplingParams, stop_ids: Ids
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Return the replies with their places; one batch finishes all at once."""
+        """Return the replies with the numbers of their requests, all in one list."""
         replies = self.sample(requests, params, stop_ids) if requests else ()
         return iter(([*enumerate(replies)],))
 
@@ -538,7 +547,7 @@ class InProcessSampler(ModelSampler):
 
         Args:
             requests: R exact contexts with their streams.
-            params: the distribution to draw from, whose log-probabilities are returned.
+            params: the distribution to draw from, owners log-probabilities are returned.
             stop_ids: a reply ends with the first of these, which is part of it.
 
         Raises:
@@ -638,7 +647,7 @@ class SharedBase:
     def submit(
         self, batches: Sequence[SampleBatch]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Return the replies with their places; one batch finishes all at once.
+        """Return the replies with the numbers of their requests, all in one list.
 
         If one batch would change the bits of invariant replies, samplers are called one by one.
         """
@@ -646,8 +655,8 @@ class SharedBase:
         samplers = _samplers(batches)
         members = [sampler.member for sampler in samplers if sampler.member is not None]
         forward = self._base.join(members) if len(samplers) > 1 else None
-        at_once = bool(batches) and (forward is not None or len(samplers) == 1)
-        calls = [batches] if at_once else [[batch] for batch in batches]
+        is_one_batch = bool(batches) and (forward is not None or len(samplers) == 1)
+        calls = [batches] if is_one_batch else [[batch] for batch in batches]
         replies = [result for call in calls for result in sample_batches(call, forward)]
         return iter(([*enumerate(replies)],))
 
@@ -656,7 +665,7 @@ class SharedBase:
 _bases: WeakValueDictionary[int, SharedBase] = WeakValueDictionary()
 
 
-def _shared(over: LanguageModel | None) -> SharedBase | None:
+def _find_shared_base(over: LanguageModel | None) -> SharedBase | None:
     """Return the backend of all models over the same base; None without a base."""
     if over is None:
         return None
@@ -691,13 +700,13 @@ def sample_batches(
         DivergedError: a model gives no probabilities.
     """
     samplers = _samplers(batches)
-    number = {id(sampler): place for place, sampler in enumerate(samplers)}
+    number = {id(sampler): index for index, sampler in enumerate(samplers)}
     groups = [
         ModelRequests(number[id(sampler)], (params, tuple(stop_ids)), requests)
         for sampler, requests, params, stop_ids in batches
     ]
     for group, batch in zip(groups, batches, strict=True):
-        samplers[group.whose].ready(batch)
+        samplers[group.model].ready(batch)
     caches = [sampler.cache for sampler in samplers]
     updates = _weight_updates(samplers)
     return decode(forward or SingleModelForward(samplers[0].model), caches, groups, updates)

@@ -1,8 +1,8 @@
-"""Token-in token-out sampling at an OpenAI-compatible server that the user has started.
+"""Samples replies at an OpenAI-compatible server that the user has started, by token ids.
 
-The server has the frozen weights. After each update it gets a policy's adapters under a new name,
-as the server's caches would keep the old weights of a reused name. One conversation checks the
-server before it draws replies. Several samplers may share a server, with many concurrent requests.
+The server has the frozen weights. After each update it loads a policy's adapters under a new name,
+because its caches would keep the old weights of a reused name. The server is checked with one
+conversation before it draws replies. Several samplers may share a server and its connection.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from sparring.models.samplers.in_process import (
     vocabulary_of,
 )
 
-SHARED = "SPARRING_ADAPTERS"  # environment variable: a folder that the server can read
-ALREADY, UNKNOWN = "already been loaded", 404  # a server's answers about names
-PARTING = 10.0  # seconds for a server to unload adapters
+FOLDER_VARIABLE = "SPARRING_ADAPTERS"  # environment variable: a folder that the server can read
+ALREADY_LOADED, NOT_FOUND = "already been loaded", 404  # a server's answers about names
+UNLOAD_SECONDS = 10.0  # for a server to unload adapters
 
-Key = tuple[int, int]  # updates, and changes from outside
+Key = tuple[int, int]  # number of updates, and of changes besides updates
 
 
 @contextlib.contextmanager
 def as_run_errors() -> Iterator[None]:
-    """Raise errors of the server as RunError, as a failed episode would be repeated.
+    """Raise errors of the server as RunError; after a RolloutError the episode would be repeated.
 
     Raises:
         RunError: in place of a RolloutError.
@@ -61,7 +61,7 @@ def as_run_errors() -> Iterator[None]:
 
 
 class AdapterFolder:
-    """The folder of adapters, and the names of those that a server has loaded.
+    """The folder of adapters, and the names of the adapters that a server has loaded.
 
     Args:
         connection: to the server.
@@ -71,15 +71,17 @@ class AdapterFolder:
     """
 
     def __init__(self, connection: Connection) -> None:
-        folder = os.environ.get(SHARED)
+        folder = os.environ.get(FOLDER_VARIABLE)
         if folder and not Path(folder).is_dir():
-            raise RunError(f"{SHARED} names {folder}, which is not a folder; create or unset it.")
+            raise RunError(
+                f"{FOLDER_VARIABLE} names {folder}, which is not a folder; create or unset it."
+            )
         self._connection = connection
         self.folder = Path(tempfile.mkdtemp(prefix="sparring-adapters-", dir=folder or None))
         self.folder.chmod(0o755)  # the server may run as another user
         self._count, self._lock = itertools.count(1), threading.RLock()
         self._loaded: set[str] = set()
-        self._gone: set[str] = set()  # loaded adapters that are no longer needed
+        self._dropped: set[str] = set()  # loaded adapters that are no longer needed
         weakref.finalize(self, _remove_adapters, connection, self._loaded, self.folder)
 
     def add(self, model: LanguageModel) -> str:
@@ -90,13 +92,13 @@ class AdapterFolder:
         """
         name = f"{self.folder.name}-{next(self._count)}"
         with disk_errors(self.folder):
-            # embeddings are not trained, and peft would ask a hub whether there are more of them
+            # embeddings are not trained; with them, peft would ask a hub for their size
             model.network.save_pretrained(self.folder / name, save_embedding_layers=False)
         self.load(name)
         return name
 
     def load(self, name: str) -> None:
-        """Let the server load adapters that are in the folder, for example after its restart.
+        """Let the server load adapters from the folder, for example after its restart.
 
         Raises:
             RunError: the server does not load them.
@@ -106,25 +108,25 @@ class AdapterFolder:
             try:
                 self._connection.send("/load_lora_adapter", request, str, "a word")
             except StatusError as error:
-                if ALREADY not in str(error):  # by a request whose answer was lost
+                if ALREADY_LOADED not in str(error):  # by an earlier try; its answer was lost
                     raise
             self._loaded.add(name)
 
     def has(self, name: str) -> bool:
         """Return whether the server must have adapters of this name."""
-        return name in self._loaded - self._gone
+        return name in self._loaded - self._dropped
 
     def drop(self, names: Collection[str]) -> None:
         """Mark adapters as no longer needed."""
-        self._gone.update(names)
+        self._dropped.update(names)
 
     def unload(self, needed: Collection[str]) -> None:
         """Let the server unload dropped adapters, except those in ``needed``."""
         with self._lock:
-            for name in [adapter for adapter in self._gone if adapter not in needed]:
+            for name in [adapter for adapter in self._dropped if adapter not in needed]:
                 _unload(self._connection, name)
                 shutil.rmtree(self.folder / name, ignore_errors=True)
-                self._gone.discard(name)
+                self._dropped.discard(name)
                 self._loaded.discard(name)
 
 
@@ -137,7 +139,7 @@ def _unload(connection: Connection, name: str) -> None:
             {"lora_name": name},
             str,
             "a word",
-            once=min(PARTING, connection.timeout),
+            once=min(UNLOAD_SECONDS, connection.timeout),
         )
 
 
@@ -151,38 +153,38 @@ class ServedAdapters:
     """The adapters of one model at a server.
 
     Args:
-        shelf: the folder of adapters.
+        folder: the folder of adapters.
 
     Attributes:
-        changes: number of changes of the weights outside of updates.
-        tried: temperatures at which the server was checked with the present weights.
+        changes: number of changes of the weights besides updates.
+        checked: temperatures at which the server was checked with the current weights.
     """
 
-    def __init__(self, shelf: AdapterFolder) -> None:
-        self._shelf, self.changes = shelf, 0
-        self.tried: set[float] = set()
+    def __init__(self, folder: AdapterFolder) -> None:
+        self._folder, self.changes = folder, 0
+        self.checked: set[float] = set()
         self._loaded_names: list[str] = []  # name of the loaded adapters
         self._key: Key | None = None
-        weakref.finalize(self, shelf.drop, self._loaded_names)
+        weakref.finalize(self, folder.drop, self._loaded_names)
 
     def name(self, model: LanguageModel) -> str:
-        """Return the server's name of the present weights, after loading them if needed.
+        """Return the server's name of the current weights, after loading them if needed.
 
         Raises:
             RunError: as for ``AdapterFolder.add``.
         """
         key = model.version, self.changes
         if key != self._key:
-            new = self._shelf.add(model)
-            self._shelf.drop(self._loaded_names)
-            self._loaded_names[:], self._key = [new], key
-            self.tried.clear()
+            name = self._folder.add(model)
+            self._folder.drop(self._loaded_names)
+            self._loaded_names[:], self._key = [name], key
+            self.checked.clear()
         return self._loaded_names[0]
 
 
-MOST = 2**63 - 1  # of a seed
-NEEDED = (
-    "The sampler openai needs a server that takes and returns token ids with log-probabilities "
+MAX_SEED = 2**63 - 1
+SERVER_ADVICE = (
+    "The sampler openai needs a server that reads and returns token ids with log-probabilities "
     "(return_token_ids, logprobs), such as vLLM's; or write sampler.name=vllm."
 )
 
@@ -198,13 +200,13 @@ class CompletionRequest(NamedTuple):
     vocabulary: int
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of the request; only the temperature shapes the distribution."""
+        """Return the fields of the request; only the temperature changes probabilities."""
         return {
             "model": self.name,
             "prompt": list(self.ids),
             "max_tokens": self.params.max_new_tokens,
             "temperature": self.params.temperature,
-            "seed": self.seed & MOST,
+            "seed": self.seed & MAX_SEED,
             "logprobs": 1,
             "stop_token_ids": list(self.stop_ids),
             "ignore_eos": True,  # else the server's end-of-text token ends a reply too
@@ -226,19 +228,22 @@ class CompletionRequest(NamedTuple):
         ids, logprobs, prompt = _choice(body)
         if not ids or not logprobs:
             missing = "log-probabilities" if ids else "token ids"
-            raise RunError(f"The server gives no {missing} with a reply of {self.name!r}. {NEEDED}")
+            raise RunError(
+                f"The server gives no {missing} with a reply of {self.name!r}. {SERVER_ADVICE}"
+            )
         if prompt not in (None, list(self.ids)):
             raise RunError(
-                f"The server read a prompt of {len(self.ids)} token ids as {len(prompt)} others. "
-                "It must neither add nor drop tokens."
+                f"The server read a prompt of {len(self.ids)} token ids as {len(prompt)} other "
+                "ids. It must neither add nor drop tokens."
             )
         if len(ids) != len(logprobs) or not all(
             (type(entry) is int and 0 <= entry < self.vocabulary) for entry in ids
         ):
             raise RunError(
                 f"The server gave {len(ids)} tokens and {len(logprobs)} log-probabilities for a "
-                f"reply. Each token must have one, and be an id from 0 to {self.vocabulary - 1}; "
-                "the server may have another model."
+                "reply. Each token must be an id from 0 to "
+                f"{self.vocabulary - 1} and have a log-probability; the server may have another "
+                "model."
             )
         for value in logprobs:
             if not _is_finite(value):
@@ -255,8 +260,8 @@ class CompletionRequest(NamedTuple):
         stop = next((n for n, entry in enumerate(ids, start=1) if entry in self.stop_ids), None)
         if len(ids) != (stop or token_limit) or len(ids) > token_limit:
             raise RunError(
-                f"The server ended a reply after {len(ids)} tokens with id {ids[-1]}, and not with "
-                f"the first stop id or after {token_limit} tokens. It must obey max_tokens, "
+                f"The server ended a reply after {len(ids)} tokens with id {ids[-1]}, neither with "
+                f"the first stop id nor after {token_limit} tokens. It must obey max_tokens, "
                 "stop_token_ids and ignore_eos."
             )
         return stop is not None
@@ -283,14 +288,14 @@ def _choice(body: str) -> tuple[list[Any], list[Any], Any]:
     return *columns, prompt
 
 
-REST = 0.05  # longest wait for a reply in seconds, before other work goes on
+POLL_SECONDS = 0.05  # longest wait for a reply before other work
 ADVICE = {
     400: (
         "Its limit of tokens (vLLM: --max-model-len) must be at least model.context, and it must "
         "know vLLM's options of a completion."
     ),
     404: (
-        "Check base_url and served. To load adapters vLLM wants --enable-lora, and "
+        "Check base_url and served. To load adapters vLLM needs --enable-lora, and "
         "VLLM_ALLOW_RUNTIME_LORA_UPDATING=True in its environment."
     ),
     429: "Write a smaller sampler.concurrency or more sampler.retries.",
@@ -303,7 +308,7 @@ class ServerSampler(Protocol):
     model: LanguageModel
 
     def ready(self, batch: SampleBatch) -> str:
-        """Return the server's name of the sampler's present weights."""
+        """Return the server's name of the sampler's current weights."""
         ...
 
 
@@ -338,14 +343,14 @@ class Server:
             retries=settings.retries,
             advice=ADVICE,
         )
-        self._shelf: AdapterFolder | None = None  # None until a policy has adapters
+        self._adapter_folder: AdapterFolder | None = None  # None until a policy has adapters
         self.lock = threading.RLock()
         self._threads = ThreadPoolExecutor(settings.concurrency, thread_name_prefix="openai")
-        self._tried: weakref.WeakKeyDictionary[LanguageModel, set[float]] = (
+        self._checked: weakref.WeakKeyDictionary[LanguageModel, set[float]] = (
             weakref.WeakKeyDictionary()
         )
         self._users: Counter[str] = Counter()  # number of open calls by name
-        self._known: weakref.WeakKeyDictionary[LanguageModel, ServedAdapters] = (
+        self._adapters: weakref.WeakKeyDictionary[LanguageModel, ServedAdapters] = (
             weakref.WeakKeyDictionary()
         )
 
@@ -356,71 +361,74 @@ class Server:
             RunError: the folder in SPARRING_ADAPTERS does not exist.
         """
         with self.lock:
-            if self._shelf is None:
-                self._shelf = AdapterFolder(self._connection)
-            if model not in self._known:
-                self._known[model] = ServedAdapters(self._shelf)
-            return self._known[model]
+            if self._adapter_folder is None:
+                self._adapter_folder = AdapterFolder(self._connection)
+            if model not in self._adapters:
+                self._adapters[model] = ServedAdapters(self._adapter_folder)
+            return self._adapters[model]
 
-    def tried(self, model: LanguageModel) -> set[float]:
+    def checked_temperatures(self, model: LanguageModel) -> set[float]:
         """Return the temperatures at which a model without adapters was checked."""
-        return self._tried.setdefault(model, set())
+        return self._checked.setdefault(model, set())
 
     def submit(
         self, batches: Sequence[SampleBatch]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield lists of (place of a request, its reply), as they are finished; see ``Backend``."""
-        asks: list[CompletionRequest] = []
+        """Yield lists of (index of a request, its reply), as they are finished; see ``Backend``."""
+        requests: list[CompletionRequest] = []
         with self.lock:
             names = [cast(ServerSampler, batch.sampler).ready(batch) for batch in batches]
             self._users.update(names)
         for name, batch in zip(names, batches, strict=True):
             size = vocabulary_of(cast(ServerSampler, batch.sampler).model)
             for ids, stream, _ in batch.requests:
-                asks.append(
+                requests.append(
                     CompletionRequest(name, ids, stream, batch.params, batch.stop_ids, size)
                 )
-        coming = self._wait_for(asks, names)
-        next(coming)  # all have begun when this returns, and a close is noticed from now on
-        return coming
+        replies = self._wait_for(requests, names)
+        next(replies)  # all requests have begun when this returns, and a close is noticed
+        return replies
 
     def _wait_for(
-        self, asks: Sequence[CompletionRequest], names: Sequence[str]
+        self, requests: Sequence[CompletionRequest], names: Sequence[str]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield () once, when all have begun, and then the replies."""
-        places = {self._threads.submit(self.reply, ask): place for place, ask in enumerate(asks)}
+        """Yield () once, when all requests have begun, and then their replies."""
+        index_of = {
+            self._threads.submit(self.reply, request): index
+            for index, request in enumerate(requests)
+        }
         try:
             yield ()
-            waiting = set(places)
+            waiting = set(index_of)
             while waiting:
-                finished, waiting = wait(waiting, timeout=REST, return_when=FIRST_COMPLETED)
-                yield [(places[future], future.result()) for future in finished]
+                finished, waiting = wait(waiting, timeout=POLL_SECONDS, return_when=FIRST_COMPLETED)
+                yield [(index_of[future], future.result()) for future in finished]
         finally:
-            for future in places:
+            for future in index_of:
                 future.cancel()
             with self.lock:
                 self._users.subtract(names)
                 self._users = +self._users
-                if self._shelf is not None:
-                    self._shelf.unload(self._users)
+                if self._adapter_folder is not None:
+                    self._adapter_folder.unload(self._users)
 
-    def reply(self, ask: CompletionRequest) -> SampleResult:
+    def reply(self, request: CompletionRequest) -> SampleResult:
         """Return the reply to a request; adapters are loaded again once after a server's restart.
 
         Raises:
             RunError: there is no usable reply.
             DivergedError: a log-probability is NaN.
         """
-        request = "/completions", ask.fields(), ask.read, "a completion"
+        call = "/completions", request.fields(), request.read, "a completion"
         with as_run_errors():
             try:
-                return self._connection.send(*request)
+                return self._connection.send(*call)
             except StatusError as error:
-                shelf = self._shelf
-                if error.status != UNKNOWN or shelf is None or not shelf.has(ask.name):
+                folder = self._adapter_folder
+                if error.status != NOT_FOUND or folder is None or not folder.has(request.name):
                     raise
-            shelf.load(ask.name)
-            return self._connection.send(*request)
+            folder.load(request.name)
+            return self._connection.send(*call)
 
 
 _servers: weakref.WeakValueDictionary[ServerSettings, Server] = weakref.WeakValueDictionary()
@@ -434,8 +442,8 @@ def server_of(settings: ServerSettings) -> Server:
     return server
 
 
-PROBE_REPLY = 8  # tokens of the reply that checks a server
-KEPT = 64 << 20  # bytes of the KV cache for scoring in this process
+PROBE_REPLY = 8  # length in tokens of the reply by which a server is checked
+CACHE_BYTES = 64 << 20  # of the KV cache for scoring in this process
 
 Times = Annotated[int, Field(ge=0, le=1000)]
 Count = Annotated[int, Field(ge=1, le=100_000)]
@@ -458,7 +466,7 @@ class OpenAISampler(ModelSampler):
     def __init__(self, model: LanguageModel, server: Server, tolerance: float) -> None:
         super().__init__(model)
         self.backend, self.tolerance = server, tolerance
-        self._local = in_process(model, cache_bytes=KEPT)
+        self._local = in_process(model, cache_bytes=CACHE_BYTES)
 
     @property
     def _adapters(self) -> ServedAdapters | None:
@@ -480,33 +488,35 @@ class OpenAISampler(ModelSampler):
         return self.backend.submit([SampleBatch(self, requests, params, stop_ids)])
 
     def ready(self, batch: SampleBatch) -> str:
-        """Return the server's name of the present weights, checked with one conversation.
+        """Return the server's name of the current weights, after the check with one conversation.
 
         Raises:
             ModelError, RunError, DivergedError: as for ``submit``.
         """
-        for option, value, off in (
+        for option, value, off_value in (
             ("top_p", batch.params.top_p, 1.0),
             ("top_k", batch.params.top_k, 0),
         ):
-            if value != off:
+            if value != off_value:
                 raise ModelError(
-                    f"sampler 'openai' and rollout.{option}={value}: the learner has to know which "
-                    f"tokens truncation kept, and a server is not asked for them. Write "
-                    f"rollout.{option}: {off}, or sampler.name=vllm or in_process."
+                    f"sampler 'openai' and rollout.{option}={value}: the learner must know which "
+                    f"tokens truncation kept, but a server does not return them. Write "
+                    f"rollout.{option}: {off_value}, or sampler.name=vllm or in_process."
                 )
         longest = max((len(request.ids) for request in batch.requests), default=0)
         self.check_length(longest + batch.params.max_new_tokens)
         adapters, temperature = self._adapters, batch.params.temperature
         served = self.backend.settings.served
         name = served if adapters is None else adapters.name(self.model)
-        tried = self.backend.tried(self.model) if adapters is None else adapters.tried
-        if temperature not in tried:
-            self._try(name, SamplingParams(max_new_tokens=PROBE_REPLY, temperature=temperature))
-            tried.add(temperature)
+        checked = (
+            self.backend.checked_temperatures(self.model) if adapters is None else adapters.checked
+        )
+        if temperature not in checked:
+            self._check(name, SamplingParams(max_new_tokens=PROBE_REPLY, temperature=temperature))
+            checked.add(temperature)
         return name
 
-    def _try(self, name: str, params: SamplingParams) -> None:
+    def _check(self, name: str, params: SamplingParams) -> None:
         prompt = tuple(probe_of(self.model, room=PROBE_REPLY))
         reply = self.backend.reply(
             CompletionRequest(name, prompt, 0, params, (), vocabulary_of(self.model))
@@ -517,9 +527,9 @@ class OpenAISampler(ModelSampler):
         if not all(difference <= self.tolerance for difference in differences):
             raise RunError(
                 f"The server {self.backend.where} gives log-probabilities of {name!r} that differ "
-                f"from this model's by up to {max(differences):.2g} ({self.tolerance:g}). It must "
-                "have the same weights, no quantisation, no penalties, and give log-probabilities "
-                "of the distribution that it draws from (vLLM: --logprobs-mode "
+                f"from this model's by up to {max(differences):.2g} ({self.tolerance:g} is "
+                "allowed). It must have the same weights, no quantisation, no penalties, and give "
+                "log-probabilities of the distribution that it draws from (vLLM: --logprobs-mode "
                 "processed_logprobs). If it computes in less precision, write sampler.tolerance."
             )
 
@@ -557,24 +567,24 @@ def openai(
     What: prompts are sent as token ids to ``/completions``, which must return token ids with
     log-probabilities (``return_token_ids``). A server without them is refused. After each update a
     policy's low-rank adapters are written to a folder, and the server loads them under a new name
-    (``/load_lora_adapter``); the old adapters are unloaded when no request needs them. One reply of
-    the server is then compared with the model in this process, before the server is used.
+    (``/load_lora_adapter``). It unloads the old adapters when no request needs them. Before the
+    server is used, one of its replies is compared with the model in this process.
     When to use: the model is served on another machine, or by a server that others use too. On this
-    machine sampler vllm needs no server, and trains all weights.
+    machine the sampler vllm needs no server and can train all weights.
     Pitfalls: trained weights must be adapters (``model.lora``). The server must see the adapters'
-    folder at the same path: a private temporary folder, or the folder that the environment variable
-    SPARRING_ADAPTERS names. Replies are as deterministic as the server's: those of vLLM on a CPU in
-    float32 are determined by their seeds. vLLM on a CPU computes wrong log-probabilities for a
-    policy without adapters beside one with adapters: use a separate server for that policy. A
-    killed process leaves its last adapters loaded. Each worker (``scale.workers``) loads its own.
+    folder at the same path: a private temporary folder, or the folder in the environment variable
+    SPARRING_ADAPTERS. Replies are as deterministic as the server; with vLLM on a CPU in float32
+    their seeds determine them. vLLM on a CPU computes wrong log-probabilities for a policy without
+    adapters if another policy has adapters: use a separate server for each. A killed process leaves
+    its last adapters loaded. Each worker (``scale.workers``) loads adapters of its own.
     Reference: vLLM, "OpenAI-compatible server" and "Dynamically serving LoRA adapters".
     Verified by: tests/models/samplers/test_openai.py, and tests/models/samplers/test_openai_real.py
     with vLLM's server.
 
     Args:
         model: the language model that replies are drawn from.
-        base_url: http(s) address of the API, up to and without "/completions". One on another
-            machine must be typed on the command line, or named in SPARRING_ENDPOINT_HOSTS.
+        base_url: http(s) address of the API, without "/completions" at the end. An address on
+            another machine must be typed on the command line, or be in SPARRING_ENDPOINT_HOSTS.
         served: the server's name of the model; used only for a policy without adapters.
         key_variable: name of the environment variable that holds the server's key; not needed for
             a loopback address.
@@ -594,8 +604,8 @@ def openai(
         parameter.requires_grad for parameter in model.network.parameters()
     ):
         raise ModelError(
-            "sampler 'openai' gives a server new weights as adapters alone, and this model trains "
-            "all weights. Write model.lora (such as model.lora.rank=16), or sampler.name=vllm."
+            "sampler 'openai' can send new weights only as adapters, but this model trains all "
+            "weights. Write model.lora (such as model.lora.rank=16), or sampler.name=vllm."
         )
     if not has_adapters(model) and not served:
         raise ModelError(

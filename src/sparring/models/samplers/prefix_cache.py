@@ -1,13 +1,13 @@
-"""Contexts computed before a reply is drawn, for one model or several over the same frozen weights.
+"""Computes contexts before replies are drawn, and caches keys and values of conversations.
 
-Keys and values of earlier conversations are cached under their exact ids. A turn adds only its new
-positions; earlier positions are shared with the turn before, and with every equal beginning. Memory
-therefore grows with the number of computed tokens, not with the lengths of conversations.
+Keys and values are cached under the exact ids of a conversation. A turn adds only its new
+positions; all conversations that begin with the same ids share the earlier ones. Memory therefore
+grows with the number of computed tokens, not with the lengths of conversations.
 
-Members of a league are adapters over one base. The base's products run over the rows of all models
-at once, and each row adds the adapters of its model: W x + (alpha / rank) B A x, unmerged, as peft
-computes them. If rows are independent of their batch in each model alone, they keep the same bits
-here: products are padded to a number of rows that works for all the models
+Several models may be adapters over one base, such as the members of a league. The base's products
+then run over the rows of all models at once, and each row adds the adapters of its model, unmerged:
+W x + (alpha / rank) B A x. If a row's bits do not depend on its batch in each model alone, they do
+not here either: products are padded to a number of rows that works for all models
 (``models/language_model.py``).
 
 Legend: N positions, B rows (distinct contexts), T tokens, C width, V vocabulary.
@@ -28,13 +28,13 @@ from torch import Tensor, nn
 from sparring.models.adapters import share_weights
 from sparring.models.attention import KeyValueCache, PaddingSizes, PrefixTree, pad_rows, prefix_tree
 from sparring.models.forward_pass import TreeForward
-from sparring.models.language_model import LanguageModel, Product, fewest_rows, products
+from sparring.models.language_model import LanguageModel, Product, fewest_rows, products_of
 
 
 class Forward(Protocol):
-    """The forward pass of one model, or of several whose rows are side by side.
+    """The forward pass of one model or of several; the rows of the first model come first.
 
-    ``counts`` are the numbers of rows of each model, in order.
+    ``counts`` holds the number of rows of each model.
     """
 
     @property
@@ -87,7 +87,7 @@ class SingleModelForward:
         return self.model.extend(ids, start, cache)
 
     def logits(self, hidden: Tensor, counts: Sequence[int]) -> Tensor:
-        """Return float32 logits, as invariant as the rest is."""
+        """Return float32 logits [N, V], padded like all products of the model."""
         padding = self.model.padding
         return self.model.logits(pad_rows(hidden, padding.rows if padding else 1))[
             : len(hidden)
@@ -106,11 +106,11 @@ Adapters = Mapping[str, Adapter]  # by the names of the layers in the base
 
 
 class AdapterRoutes:
-    """The adapters of each row of a batch, at the present call."""
+    """The adapters of each row of the current batch."""
 
     def __init__(self) -> None:
-        self.parts: list[tuple[int, int, Adapters]] = []
-        self.rows = 1  # products are padded to multiples of so many rows
+        self.parts: list[tuple[int, int, Adapters]] = []  # first row, end, and their adapters
+        self.rows = 1  # products are padded to multiples of this number of rows
 
     def set(
         self, adapters: Sequence[Adapters], counts: Sequence[int], padding: PaddingSizes | None
@@ -131,10 +131,10 @@ class AdaptedLayer(nn.Module):
     def __init__(self, base: nn.Module, name: str, routes: AdapterRoutes) -> None:
         super().__init__()
         self.base, self._name, self._routes = base, name, routes
-        self.weight, self.bias = base.weight, base.bias  # as the layer has them
+        self.weight, self.bias = base.weight, base.bias
 
     def forward(self, x: Tensor) -> Tensor:
-        """Return the layer's output for rows [N, C]; rows beyond all models' are padding."""
+        """Return the layer's output for rows [N, C]; rows after those of all models are padding."""
         result: Tensor = self.base(x)
         for begin, end, adapters in self._routes.parts:
             adapter = adapters.get(self._name)
@@ -171,7 +171,7 @@ def member_of(model: LanguageModel) -> BaseMember | None:
             return None
         scale = layer.scaling["default"]
         adapters[name] = Adapter(layer.lora_A["default"], layer.lora_B["default"], scale)
-    return BaseMember(model, adapters, products(model.network))
+    return BaseMember(model, adapters, products_of(model.network))
 
 
 class BaseWeights:
@@ -189,7 +189,7 @@ class BaseWeights:
         """Return the forward pass of several models; None if it would make rows batch-dependent."""
         names = frozenset(name for member in members for name in member.adapters)
         if names not in self._networks:
-            self._networks[names] = self._routed(names)
+            self._networks[names] = self._add_routes(names)
         paddings = [member.model.padding for member in members]
         rows = 0
         if all(paddings):
@@ -201,7 +201,7 @@ class BaseWeights:
         adapters = [member.adapters for member in members]
         return JointForward(*self._networks[names], adapters, common)
 
-    def _routed(self, names: frozenset[str]) -> tuple[LanguageModel, AdapterRoutes]:
+    def _add_routes(self, names: frozenset[str]) -> tuple[LanguageModel, AdapterRoutes]:
         network, routes = share_weights(self.over.network), AdapterRoutes()
         for name in sorted(names):
             layer = AdaptedLayer(network.get_submodule(name), name, routes)
@@ -256,7 +256,7 @@ class JointForward:
         return self._model.extend(ids, start, cache)
 
     def logits(self, hidden: Tensor, counts: Sequence[int]) -> Tensor:
-        """Return float32 logits, as invariant as the rest is."""
+        """Return float32 logits [N, V], padded like all products of the models."""
         self._routes.set(self._adapters, counts, self.padding)
         rows = self.padding.rows if self.padding else 1
         return self._model.logits(pad_rows(hidden, rows))[: len(hidden)].float()
@@ -266,7 +266,7 @@ Ids = tuple[int, ...]
 
 
 class CachedSpan(NamedTuple):
-    """Place of a run of a conversation's positions in the cache."""
+    """Where an unbroken range of a conversation's positions is in the cache."""
 
     batch: int
     row: int
@@ -278,7 +278,7 @@ CachedSpans = tuple[CachedSpan, ...]  # adjacent spans from position 0 on
 
 
 class CacheBudget:
-    """The prefix caches that share one budget of bytes, held by weak references."""
+    """The prefix caches that share one budget of bytes; references to them are weak."""
 
     def __init__(self) -> None:
         self.caches: WeakSet[PrefixCache] = WeakSet()
@@ -301,7 +301,7 @@ class CacheBudget:
         }
 
     def drop_beyond(self, budget: int) -> None:
-        """Drop the oldest batches beyond a budget of bytes, but never the last one."""
+        """Drop the oldest batches until the size fits into a budget; the last one stays."""
         size, count = self.bytes, sum(len(cache.batches) for cache in self.caches)
         while count > 1 and size > budget:
             nonempty = (cache for cache in self.caches if cache.batches)
@@ -325,7 +325,7 @@ class PrefixCache:
         self.shared.caches.add(self)
         self.tokens_computed = 0
         self.batches: OrderedDict[int, tuple[KeyValueCache, list[Ids]]] = OrderedDict()
-        self._chains: dict[Ids, CachedSpans] = {}
+        self._spans_by_ids: dict[Ids, CachedSpans] = {}
 
     @property
     def bytes(self) -> int:
@@ -334,17 +334,17 @@ class PrefixCache:
 
     def find(self, ids: Ids) -> CachedSpans | None:
         """Return the spans of these ids, or None."""
-        chain = self._chains.get(ids)
-        # the first span is the oldest: if it is cached, all are
-        return chain if chain is not None and chain[0].batch in self.batches else None
+        spans = self._spans_by_ids.get(ids)
+        # the first span is the oldest: if it is cached, all spans are
+        return spans if spans is not None and spans[0].batch in self.batches else None
 
     def add(self, cache: KeyValueCache, rows: Mapping[Ids, int], known: Sequence[Ids]) -> None:
         """Store rows of a cache.
 
         Args:
-            cache: of the rows.
-            rows: ids -> row.
-            known: cached prefix of every row; () without one.
+            cache: holds the rows.
+            rows: the number of each row, by its ids.
+            known: prefix of every row that may be cached already; () without one.
         """
         prefixes = {ids: self.find(known[row]) if known[row] else None for ids, row in rows.items()}
         starts = [len(known[row]) if prefixes[ids] is not None else 0 for ids, row in rows.items()]
@@ -357,27 +357,26 @@ class PrefixCache:
         )
         number = self.shared.number()
         self.batches[number] = batch, list(rows)
-        for place, (ids, start, length) in enumerate(zip(rows, starts, lengths, strict=True)):
-            self._chains[ids] = (*(prefixes[ids] or ()), CachedSpan(number, place, start, length))
+        for row, (ids, start, length) in enumerate(zip(rows, starts, lengths, strict=True)):
+            span = CachedSpan(number, row, start, length)
+            self._spans_by_ids[ids] = (*(prefixes[ids] or ()), span)
         self.shared.drop_beyond(self.budget)
 
     def drop(self) -> int:
         """Drop the oldest batch; return its bytes."""
         number, (batch, dropped) = self.batches.popitem(last=False)
         for ids in dropped:
-            if (chain := self._chains.get(ids)) is not None and chain[-1].batch == number:
-                del self._chains[ids]
+            if (spans := self._spans_by_ids.get(ids)) is not None and spans[-1].batch == number:
+                del self._spans_by_ids[ids]
         return batch.bytes
 
-    def copy(self, chains: Sequence[CachedSpans], cache: KeyValueCache) -> None:
+    def copy(self, conversations: Sequence[CachedSpans], cache: KeyValueCache) -> None:
         """Write cached conversations into rows 0, 1, 2, ... of a cache, one gather per batch."""
         sources: dict[int, list[tuple[int, int, int, int]]] = {}
-        for row, chain in enumerate(chains):
-            for piece in chain:
-                sources.setdefault(piece.batch, []).append(
-                    (piece.row, row, piece.start, piece.length)
-                )
-        # the next span of a row overwrites the garbage beyond a shorter span
+        for row, spans in enumerate(conversations):
+            for span in spans:
+                sources.setdefault(span.batch, []).append((span.row, row, span.start, span.length))
+        # entries beyond the end of a shorter span are overwritten by the next span of its row
         batches = self.shared.batches()
         for number in sorted(sources):
             source, dest, start, length = torch.tensor(sources[number], device=cache.device).unbind(
@@ -387,7 +386,7 @@ class PrefixCache:
 
     def clear(self) -> None:
         """Drop everything after a change of weights."""
-        self._chains.clear()
+        self._spans_by_ids.clear()
         self.batches.clear()
 
 
@@ -396,13 +395,13 @@ class ContextRows(NamedTuple):
 
     ids: list[Ids]
     known: list[int]  # length of each context's prefix that may be cached; 0: none
-    whose: list[int]  # number of each context's model
+    owners: list[int]  # number of each context's model
 
-    def at(self, places: Sequence[int]) -> ContextRows:
-        """Return the rows at these places."""
-        ids, known, whose = self
+    def select(self, indices: Sequence[int]) -> ContextRows:
+        """Return the rows with these indices."""
+        ids, known, owners = self
         return ContextRows(
-            [ids[n] for n in places], [known[n] for n in places], [whose[n] for n in places]
+            [ids[n] for n in indices], [known[n] for n in indices], [owners[n] for n in indices]
         )
 
 
@@ -410,7 +409,7 @@ class Prefill:
     """Computes contexts with one model or several over one base.
 
     Args:
-        forward: of the models.
+        forward: the forward pass of the models.
         caches: KV cache of each model, with a common budget.
     """
 
@@ -424,48 +423,48 @@ class Prefill:
             rows: the contexts.
             room: tokens to leave free after each context.
         """
-        places = [
-            self.caches[whose].find(ids[:length]) if length else None
-            for ids, length, whose in zip(*rows, strict=True)
+        prefixes = [
+            self.caches[owner].find(ids[:length]) if length else None
+            for ids, length, owner in zip(*rows, strict=True)
         ]
-        fresh = [row for row, place in enumerate(places) if place is None]
-        placed_rows = [row for row, place in enumerate(places) if place is not None]
+        new_rows = [row for row, spans in enumerate(prefixes) if spans is None]
+        cached_rows = [row for row, spans in enumerate(prefixes) if spans is not None]
         room += max(map(len, rows.ids))
-        if not placed_rows:
-            return self._fresh(rows, room)
-        spans = [place for place in places if place is not None]
-        if not fresh:
-            return self._cached(rows, spans, room)
+        if not cached_rows:
+            return self._compute_new(rows, room)
+        cached_prefixes = [spans for spans in prefixes if spans is not None]
+        if not new_rows:
+            return self._extend_cached(rows, cached_prefixes, room)
         parts = [
-            (fresh, *self._fresh(rows.at(fresh), room)),
-            (placed_rows, *self._cached(rows.at(placed_rows), spans, room)),
+            (new_rows, *self._compute_new(rows.select(new_rows), room)),
+            (cached_rows, *self._extend_cached(rows.select(cached_rows), cached_prefixes, room)),
         ]
         device = self.forward.device
         hidden = torch.empty(
-            (len(places), parts[0][1].shape[1]), dtype=parts[0][1].dtype, device=device
+            (len(prefixes), parts[0][1].shape[1]), dtype=parts[0][1].dtype, device=device
         )
-        cache = self.forward.new_cache(len(places), room)
+        cache = self.forward.new_cache(len(prefixes), room)
         for chosen, states, part in parts:
             index = torch.tensor(chosen, device=device)
             hidden[index] = states
             cache.copy_from(part, torch.arange(len(chosen), device=device), index, room)
         return hidden, cache
 
-    def counts(self, whose: Sequence[int] | np.ndarray) -> list[int]:
+    def counts(self, owners: Sequence[int] | np.ndarray) -> list[int]:
         """Return the number of rows of each model."""
-        counts: list[int] = np.bincount(whose, minlength=len(self.caches)).tolist()
+        counts: list[int] = np.bincount(owners, minlength=len(self.caches)).tolist()
         return counts
 
     def count_computed(self, counts: Sequence[int]) -> None:
-        """Count positions that the network computed for each model."""
+        """Add the numbers of positions that the network computed for each model."""
         for cache, count in zip(self.caches, counts, strict=True):
             cache.tokens_computed += count
 
-    def _fresh(self, rows: ContextRows, room: int) -> tuple[Tensor, KeyValueCache]:
+    def _compute_new(self, rows: ContextRows, room: int) -> tuple[Tensor, KeyValueCache]:
         """Return hidden states and cache of new contexts; shared prefixes are computed once."""
         device, count = self.forward.device, len(rows.ids)
-        tree = prefix_tree(rows.ids, rows.whose)
-        counts = self.counts(np.array(rows.whose)[(tree.first // tree.node.shape[1]).numpy()])
+        tree = prefix_tree(rows.ids, rows.owners)
+        counts = self.counts(np.array(rows.owners)[(tree.flat_index // tree.node.shape[1]).numpy()])
         tree, cache = tree.to(device), self.forward.new_cache(count, room)
         ends = tree.node[
             torch.arange(count, device=device),
@@ -474,26 +473,26 @@ class Prefill:
         self.count_computed(counts)
         return self.forward.hidden(tree, counts, cache)[ends], cache
 
-    def _cached(
-        self, rows: ContextRows, places: list[CachedSpans], room: int
+    def _extend_cached(
+        self, rows: ContextRows, prefixes: list[CachedSpans], room: int
     ) -> tuple[Tensor, KeyValueCache]:
         """Return hidden states and cache of contexts whose first ``rows.known`` ids are cached."""
         device, count, prefix_lengths = self.forward.device, len(rows.ids), rows.known
-        new = [len(ids) - begin for ids, begin in zip(rows.ids, prefix_lengths, strict=True)]
-        width = max(new)
+        num_new = [len(ids) - begin for ids, begin in zip(rows.ids, prefix_lengths, strict=True)]
+        width = max(num_new)
         # padding is written beyond shorter rows
         cache = self.forward.new_cache(count, max(max(prefix_lengths) + width, room))
-        self.caches[0].copy(places, cache)
+        self.caches[0].copy(prefixes, cache)
         padded = np.zeros((count, width), dtype=np.int64)
         for row, (ids, begin) in enumerate(zip(rows.ids, prefix_lengths, strict=True)):
             padded[row, : len(ids) - begin] = ids[begin:]
         start = torch.tensor(prefix_lengths, device=device)
         hidden = self.forward.extend(
-            torch.from_numpy(padded).to(device), start, self.counts(rows.whose), cache
+            torch.from_numpy(padded).to(device), start, self.counts(rows.owners), cache
         )
         self.count_computed(
-            np.bincount(rows.whose, new, len(self.caches)).astype(np.int64).tolist()
+            np.bincount(rows.owners, num_new, len(self.caches)).astype(np.int64).tolist()
         )
         return hidden[
-            torch.arange(count, device=device), torch.tensor(new, device=device) - 1
+            torch.arange(count, device=device), torch.tensor(num_new, device=device) - 1
         ], cache

@@ -299,10 +299,10 @@ def _policies(folder: str) -> list[tuple[Path, ExportedPolicy]]:
 
 
 def _model(folder: Path, policy_file: ExportedPolicy) -> Any:
-    from sparring.models.load import saved_model  # torch is loaded only where a policy plays
+    from sparring.models.load import load_saved_model  # torch: only where a policy plays
 
     tiny = policy_file.model == TINY
-    return saved_model(
+    return load_saved_model(
         folder,
         base=policy_file.model if policy_file.lora is not None else None,
         lora=policy_file.lora.model_dump() if policy_file.lora is not None else None,

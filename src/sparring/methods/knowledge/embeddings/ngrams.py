@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field
 
 from sparring.core.records import FloatArray
-from sparring.ops.clusters import embedded
+from sparring.ops.clusters import embed_texts
 
 
 def ngrams(texts: Sequence[str], *, size: Annotated[int, Field(ge=8, le=4096)] = 256) -> FloatArray:
@@ -28,4 +28,4 @@ def ngrams(texts: Sequence[str], *, size: Annotated[int, Field(ge=8, le=4096)] =
         texts: the texts to embed.
         size: size of a vector, 8 to 4096. Default 256.
     """
-    return embedded(texts, size=size)
+    return embed_texts(texts, size=size)

@@ -1,7 +1,7 @@
-"""Token-in token-out sampling with vLLM, in processes beside this one.
+"""Samples replies with vLLM in other processes, the replicas; input and output are token ids.
 
-Replicas get the present weights before requests (``replica.py``), are checked with one
-conversation, and are shared by all samplers of networks of one shape (``pool.py``).
+A replica loads the current weights and is checked with one conversation before it draws replies
+(``replica.py``). All samplers of networks of one shape share the replicas (``pool.py``).
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from sparring.models.samplers.vllm.served_weights import ServedWeights
 from sparring.models.tiny import TinyNetwork
 
 HEADS = (32, 64, 80, 96, 112, 128, 160, 192, 224, 256, 512)  # widths that vLLM supports on a CPU
-COLDEST = 0.01  # lowest temperature
-MOST_KEPT = 1000  # largest support of a position after truncation
+MIN_TEMPERATURE = 0.01
+MAX_TOP_K = 1000
 
 Replicas = Annotated[int, Field(ge=1, le=64)]
 Threads = Annotated[int, Field(ge=1, le=1024)]
@@ -43,8 +43,8 @@ class VLLMSampler(ModelSampler):
         pool: the replicas.
 
     Attributes:
-        between: called while replies are awaited; weights may change in it, and replies go on with
-            the new weights. None: a reply is of its first weights.
+        between: called while replies are awaited. If weights change during the call, replies
+            continue with the new weights. None: all tokens of a reply are of its first weights.
     """
 
     decoding = "vllm"  # what computes replies, for provenance.json
@@ -110,19 +110,19 @@ class VLLMSampler(ModelSampler):
         if params.top_p < 1.0 and not params.top_k:
             raise ModelError(
                 f"sampler 'vllm' and rollout.top_p={params.top_p:g} without rollout.top_k: the "
-                "learner has to know which tokens truncation kept, and vLLM lists so many as are "
-                f"asked for. Write rollout.top_k: 100 as well, say, at most {MOST_KEPT}."
+                "learner must know which tokens truncation kept, but vLLM lists only a fixed "
+                f"number of tokens. Set rollout.top_k too, e.g. to 100, at most {MAX_TOP_K}."
             )
-        if params.top_k > MOST_KEPT:
+        if params.top_k > MAX_TOP_K:
             raise ModelError(
                 f"sampler 'vllm' and rollout.top_k={params.top_k}: vLLM is asked for at most "
-                f"{MOST_KEPT} tokens that truncation kept. Write fewer, or 0 for all."
+                f"{MAX_TOP_K} tokens that truncation kept. Write fewer, or 0 for all."
             )
-        if params.temperature < COLDEST:
+        if params.temperature < MIN_TEMPERATURE:
             raise ModelError(
-                f"sampler 'vllm' and rollout.temperature={params.temperature:g}: vLLM takes what "
-                f"is below {COLDEST} for another number. Write rollout.temperature: {COLDEST} or "
-                "more, or sampler.name=in_process."
+                f"sampler 'vllm' and rollout.temperature={params.temperature:g}: vLLM changes "
+                f"temperatures below {MIN_TEMPERATURE}. Write rollout.temperature: "
+                f"{MIN_TEMPERATURE} or more, or sampler.name=in_process."
             )
 
 
@@ -142,12 +142,12 @@ def vllm(
 ) -> VLLMSampler:
     """Draw replies with vLLM, in processes beside the training process.
 
-    ``make vllm`` sets up its environment. Replicas read weights from files of a private folder,
-    with adapters merged, and each replica is checked with one conversation before it draws replies.
-    vLLM draws from the seeds of the run: replies differ from those of ``in_process`` and are as
-    deterministic. In float32 on a CPU a reply has the same bits for any other requests.
-    ``rollout.top_k`` may be up to 1,000, and ``rollout.top_p`` needs it: vLLM lists the tokens that
-    truncation kept, so that the learner has the same distribution.
+    ``make vllm`` sets up its environment. The processes, called replicas, read weights from files
+    of a private folder, with adapters merged. Each replica is checked with one conversation before
+    it draws replies. vLLM uses the seeds of the run: replies differ from those of ``in_process``
+    but are as deterministic. In float32 on a CPU, a reply has the same bits whatever other requests
+    there are. ``rollout.top_k`` may be up to 1,000, and ``rollout.top_p`` needs it: vLLM lists the
+    tokens that truncation kept, so that the learner has the same distribution.
 
     Args:
         model: the language model that replies are drawn from.
@@ -158,7 +158,7 @@ def vllm(
         gpus: numbers of the GPUs that are assigned to replicas in order, such as [1, 2, 3] if the
             learner has GPU 0; empty (default): each replica sees all GPUs and uses the first.
             Several replicas may have the same GPU.
-        max_seqs: largest number of replies that a replica draws at once; others wait in it.
+        max_seqs: largest number of replies that a replica draws at once; more requests wait in it.
         cache_bytes: size of the KV cache of a replica, in bytes. The default is 1 GiB.
         prefix_cache: whether to cache prefixes of earlier conversations.
         timeout: seconds without a sign of life after which a busy replica is ended and restarted.
@@ -180,10 +180,10 @@ def vllm(
     width = getattr(config, "head_dim", None) or model.width // config.num_attention_heads
     if device == "cpu" and width not in HEADS:
         raise ModelError(
-            f"sampler 'vllm': on a CPU vLLM has attention for heads of width "
-            f"{', '.join(map(str, HEADS))}, and this model's have {width}. Of a tiny model write "
-            "model.heads so that model.hidden_size / model.heads is one of them, such as 32; or "
-            "sampler.name=in_process."
+            f"sampler 'vllm': on a CPU vLLM supports heads of width "
+            f"{', '.join(map(str, HEADS))}, but this model's have {width}. For the tiny model, set "
+            "model.heads so that model.hidden_size / model.heads is one of these, such as 32; or "
+            "write sampler.name=in_process."
         )
     settings = ReplicaSettings(
         config=json.dumps({**config.to_diff_dict(), "architectures": [kind]}, sort_keys=True),

@@ -1,6 +1,6 @@
-"""Replicas that draw for several samplers, one after another or at the same time.
+"""Replicas of vLLM that draw for several samplers, one after another or at the same time.
 
-The thread that waits for replies drives the replicas: it receives their messages, sends waiting
+The thread that waits for replies also runs the replicas: it receives their messages, sends waiting
 requests, and restarts lost replicas. Requests of a lost replica are sent again with the same seeds,
 so that replies are the same.
 """
@@ -40,11 +40,11 @@ from sparring.models.samplers.vllm.requests import (
 )
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights
 
-REST = 0.02  # longest wait for a message in seconds, before other work goes on
+POLL_SECONDS = 0.02  # longest wait for a message before other work
 HOUR = 3600.0
-MAX_STARTS = 2  # ends of a replica in a row before it was ready, after which the run ends
-MAX_REFUSALS = 2  # refusals of weights in a row, by a replica or the check, before the run ends
-MAX_LOSSES = 3  # replicas lost over one request, after which the run ends
+MAX_STARTS = 2  # failed starts of a replica in a row that end the run
+MAX_REFUSALS = 2  # refusals of weights in a row, by a replica or the check, that end the run
+MAX_LOSSES = 3  # replicas lost while working on one request that end the run
 
 
 class FailureLimits:
@@ -84,72 +84,74 @@ class FailureLimits:
         """
         self._refusals[replica.number] += 1
         if self._refusals[replica.number] >= MAX_REFUSALS:
-            raise _failure(f"replica {replica.number} {problem}.{replica.last_words()}")
+            raise _failure(f"replica {replica.number} {problem}.{replica.describe_output()}")
 
     def count_loss(self, replica: Replica, requests: Sequence[ReplicaRequest], why: str) -> None:
         """Count a lost replica, before it is ended.
 
         Args:
             replica: the replica.
-            requests: without an answer.
-            why: the rest of a sentence after the replica's name.
+            requests: its requests without an answer.
+            why: a sentence whose subject is the replica.
 
         Raises:
             RunError: the replica cannot be started, or replicas are lost too often, in total or
-                over one request.
+                while working on one request.
         """
-        problem, output = f"replica {replica.number} {why}", replica.last_words()
+        problem, output = f"replica {replica.number} {why}", replica.describe_output()
         if replica.stage == "starting":
             self._failed_starts[replica.number] += 1
             if self._failed_starts[replica.number] >= MAX_STARTS:
                 raise _failure(
                     f"{problem}, before it was ready, {MAX_STARTS} times in a row.{output}"
                 )
-        for ask in requests:
-            ask.lost += ask.place != PROBE
-            if ask.lost >= MAX_LOSSES:
-                raise _failure(f"{problem}, the third one that ended over one request.{output}")
+        for request in requests:
+            request.lost += request.place != PROBE
+            if request.lost >= MAX_LOSSES:
+                raise _failure(f"{problem}, the third one lost with the same request.{output}")
         now, self.lost = time.monotonic(), self.lost + 1
         self._losses = deque(lost_at for lost_at in (*self._losses, now) if lost_at > now - HOUR)
         if len(self._losses) > self._restarts:
-            often = f"{len(self._losses)} were lost in an hour (sampler.restarts)"
-            raise _failure(f"{problem}, and {often}.{output}")
+            losses = f"{len(self._losses)} replicas were lost in an hour (sampler.restarts)"
+            raise _failure(f"{problem}, and {losses}.{output}")
 
 
 def _failure(problem: str) -> RunError:
-    return RunError(f"The sampler vllm gives up: {problem}")
+    return RunError(f"The sampler vllm stops: {problem}")
 
 
 class RequestQueue:
     """Waiting requests in order of arrival, and the assignment of weights to replicas.
 
-    Weights are loaded in the order of their first request. A replica keeps its weights as long as
-    requests for them wait. If the first weights have no replica, later requests are held back, so
+    Weights are loaded in the order of their first request. A replica keeps its weights while
+    requests for them wait. If the first weights have no replica, later requests are not sent, so
     that a replica becomes free.
     """
 
     def __init__(self) -> None:
         self._waiting: deque[ReplicaRequest] = deque()
 
-    def add(self, asks: Sequence[ReplicaRequest]) -> None:
+    def add(self, requests: Sequence[ReplicaRequest]) -> None:
         """Append requests."""
-        self._waiting.extend(asks)
+        self._waiting.extend(requests)
 
-    def add_first(self, asks: Sequence[ReplicaRequest]) -> None:
+    def add_first(self, requests: Sequence[ReplicaRequest]) -> None:
         """Insert requests before all others, in order of their numbers."""
-        self._waiting.extendleft(sorted(asks, key=lambda ask: ask.number, reverse=True))
+        self._waiting.extendleft(sorted(requests, key=lambda request: request.number, reverse=True))
 
-    def drop(self, asks: Sequence[ReplicaRequest]) -> None:
+    def drop(self, requests: Sequence[ReplicaRequest]) -> None:
         """Remove requests."""
-        if asks and self._waiting:
-            numbers = {ask.number for ask in asks}
-            self._waiting = deque(ask for ask in self._waiting if ask.number not in numbers)
+        if requests and self._waiting:
+            numbers = {request.number for request in requests}
+            self._waiting = deque(
+                request for request in self._waiting if request.number not in numbers
+            )
 
     def renew(self) -> None:
         """Let requests that accept newer weights wait for the present weights."""
-        for ask in self._waiting:
-            if ask.renews:
-                ask.key = ask.served.key
+        for request in self._waiting:
+            if request.renews:
+                request.key = request.served.key
 
     def clear(self) -> list[ReplicaRequest]:
         """Remove and return all requests."""
@@ -165,18 +167,18 @@ class RequestQueue:
             ModelError: the weights of waiting requests have changed.
         """
         weights = self._weights()
-        for place, (key, served) in enumerate(weights.items()):
+        for index, (key, served) in enumerate(weights.items()):
             if any(replica.key == key for replica in replicas):
                 continue
-            later = list(weights)[place:]
-            free = _find_free(replicas, needed_later=later[1:], needed=weights)
+            later = list(weights)[index + 1 :]
+            free = _find_free(replicas, needed_later=later, needed=weights)
             if free is None:
                 return
             yield free, _require_unchanged(key, served)
         waiting = list(self._waiting)
         for key, served in weights.items():
             num_replicas = sum(replica.key == key for replica in replicas)
-            count = sum(ask.key == key for ask in waiting)
+            count = sum(request.key == key for request in waiting)
             while num_replicas < count and (
                 free := _find_free(replicas, needed_later=(), needed=weights)
             ):
@@ -189,28 +191,28 @@ class RequestQueue:
         """Yield (replica, requests) to send, with requests of one kind and distribution."""
         ready: dict[Key, list[Replica]] = {}
         for key in self._weights():
-            having = [replica for replica in replicas if replica.key == key]
-            if not having:
+            with_weights = [replica for replica in replicas if replica.key == key]
+            if not with_weights:
                 break  # later weights wait until a replica is free for these
-            if all(replica.stage == "ready" for replica in having):
-                ready[key] = having
+            if all(replica.stage == "ready" for replica in with_weights):
+                ready[key] = with_weights
         waiting, self._waiting = self._waiting, deque()
         batches: dict[tuple[int, str, int], tuple[Replica, list[ReplicaRequest]]] = {}
         load = {replica.number: len(replica.pending) for replica in replicas}
-        for ask in waiting:
-            if ask.key not in ready:
-                self._waiting.append(ask)
+        for request in waiting:
+            if request.key not in ready:
+                self._waiting.append(request)
                 continue
-            replica = min(ready[ask.key], key=lambda member: load[member.number])
+            replica = min(ready[request.key], key=lambda member: load[member.number])
             load[replica.number] += 1
-            batch_key = replica.number, ask.kind, id(ask.options)
-            batches.setdefault(batch_key, (replica, []))[1].append(ask)
+            batch_key = replica.number, request.kind, id(request.options)
+            batches.setdefault(batch_key, (replica, []))[1].append(request)
         yield from batches.values()
 
     def _weights(self) -> dict[Key, ServedWeights]:
         weights: dict[Key, ServedWeights] = {}
-        for ask in self._waiting:
-            weights.setdefault(ask.key, ask.served)
+        for request in self._waiting:
+            weights.setdefault(request.key, request.served)
         return weights
 
 
@@ -226,11 +228,11 @@ def _find_free(
 
 
 def _require_unchanged(key: Key, served: ServedWeights) -> ServedWeights:
-    """Return weights, if they still are those of the requests."""
+    """Return the weights; raise ModelError if they changed after the requests were made."""
     if served.key != key:
         raise ModelError(
-            "The weights have changed while replies that were to be drawn with those of before "
-            "still waited for a replica. Take all that a call of submit yields before the next "
+            "The weights have changed while requests for replies with the earlier weights were "
+            "waiting for a replica. Read everything that a call of submit yields before the next "
             "update, or close it."
         )
     return served
@@ -254,7 +256,7 @@ class ReplicaPool:
             weakref.WeakValueDictionary()
         )
         self.limits = FailureLimits(settings.restarts)
-        self._why: dict[int, str] = {}  # last error message of each replica
+        self._failure_reasons: dict[int, str] = {}  # last error message of each replica
         self.replicas: list[Replica] = []
         self._end: weakref.finalize[[list[Replica], Path], ReplicaPool] | None = None
 
@@ -275,11 +277,11 @@ class ReplicaPool:
     def submit(
         self, batches: Sequence[SampleBatch]
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
-        """Yield lists of (place of a request, its reply), as they are finished; see ``Backend``."""
+        """Yield lists of (index of a request, its reply), as they are finished; see ``Backend``."""
         call = PendingCall()
         hooks = [cast(PoolMember, batch.sampler).between for batch in batches]
-        asks = reply_requests(batches, call, self._count)
-        answers = self._wait_for(call, asks, tuple(dict.fromkeys(filter(None, hooks))))
+        requests = reply_requests(batches, call, self._count)
+        answers = self._wait_for(call, requests, tuple(dict.fromkeys(filter(None, hooks))))
         next(answers)  # when this returns, all requests are queued and a close is noticed
         return answers
 
@@ -292,72 +294,78 @@ class ReplicaPool:
     ) -> list[FloatArray]:
         """Return the log-probabilities of whole replies; see ``samplers.base.Score``."""
         call = PendingCall()
-        asks = score_requests(served, prompts, replies, params, call, self._count)
+        requests = score_requests(served, prompts, replies, params, call, self._count)
         results = {
-            place: result for finished in self._wait_for(call, asks) for place, result in finished
+            place: result
+            for finished in self._wait_for(call, requests)
+            for place, result in finished
         }
         return sum_scores(results, replies)
 
     def _wait_for(
         self,
         call: PendingCall,
-        asks: Sequence[ReplicaRequest],
+        requests: Sequence[ReplicaRequest],
         between: Sequence[Callable[[], None]] = (),
     ) -> Iterator[Sequence[tuple[int, SampleResult]]]:
         """Yield () once, when requests are queued, and then their results.
 
         Args:
             call: of the requests.
-            asks: the requests.
+            requests: the requests.
             between: called while replies are awaited; weights may change in it.
         """
-        num_waiting = len(asks)
+        num_waiting = len(requests)
         try:
             with self._lock:
-                self._queue.add(asks)
+                self._queue.add(requests)
             self._advance(0.0)
             yield ()
             while num_waiting:
-                for look in between:
-                    look()
-                self._advance(0.0 if call.results else REST)
+                for hook in between:
+                    hook()
+                self._advance(0.0 if call.results else POLL_SECONDS)
                 if call.error is not None:
                     raise call.error
                 results, call.results = call.results, []
                 num_waiting -= len(results)
                 yield results
         finally:
-            self._drop_requests(asks if num_waiting else ())
+            self._drop_requests(requests if num_waiting else ())
 
-    def _drop_requests(self, asks: Sequence[ReplicaRequest]) -> None:
+    def _drop_requests(self, requests: Sequence[ReplicaRequest]) -> None:
         with self._lock:
-            self._queue.drop(asks)
+            self._queue.drop(requests)
             for replica in self.replicas:
-                numbers = [ask.number for ask in asks if replica.pending.pop(ask.number, None)]
+                numbers = [
+                    request.number
+                    for request in requests
+                    if replica.pending.pop(request.number, None)
+                ]
                 if numbers and replica.child is not None:
                     replica.tell({"drop": numbers})
 
     def _advance(self, seconds: float) -> None:
         with self._lock:
             try:
-                self._begin()
+                self._start_replicas()
                 self._receive(seconds)
                 for replica in self.replicas:
-                    if late := replica.overdue():
-                        self._end_replica(replica, late)
+                    if timeout := replica.overdue():
+                        self._end_replica(replica, timeout)
                 self._queue.renew()
                 for replica in self.replicas:
                     if replica.outdated and replica.served is not None:
                         replica.load(replica.served)
                 for replica, served in self._queue.missing_weights(self.replicas):
                     replica.load(served)
-                for replica, asks in self._queue.next_batches(self.replicas):
-                    replica.send(asks)
+                for replica, requests in self._queue.next_batches(self.replicas):
+                    replica.send(requests)
             except BaseException as error:
-                self._give_up(error)
+                self._fail_all(error)
                 raise
 
-    def _begin(self) -> None:
+    def _start_replicas(self) -> None:
         """Start the replicas, and restart lost ones."""
         if self._end is None:
             folder = Path(tempfile.mkdtemp(prefix="sparring-vllm-"))
@@ -377,21 +385,21 @@ class ReplicaPool:
                 for replica in self.replicas:
                     if replica.child is child:
                         replica.note_message()
-                        self._take(replica, message)
+                        self._handle_message(replica, message)
 
-    def _take(self, replica: Replica, message: bytes | None) -> None:
+    def _handle_message(self, replica: Replica, message: bytes | None) -> None:
         if message is None:
-            self._end_replica(replica, self._why.pop(replica.number, "has ended"))
+            self._end_replica(replica, self._failure_reasons.pop(replica.number, "has ended"))
             return
         fields = json.loads(message)
         if "failed" in fields:
-            self._why[replica.number] = f"has failed: {fields['failed']}"
+            self._failure_reasons[replica.number] = f"has failed: {fields['failed']}"
         elif "ready" in fields:
             self.limits.note_ready(replica)
-            replica.is_ready()
+            replica.mark_ready()
         elif "refused" in fields:
             self.limits.count_refusal(replica, f"refuses weights: {fields['why']}")
-            assert replica.served is not None, "it was told to load them"
+            assert replica.served is not None, "it was told to load weights"
             replica.load(replica.served)
         elif "loaded" in fields:
             self._probe(replica)
@@ -400,44 +408,46 @@ class ReplicaPool:
 
     def _take_answer(self, replica: Replica, number: int, answer: list[Any]) -> None:
         """Handle an answer; during the check of weights, store it for later."""
-        ask = replica.pending.get(number)
-        if ask is None:
+        request = replica.pending.get(number)
+        if request is None:
             return
-        if replica.stage == "checking" and ask.place != PROBE:
+        if replica.stage == "checking" and request.place != PROBE:
             replica.early_answers.append((number, answer))
             return
         del replica.pending[number]
-        self._handle_answer(replica, ask, answer)
-        if ask.place == PROBE and replica.stage == "ready":
+        self._handle_answer(replica, request, answer)
+        if request.place == PROBE and replica.stage == "ready":
             answers, replica.early_answers = replica.early_answers, []
             for waiting in answers:
                 self._take_answer(replica, *waiting)
 
     def _probe(self, replica: Replica) -> None:
-        assert replica.served is not None, "it was told to load them"
+        assert replica.served is not None, "it was told to load weights"
         replica.check(probe_request(replica.served, self._count))
 
-    def _handle_answer(self, replica: Replica, ask: ReplicaRequest, answer: Sequence[Any]) -> None:
+    def _handle_answer(
+        self, replica: Replica, request: ReplicaRequest, answer: Sequence[Any]
+    ) -> None:
         """Give an answer to its call, or check the replica's weights by it."""
-        result = parse_answer(ask, answer)
+        result = parse_answer(request, answer)
         if result is None:
-            replica.pending[ask.number] = ask
+            replica.pending[request.number] = request
             self._end_replica(replica, "gave an answer that cannot be read")
-        elif ask.place != PROBE:
-            ask.call.results.append((ask.place, result))
+        elif request.place != PROBE:
+            request.call.results.append((request.place, result))
         elif (difference := replica.judge(result.logprobs)) is None:
             self.limits.note_passed_check(replica)
         else:
             self.limits.count_refusal(
-                replica, f"computes other log-probabilities than its weights give: {difference}"
+                replica, f"computes wrong log-probabilities for its weights: {difference}"
             )
             self._end_replica(replica, "had wrong log-probabilities")
 
     def _end_replica(self, replica: Replica, why: str) -> None:
         self.limits.count_loss(replica, list(replica.pending.values()), why)
-        self._queue.add_first([ask for ask in replica.end() if ask.place != PROBE])
+        self._queue.add_first([request for request in replica.end() if request.place != PROBE])
 
-    def _give_up(self, error: BaseException) -> None:
+    def _fail_all(self, error: BaseException) -> None:
         """End all replicas and fail all calls with this error; the next call restarts them."""
         reason = (
             error if isinstance(error, Exception) else RunError("Another call was interrupted.")
@@ -445,10 +455,10 @@ class ReplicaPool:
         waiting = self._queue.clear()
         for replica in self.replicas:
             waiting += replica.end()
-        for ask in waiting:
-            ask.call.error = reason
+        for request in waiting:
+            request.call.error = reason
         self.limits.reset()
-        self._why.clear()
+        self._failure_reasons.clear()
 
     def close(self) -> None:
         """End all replicas; the next request restarts them."""

@@ -1,6 +1,6 @@
-"""A replica: one engine of vLLM in a process that gets weights and then requests.
+"""A replica: one engine of vLLM in a process of its own, which loads weights and draws replies.
 
-The process has a separate Python environment, as vLLM needs other versions of Sparring's
+The process has a separate Python environment, because vLLM needs other versions of Sparring's
 dependencies. Messages go through pipes and weights through files of a private folder, so that no
 port is open.
 """
@@ -26,12 +26,12 @@ from sparring.models.samplers.vllm.requests import ReplicaRequest
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, State, weights_id
 
 PYTHON = "SPARRING_VLLM_PYTHON"  # environment variable: the Python of vLLM's environment
-CHECKOUT = Path(__file__).parents[5] / ".venv-vllm" / "bin" / "python"  # where `make vllm` puts it
+CHECKOUT = Path(__file__).parents[5] / ".venv-vllm" / "bin" / "python"  # created by `make vllm`
 CHILD = Path(__file__).parent / "child" / "sparring_child.py"
 ENGINE = Path(__file__).parent / "child" / "sparring_vllm.py"
 LOOPBACK = "lo0" if sys.platform == "darwin" else "lo"
 GRACE = 1.0  # seconds after a process's end in which its messages may still arrive
-LAST_WORDS = 600  # most characters of a replica's last output in an error
+MAX_OUTPUT_CHARS = 600  # of a replica's last output in an error
 
 Stage = Literal["off", "starting", "loading", "checking", "ready"]
 ReplicaMailbox = Mailbox[tuple[ChildProcess, bytes | None]]
@@ -68,7 +68,7 @@ def environment(threads: int, gpu: int | None = None) -> dict[str, str]:
         **quiet,
         **({} if gpu is None else visible_gpus([gpu], "sampler.gpus")),
         **dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(threads)),
-        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # one process, which a kill ends whole
+        "VLLM_ENABLE_V1_MULTIPROCESSING": "0",  # a single process, which one kill ends
         "VLLM_LOGGING_LEVEL": "WARNING",
         "VLLM_HOST_IP": "127.0.0.1",  # torch.distributed listens there, if anywhere
         "GLOO_SOCKET_IFNAME": LOOPBACK,
@@ -86,27 +86,27 @@ def python() -> Path:
     if not path.is_file():
         where = f"{PYTHON} names {path}" if interpreter else f"there is no {path}"
         raise ConfigError(
-            f"sampler 'vllm' needs vLLM in an environment of its own, and {where}. Run make vllm "
-            f"in the checkout, or let {PYTHON} name a Python that has vLLM; sampler.name="
-            "in_process needs neither."
+            f"sampler 'vllm' needs vLLM in a separate environment, but {where}. Run make vllm in "
+            f"the checkout, or set {PYTHON} to a Python that has vLLM; sampler.name=in_process "
+            "needs neither."
         )
     return path
 
 
 class Replica:
-    """A replica from the view of its pool.
+    """A replica's process as its pool sees it.
 
     Args:
-        number: of the replica.
-        settings: of all replicas.
-        folder: of weights and outputs.
+        number: number of the replica.
+        settings: settings of all replicas.
+        folder: the folder of weights and outputs.
         mailbox: receives its messages.
 
     Attributes:
         stage: off, starting, loading weights, checking them, or ready.
-        key: of the weights that it has, or will have when it is ready.
+        key: key of the weights that it has, or will have when it is ready.
         pending: requests without an answer, by number.
-        early_answers: answers during the check, which may be of wrong weights.
+        early_answers: answers that arrived during the check, and may come from wrong weights.
     """
 
     def __init__(
@@ -119,11 +119,11 @@ class Replica:
         self.pending: dict[int, ReplicaRequest] = {}
         self.early_answers: list[tuple[int, list[Any]]] = []
         self.child: ChildProcess | None = None
-        self._has: dict[str, State] = {}
-        self._coming: dict[str, State] = {}
+        self._loaded_states: dict[str, State] = {}
+        self._loading_states: dict[str, State] = {}
         self._expected: list[float] = []  # of the probe, with the weights that are loading
-        self._since = time.monotonic()
-        self._gone: float | None = None  # when its process was first seen to have ended
+        self._waiting_since = time.monotonic()
+        self._ended_at: float | None = None  # when its process was first seen to have ended
 
     @property
     def log(self) -> Path:
@@ -147,7 +147,7 @@ class Replica:
             RunError: the process cannot be started.
         """
         program, threads = python(), self._settings.threads
-        first = {
+        engine_settings = {
             "model": str(self._folder),
             "folder": str(self._folder),
             "dtype": self._settings.dtype,
@@ -161,11 +161,11 @@ class Replica:
         gpu = gpus[self.number % len(gpus)] if gpus else None
         variables = {**environment(threads, gpu), "TMPDIR": str(self._folder)}
         for name in ("VLLM_CACHE_ROOT", "VLLM_CONFIG_ROOT"):
-            variables[name] = str(cache_folder() / "vllm")  # vLLM's notes about kinds of models
+            variables[name] = str(cache_folder() / "vllm")  # vLLM's files about kinds of models
         with disk_errors(self.log), self.log.open("ab") as output:
             self.child = ChildProcess(
                 self.number,
-                json.dumps(first).encode(),
+                json.dumps(engine_settings).encode(),
                 self._mailbox,
                 command=lambda hear, say: [
                     *(str(program), "-I", str(CHILD), str(ENGINE)),
@@ -176,7 +176,7 @@ class Replica:
             )
         self._set_stage("starting")
 
-    def is_ready(self) -> None:
+    def mark_ready(self) -> None:
         """Set its stage to ready, after which it can load weights."""
         self._set_stage("ready")
 
@@ -189,13 +189,13 @@ class Replica:
         """
         self.served, self.key = served, served.key
         with disk_errors(self._weights):
-            self._coming = served.write(self._weights, self._has)
+            self._loading_states = served.write(self._weights, self._loaded_states)
             digest = file_digest(self._weights)
-        self._has = {}  # its weights are unknown until it confirms them
+        self._loaded_states = {}  # unknown until the replica confirms the weights
         salt = weights_id(self.key)
         self.tell({"weights": {"path": str(self._weights), "digest": digest, "salt": salt}})
         self._set_stage("loading")
-        self._expected = served.expected()  # now, as the model may have others when it is checked
+        self._expected = served.expected()  # now, before the model's weights can change
 
     @property
     def outdated(self) -> bool:
@@ -205,30 +205,30 @@ class Replica:
             and self.served is not None
             and self.served.key != self.key
             and bool(self.pending)
-            and all(ask.renews for ask in self.pending.values())
+            and all(request.renews for request in self.pending.values())
         )
 
-    def check(self, ask: ReplicaRequest) -> None:
+    def check(self, request: ReplicaRequest) -> None:
         """Request the log-probabilities of the probe after weights were loaded."""
-        self._has, self._coming = self._coming, {}
+        self._loaded_states, self._loading_states = self._loading_states, {}
         self._weights.unlink(missing_ok=True)
-        self.send([ask])
+        self.send([request])
         self._set_stage("checking")
 
     def judge(self, logprobs: Sequence[float]) -> str | None:
         """Set it to ready if log-probabilities match the learner's; else return the difference."""
-        wrong = describe_difference(logprobs, self._expected, self._settings.dtype)
-        if wrong is None:
+        difference = describe_difference(logprobs, self._expected, self._settings.dtype)
+        if difference is None:
             self._set_stage("ready")
-        return wrong
+        return difference
 
-    def send(self, asks: Sequence[ReplicaRequest]) -> None:
+    def send(self, requests: Sequence[ReplicaRequest]) -> None:
         """Send requests of one kind and distribution."""
         if not self.pending:
-            self._since = time.monotonic()
-        self.pending |= {ask.number: ask for ask in asks}
-        bodies = [[ask.number, *ask.body] for ask in asks]
-        self.tell({asks[0].kind: bodies, "way": dict(asks[0].options)})
+            self._waiting_since = time.monotonic()
+        self.pending |= {request.number: request for request in requests}
+        bodies = [[request.number, *request.body] for request in requests]
+        self.tell({requests[0].kind: bodies, "options": dict(requests[0].options)})
 
     def tell(self, message: Mapping[str, Any]) -> None:
         """Send a message."""
@@ -237,23 +237,23 @@ class Replica:
 
     def note_message(self) -> None:
         """Note that a message has arrived."""
-        self._since = time.monotonic()
+        self._waiting_since = time.monotonic()
 
     def overdue(self) -> str | None:
-        """Return which timeout has passed, in words; None if there is none."""
+        """Return which timeout has passed, as the end of a sentence; None if none has passed."""
         now = time.monotonic()
-        waits = now - self._since
+        seconds = now - self._waiting_since
         if (
             self.child is not None and self.child.has_ended()
         ):  # but a child process may keep the pipe open
-            self._gone = self._gone or now
-            if now - self._gone > GRACE:
+            self._ended_at = self._ended_at or now
+            if now - self._ended_at > GRACE:
                 return "has ended"
-        if self.stage == "starting" and waits > self._settings.start_timeout:
-            return f"was not ready after {waits:.0f} s (sampler.start_timeout)"
-        busy = self.stage in ("loading", "checking") or self.pending
-        if self.stage != "starting" and busy and waits > self._settings.timeout:
-            return f"has said nothing for {waits:.0f} s while {self.stage} (sampler.timeout)"
+        if self.stage == "starting" and seconds > self._settings.start_timeout:
+            return f"was not ready after {seconds:.0f} s (sampler.start_timeout)"
+        is_busy = self.stage in ("loading", "checking") or self.pending
+        if self.stage != "starting" and is_busy and seconds > self._settings.timeout:
+            return f"has sent nothing for {seconds:.0f} s while {self.stage} (sampler.timeout)"
         return None
 
     def end(self) -> list[ReplicaRequest]:
@@ -261,21 +261,21 @@ class Replica:
         if self.child is not None:
             self.child.kill()
             self.child.wait_until_gone()
-        requests, self._gone = list(self.pending.values()), None
+        requests, self._ended_at = list(self.pending.values()), None
         self.child, self.key, self.served = None, None, None
-        self.pending, self.early_answers, self._has = {}, [], {}
+        self.pending, self.early_answers, self._loaded_states = {}, [], {}
         self._weights.unlink(missing_ok=True)
         self._set_stage("off")
         return requests
 
-    def last_words(self) -> str:
-        """Return the end of its output, as a sentence of an error."""
+    def describe_output(self) -> str:
+        """Return the end of its output, as a sentence for an error message; "" without output."""
         with contextlib.suppress(OSError):
             text = self.log.read_text(errors="replace").strip()
             lines = " | ".join(line.strip() for line in text.splitlines()[-8:])
             if lines:
-                return f" It printed last: {lines[-LAST_WORDS:]}"
+                return f" It printed last: {lines[-MAX_OUTPUT_CHARS:]}"
         return ""
 
     def _set_stage(self, stage: Stage) -> None:
-        self.stage, self._since = stage, time.monotonic()
+        self.stage, self._waiting_since = stage, time.monotonic()

@@ -1,4 +1,4 @@
-"""Requests and sampling parameters for vLLM replicas, and their checked answers."""
+"""Builds requests and sampling parameters for vLLM replicas, and checks their answers."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ import numpy as np
 from sparring.core.errors import DivergedError
 from sparring.core.records import FloatArray, SampledRun, SampleResult, SamplingParams
 from sparring.models.samplers.base import Ids, SampleBatch
-from sparring.models.samplers.in_process import LOST, runs_of, vocabulary_of
+from sparring.models.samplers.in_process import NO_PROBABILITIES, runs_of, vocabulary_of
 from sparring.models.samplers.vllm.served_weights import Key, ServedWeights, parse_weights_id
 
-PROBE = -1  # place of the request that checks a replica
-SPARE = 16  # tokens listed in addition to top_k
+PROBE = -1  # index of the request that checks a replica
+EXTRA_LISTED = 16  # tokens listed in addition to top_k
 
 
 class PoolMember(Protocol):
@@ -30,7 +30,7 @@ class PoolMember(Protocol):
 
 
 class PendingCall:
-    """New results of one call's requests, and the error that has ended the call."""
+    """New results of the requests of one call, and the error that ended the call."""
 
     __slots__ = ("error", "results")
 
@@ -41,10 +41,10 @@ class PendingCall:
 
 @dataclass(slots=True, eq=False)
 class ReplicaRequest:
-    """A request for a reply or for scores, its weights, and the replicas lost over it."""
+    """A request for a reply or for scores."""
 
-    number: int
-    place: int
+    number: int  # unique in the pool
+    place: int  # index in its call
     call: PendingCall
     served: ServedWeights
     key: Key
@@ -53,20 +53,20 @@ class ReplicaRequest:
     options: Mapping[str, Any]
     version: int  # version of the weights at the time of the request
     renews: bool  # whether the reply may continue with newer weights
-    lost: int = 0
+    lost: int = 0  # number of replicas that were lost while they worked on it
 
 
 def reply_requests(
     batches: Sequence[SampleBatch], call: PendingCall, numbers: Iterator[int]
 ) -> list[ReplicaRequest]:
-    """Return the requests of some batches, with their places."""
+    """Return the requests of batches, numbered from 0 in ``place``."""
     requests: list[ReplicaRequest] = []
     for batch in batches:
         member = cast(PoolMember, batch.sampler)
         served, renews = member.ready(batch), member.between is not None
         config = sampling_options(batch.params, batch.stop_ids, vocabulary_of(served.model))
         for ids, stream, _ in batch.requests:
-            body = ids, stream & (2**63 - 1)  # -1 would be no seed
+            body = ids, stream & (2**63 - 1)  # vLLM reads -1 as no seed
             requests.append(
                 _build(next(numbers), len(requests), call, served, "ask", body, config, renews)
             )
@@ -81,14 +81,16 @@ def score_requests(
     call: PendingCall,
     numbers: Iterator[int],
 ) -> list[ReplicaRequest]:
-    """Return the requests for the log-probabilities of whole replies, with their places."""
-    asks: list[ReplicaRequest] = []
+    """Return the requests for log-probabilities of whole replies, numbered from 0 in ``place``."""
+    requests: list[ReplicaRequest] = []
     config = distribution(params)
     for prompt, group in zip(prompts, replies, strict=True):
         for reply in group:
             body = (*prompt, *reply), len(prompt)
-            asks.append(_build(next(numbers), len(asks), call, served, "score", body, config))
-    return asks
+            requests.append(
+                _build(next(numbers), len(requests), call, served, "score", body, config)
+            )
+    return requests
 
 
 def probe_request(served: ServedWeights, numbers: Iterator[int]) -> ReplicaRequest:
@@ -113,9 +115,9 @@ def _build(
 
 
 def sampling_options(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> dict[str, Any]:
-    """Return the sampling parameters as values of JSON.
+    """Return the sampling parameters as JSON values.
 
-    With ``top_k`` more tokens are listed, as several may be as likely as the last one.
+    With ``top_k``, vLLM lists more than k tokens, because several may be as likely as the k-th one.
     """
     options = {
         "max_new_tokens": params.max_new_tokens,
@@ -123,12 +125,12 @@ def sampling_options(params: SamplingParams, stop_ids: Ids, vocabulary: int) -> 
         **distribution(params),
     }
     if params.top_k:
-        options["listed"] = min(params.top_k + SPARE, vocabulary)
+        options["listed"] = min(params.top_k + EXTRA_LISTED, vocabulary)
     return options
 
 
 def distribution(params: SamplingParams) -> dict[str, Any]:
-    """Return the parameters of the distribution as values of JSON."""
+    """Return the parameters of the distribution as JSON values."""
     fields: dict[str, Any] = {"temperature": params.temperature}
     if params.top_k:
         fields |= {"top_p": params.top_p, "top_k": params.top_k}
@@ -143,11 +145,11 @@ def sum_scores(
     return [np.array([next(sums) for _ in group], dtype=np.float64) for group in replies]
 
 
-def parse_answer(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None:
+def parse_answer(request: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | None:
     """Return the checked answer to a request; None if it is invalid.
 
     Args:
-        ask: the request.
+        request: the request.
         answer: ids of a reply, log-probabilities, whether the reply was truncated at the limit,
             supports, and for a reply [first token, name of the weights] of each run.
 
@@ -156,45 +158,49 @@ def parse_answer(ask: ReplicaRequest, answer: Sequence[Any]) -> SampleResult | N
     """
     try:
         ids, logprobs, truncated, *details = answer
-        sets = (
+        supports = (
             tuple(tuple(sorted(map(int, token))) for token in details[0])
-            if "listed" in ask.options
+            if "listed" in request.options
             else ()
         )
-        runs = _parse_runs(ask, len(ids), details[1]) if ask.kind == "ask" else ()
+        runs = _parse_runs(request, len(ids), details[1]) if request.kind == "ask" else ()
         result = SampleResult(
-            tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), sets, runs
+            tuple(map(int, ids)), tuple(map(float, logprobs)), bool(truncated), supports, runs
         )
     except (TypeError, ValueError, IndexError):
         return None
     length = len(result.ids)
-    if ask.kind == "score":
-        sequence, begin = ask.body
+    if request.kind == "score":
+        sequence, begin = request.body
         length = len(sequence) - begin
-    elif not 0 < length <= ask.options["max_new_tokens"]:
+    elif not 0 < length <= request.options["max_new_tokens"]:
         return None
     if len(result.logprobs) != length:
         return None
-    if "listed" in ask.options and not (
+    if "listed" in request.options and not (
         len(result.support) == len(result.ids)
-        and all(
-            token in sequence for token, sequence in zip(result.ids, result.support, strict=True)
-        )
+        and all(token in support for token, support in zip(result.ids, result.support, strict=True))
     ):
         return None
-    if ask.place != PROBE and not all(
-        (math.isfinite(value) or (value == -math.inf and ask.kind == "score"))
+    if request.place != PROBE and not all(
+        (math.isfinite(value) or (value == -math.inf and request.kind == "score"))
         for value in result.logprobs
     ):
-        raise DivergedError(LOST)
+        raise DivergedError(NO_PROBABILITIES)
     return result
 
 
-def _parse_runs(ask: ReplicaRequest, length: int, pairs: Sequence[Any]) -> tuple[SampledRun, ...]:
+def _parse_runs(
+    request: ReplicaRequest, length: int, pairs: Sequence[Any]
+) -> tuple[SampledRun, ...]:
     begins = [(int(token), parse_weights_id(salt)) for token, salt in pairs]
-    places = [token for token, _ in begins]
-    if not begins or places != sorted({0, *places}) or places[-1] >= max(length, 1):
-        raise ValueError(f"runs of a reply of {length} tokens begin at {places}")
-    if any(key[0] != ask.served.number for _, key in begins):
+    first_tokens = [token for token, _ in begins]
+    if (
+        not begins
+        or first_tokens != sorted({0, *first_tokens})
+        or first_tokens[-1] >= max(length, 1)
+    ):
+        raise ValueError(f"runs of a reply of {length} tokens begin at {first_tokens}")
+    if any(key[0] != request.served.number for _, key in begins):
         raise ValueError("another model's weights")
-    return runs_of([(token, key[1]) for token, key in begins], length, ask.version)
+    return runs_of([(token, key[1]) for token, key in begins], length, request.version)

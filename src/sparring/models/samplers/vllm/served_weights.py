@@ -1,7 +1,6 @@
-"""The weights of a model for replicas, and the log-probabilities that replicas must then compute.
+"""The weights that replicas load, and the log-probabilities that they must compute with them.
 
-Adapters are merged: W + (alpha / rank) B A replaces W. A replica therefore computes networks
-without adapters only.
+Adapters are merged: W + (alpha / rank) B A replaces W. Replicas therefore have no adapters.
 """
 
 from __future__ import annotations
@@ -17,9 +16,9 @@ from torch import Tensor
 from sparring.core.errors import DivergedError
 from sparring.models.attention import prefix_tree
 from sparring.models.language_model import LanguageModel
-from sparring.models.samplers.in_process import LOST, probe_of
+from sparring.models.samplers.in_process import NO_PROBABILITIES, probe_of
 
-Key = tuple[int, int, int]  # number of the model, updates, and changes from outside
+Key = tuple[int, int, int]  # number of the model, of its updates, and of changes besides updates
 State = tuple[Any, ...]  # of one tensor; equal states mean equal values
 
 
@@ -60,8 +59,8 @@ class ServedWeights:
 
     Args:
         model: the model.
-        number: of the model in its pool.
-        base: number of the model that shares its frozen weights.
+        number: number of the model in its pool.
+        base: number of the model of the frozen weights.
     """
 
     def __init__(self, model: LanguageModel, number: int, base: int) -> None:
@@ -76,7 +75,7 @@ class ServedWeights:
 
     def parts(self) -> Iterator[NetworkTensor]:
         """Yield all tensors of the network; tied tensors once."""
-        adapted = {
+        adapted_layers = {
             f"{prefix}.base_layer.weight": module
             for prefix, module in self.model.base.named_modules()
             if hasattr(module, "base_layer") and hasattr(module, "active_adapters")
@@ -84,13 +83,13 @@ class ServedWeights:
         for name, weight in self.model.base.named_parameters():
             if ".lora_" in name:
                 continue
-            layer = adapted.get(name)
-            trained = layer is not None or weight.requires_grad
-            state = ("trained", *self.key) if trained else ("frozen", self._base)
+            layer = adapted_layers.get(name)
+            is_trained = layer is not None or weight.requires_grad
+            state = ("trained", *self.key) if is_trained else ("frozen", self._base)
             yield NetworkTensor(name.replace(".base_layer.", "."), state, layer, weight)
 
     def write(self, path: Path, states: dict[str, State]) -> dict[str, State]:
-        """Write the tensors whose states differ from ``states``; return all states.
+        """Write the tensors whose states differ from ``states``, and return the states of all.
 
         Raises:
             OSError: the disk is full or not writable.
@@ -107,7 +106,7 @@ class ServedWeights:
 
     @torch.inference_mode()
     def expected(self) -> list[float]:
-        """Return the learner's log-probabilities of the probe's ids after the first.
+        """Return the learner's log-probabilities of the probe's ids, except the first id.
 
         Raises:
             DivergedError: a log-probability is not finite.
@@ -119,6 +118,6 @@ class ServedWeights:
             log_p = model.logits(hidden).float().log_softmax(-1)
             logprobs = log_p.gather(1, torch.tensor(ids[1:], device=model.device)[:, None])
             if not logprobs.isfinite().all():
-                raise DivergedError(LOST)
+                raise DivergedError(NO_PROBABILITIES)
             self._expected = self.key, logprobs.squeeze(1).tolist()
         return self._expected[1]

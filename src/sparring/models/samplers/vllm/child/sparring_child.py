@@ -1,19 +1,19 @@
-"""A replica's process: reads weights and requests from a pipe, and sends its engine's results.
+"""The program of a replica's process: it passes weights and requests from a pipe to an engine.
 
-The process runs in a separate environment and does not import Sparring. The engine is a file
+The process runs in a separate environment and does not import Sparring. The engine is a Python file
 whose class ``Engine`` has these attributes and methods:
 
-    Engine(settings)             settings: as ``samplers.vllm.replica`` sends them
-    about                        description of the engine, as values of JSON
-    busy                         whether there are requests
-    load(path, salt)             load the weights of a file of safetensors, and recompute the keys
-                                 and values of open replies
-    tokens                       number of tokens of each open reply
-    ask(number, ids, seed, way)  begin a reply
-    score(number, ids, begin, way)  begin to score ids[begin:], each id after those before it
-    drop(numbers)                drop requests
-    step()                       make one step; return [number, ids, logprobs, truncated] of
-                                 finished requests
+    Engine(settings)                    settings: as ``samplers.vllm.replica`` sends them
+    about                               description of the engine, as JSON values
+    busy                                whether there are requests
+    load(path, salt)                    load the weights of a file of safetensors, and recompute
+                                        the keys and values of open replies
+    tokens                              number of tokens of each open reply
+    ask(number, ids, seed, options)     begin a reply
+    score(number, ids, begin, options)  begin to score ids[begin:], each id given those before it
+    drop(numbers)                       drop requests
+    step()                              make one step; return [number, ids, logprobs, truncated]
+                                        of finished requests
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ import traceback
 from multiprocessing.connection import Connection
 from typing import Any
 
-SIGN = 1.0  # seconds between two signs of life during work
+ALIVE_SECONDS = 1.0  # between two messages while the engine works
 
 
 class WeightFileError(Exception):
@@ -43,15 +43,16 @@ class ReplicaServer:
 
     Args:
         engine: draws and scores replies.
-        hear: pipe of incoming messages.
-        say: pipe of answers.
+        inbox: pipe of incoming messages.
+        outbox: pipe of answers.
     """
 
-    def __init__(self, engine: Any, hear: Connection, say: Connection) -> None:
-        self._engine, self._hear, self._say = engine, hear, say
-        self._signed = time.monotonic()
-        self._salt, self._runs = "", dict[int, list[list[Any]]]()  # of each reply: [from, salt]
-        self._whole = True  # whether all the engine's weights are of one file
+    def __init__(self, engine: Any, inbox: Connection, outbox: Connection) -> None:
+        self._engine, self._inbox, self._outbox = engine, inbox, outbox
+        self._last_sent = time.monotonic()
+        self._salt = ""
+        self._runs: dict[int, list[list[Any]]] = {}  # of each reply: [first token, salt]
+        self._is_loaded = True  # False after a failed load, which may have changed some weights
 
     def serve(self) -> None:
         """Answer until the pipe is closed.
@@ -59,35 +60,35 @@ class ReplicaServer:
         Raises:
             EOFError: the pipe is closed.
         """
-        self.say({"ready": self._engine.about})
+        self.send({"ready": self._engine.about})
         while True:
-            if self._hear.poll(0 if self._engine.busy and self._whole else None):
-                self._take(receive(self._hear))
+            if self._inbox.poll(0 if self._engine.busy and self._is_loaded else None):
+                self._take(receive(self._inbox))
                 continue
             answers = self._engine.step()
             if answers:
-                self.say({"done": [self._with_runs(answer) for answer in answers]})
-            elif time.monotonic() - self._signed > SIGN:
-                self.say({"alive": True})
+                self.send({"done": [self._with_runs(answer) for answer in answers]})
+            elif time.monotonic() - self._last_sent > ALIVE_SECONDS:
+                self.send({"alive": True})
 
-    def say(self, message: dict[str, Any]) -> None:
+    def send(self, message: dict[str, Any]) -> None:
         """Send a message."""
-        self._say.send_bytes(json.dumps(message).encode())
-        self._signed = time.monotonic()
+        self._outbox.send_bytes(json.dumps(message).encode())
+        self._last_sent = time.monotonic()
 
     def _with_runs(self, answer: list[Any]) -> list[Any]:
-        """Return an answer; add [first token, weights] of each run if it is a reply."""
+        """Return an answer; to a reply, [first token, name of the weights] of each run is added."""
         runs = self._runs.pop(answer[0], None)
         return answer if runs is None else [*answer, runs]
 
     def _take(self, message: dict[str, Any]) -> None:
         if "weights" in message:
-            self.say(self._load(**message["weights"]))
+            self.send(self._load(**message["weights"]))
         for request in message.get("ask", ()):
             self._runs[request[0]] = [[0, self._salt]]
-            self._engine.ask(*request, message["way"])
+            self._engine.ask(*request, message["options"])
         for request in message.get("score", ()):
-            self._engine.score(*request, message["way"])
+            self._engine.score(*request, message["options"])
         if "drop" in message:
             self._engine.drop(message["drop"])
             for number in message["drop"]:
@@ -96,19 +97,18 @@ class ReplicaServer:
     def _load(self, path: str, digest: str, salt: str) -> dict[str, Any]:
         """Load weights between two tokens, and return the answer.
 
-        After a failure the engine makes no step before other weights are loaded.
+        After a failure the engine makes no step until other weights are loaded.
         """
         try:
             check(path, digest)
-            self._whole, tokens = False, self._engine.tokens
+            self._is_loaded, tokens = False, self._engine.tokens
             self._engine.load(path, salt)
-            self._whole, self._salt = True, salt
+            self._is_loaded, self._salt = True, salt
             for number, runs in self._runs.items():
                 begin = tokens.get(number, 0)
                 self._runs[number] = [*(run for run in runs if run[0] < begin), [begin, salt]]
-        except (
-            Exception
-        ) as error:  # the pool writes the file again, and gives up after several failures
+        except Exception as error:
+            # the pool writes the file again, and ends the run after several failures
             traceback.print_exc()
             return {"refused": salt, "why": f"{type(error).__name__}: {error}"}
         return {"loaded": salt}
@@ -123,7 +123,7 @@ def check(path: str, digest: str) -> None:
     with open(path, "rb") as file:
         actual = hashlib.file_digest(file, "sha256").hexdigest()
     if actual != digest:
-        raise WeightFileError(f"{path} is not what was written")
+        raise WeightFileError(f"{path} has other content than was written")
 
 
 def receive(pipe: Connection) -> dict[str, Any]:
@@ -140,20 +140,20 @@ def receive(pipe: Connection) -> dict[str, Any]:
 def end_with_parent(folder: str) -> None:
     """End this process when its parent process has ended.
 
-    The kernel's signal for that would already come at the end of the starting thread.
+    The kernel has a signal for this, but sends it when the parent's starting thread ends.
 
     Args:
-        folder: of shared files, which is removed then.
+        folder: the folder of shared files, which is then removed.
     """
     parent = os.getppid()
 
-    def look() -> None:
+    def watch_parent() -> None:
         while os.getppid() == parent:
             time.sleep(1)
         shutil.rmtree(folder, ignore_errors=True)
         os._exit(1)
 
-    threading.Thread(target=look, name="parent", daemon=True).start()
+    threading.Thread(target=watch_parent, name="parent", daemon=True).start()
 
 
 def engine_of(path: str, settings: dict[str, Any]) -> Any:
@@ -166,26 +166,27 @@ def engine_of(path: str, settings: dict[str, Any]) -> Any:
     return module.Engine(settings)
 
 
-def main(engine: str, hear: int, say: int) -> None:
+def main(engine: str, input_fd: int, output_fd: int) -> None:
     """Run a replica's process.
 
     Args:
         engine: file of the engine.
-        hear: file descriptor of the pipe of incoming messages.
-        say: file descriptor of the pipe of answers.
+        input_fd: file descriptor of the pipe of incoming messages.
+        output_fd: file descriptor of the pipe of answers.
     """
-    pipe, back = Connection(hear, writable=False), Connection(say, readable=False)
+    inbox = Connection(input_fd, writable=False)
+    outbox = Connection(output_fd, readable=False)
     with contextlib.suppress(EOFError, BrokenPipeError):
-        settings = receive(pipe)
+        settings = receive(inbox)
         end_with_parent(settings["folder"])
         try:
-            ReplicaServer(engine_of(engine, settings), pipe, back).serve()
+            ReplicaServer(engine_of(engine, settings), inbox, outbox).serve()
         except (EOFError, BrokenPipeError):
             raise
         except Exception as error:
             traceback.print_exc()
-            why = f"{type(error).__name__}: {error}"
-            back.send_bytes(json.dumps({"failed": why}).encode())
+            reason = f"{type(error).__name__}: {error}"
+            outbox.send_bytes(json.dumps({"failed": reason}).encode())
 
 
 if __name__ == "__main__":

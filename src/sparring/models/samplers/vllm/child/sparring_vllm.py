@@ -1,11 +1,11 @@
-"""vLLM as a replica's engine; see ``sparring_child``. Written for vLLM 0.32.
+"""The engine of a replica with vLLM; see ``sparring_child``. Written for vLLM 0.32.
 
-The engine's core runs in this process, so that a kill ends everything. torch.distributed finds its
-only member through a file, and listens on the loopback interface only.
+The engine's core runs in this process, so that one kill ends everything. torch.distributed finds
+its only member through a file, and listens on the loopback interface only.
 
-Weights are loaded by vLLM's weight transfer, with an engine that reads a file. On a CPU vLLM packs
-the weights of linear layers once and drops the originals; its reload then changes nothing, without
-an error. The weights are therefore kept here, and packed again after each update.
+Weights are loaded by vLLM's weight transfer, with a transfer engine that reads a file. On a CPU,
+vLLM packs the weights of linear layers once and drops the originals; a later reload then changes
+nothing and raises no error. Here the originals stay, and are packed again after each update.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from vllm.platforms import current_platform
 from vllm.version import __version__
 
 BACKEND = "sparring_file"
-AT_ONCE = 8192  # most tokens of prompts in one step, except for one longer prompt
-MOST_LOGPROBS = 1024  # of one position, with truncation
+MAX_STEP_TOKENS = 8192  # of prompts in one step, except for one longer prompt
+MAX_LOGPROBS = 1024  # of one position, with truncation
 pack = layers.dispatch_cpu_unquantized_gemm
 
 
@@ -84,12 +84,12 @@ class FileTransfer(WeightTransferEngine[TransferInit, WeightFileUpdate]):
         """Load a file of weights.
 
         Raises:
-            ValueError: a weight has no place in the model.
+            ValueError: the model has none of the weights.
         """
         tensors = load_file(update_info.path)
         loaded = self.model.load_weights(iter(tensors.items()))
         if loaded is not None and tensors and not loaded:
-            raise ValueError(f"vLLM took none of the weights, such as {next(iter(tensors))}")
+            raise ValueError(f"vLLM loaded none of the weights, such as {next(iter(tensors))}")
 
     def finish_weight_update(self) -> None:
         """Pack the weights for the processor."""
@@ -119,7 +119,7 @@ class Engine:
         device = current_platform.device_type
         if device != settings["device"]:
             raise ValueError(
-                f"this vLLM is for {device}, and sampler.device={settings['device']}; "
+                f"this vLLM is for {device}, but sampler.device={settings['device']}; "
                 f"write sampler.device: {device}"
             )
         self._engine = LLMEngine.from_engine_args(
@@ -134,11 +134,11 @@ class Engine:
                 # whole prompts in one step: on a CPU a split prompt with a seed ends vLLM
                 # ("CPU Generator does not use offset"), and elsewhere a split would change draws
                 enable_chunked_prefill=False,
-                max_num_batched_tokens=max(settings["context"], AT_ONCE),
+                max_num_batched_tokens=max(settings["context"], MAX_STEP_TOKENS),
                 kv_cache_memory_bytes=settings["cache_bytes"],
-                # of the distribution drawn from: after temperature, -inf for dropped tokens
+                # log-probabilities of the sampling distribution: after temperature and truncation
                 logprobs_mode="processed_logprobs",
-                max_logprobs=MOST_LOGPROBS,
+                max_logprobs=MAX_LOGPROBS,
                 enable_prefix_caching=settings["prefix_cache"],
                 enforce_eager=device == "cpu",
                 weight_transfer_config=WeightTransferConfig(backend=BACKEND),
@@ -163,7 +163,7 @@ class Engine:
 
         Args:
             path: of the file.
-            salt: name of the weights' keys and values in the cache, which others never match.
+            salt: name of the weights, so that cached keys and values of other weights never match.
         """
         call = self._engine.collective_rpc
         call("start_weight_update")
@@ -172,46 +172,47 @@ class Engine:
         self._engine.reset_prefix_cache(reset_running_requests=bool(self._open))
         self._salt = salt
 
-    def ask(self, number: int, ids: list[int], seed: int, way: dict[str, Any]) -> None:
+    def ask(self, number: int, ids: list[int], seed: int, options: dict[str, Any]) -> None:
         """Begin a reply."""
         params = SamplingParams(
-            max_tokens=way["max_new_tokens"],
-            **_distribution(way),
+            max_tokens=options["max_new_tokens"],
+            **_distribution(options),
             seed=seed,
-            logprobs=way.get("listed", 0),
+            logprobs=options.get("listed", 0),
             ignore_eos=True,
-            stop_token_ids=way["stop_ids"],
+            stop_token_ids=options["stop_ids"],
             detokenize=False,
         )
         self._add(str(number), number, ids, params)
 
-    def score(self, number: int, ids: list[int], begin: int, way: dict[str, Any]) -> None:
+    def score(self, number: int, ids: list[int], begin: int, options: dict[str, Any]) -> None:
         """Begin to score ids[begin:].
 
-        vLLM's log-probabilities of a prompt ignore temperature and truncation, and need room for a
-        reply. Otherwise each token is scored as the first token of a reply to those before it.
+        vLLM's log-probabilities of a prompt ignore temperature and truncation, and need free
+        context for one more token. If these matter, each token is scored as the first token of a
+        reply to the tokens before it.
         """
         self._scores[number] = _Score(ids, begin, {})
-        if _distribution(way) == WHOLE and len(ids) < self._context:
+        if _distribution(options) == UNTRUNCATED and len(ids) < self._context:
             params = SamplingParams(
                 max_tokens=1,
-                temperature=0.0,  # the token drawn after them is ignored
+                temperature=0.0,  # the one token that is drawn is ignored
                 prompt_logprobs=0,
                 ignore_eos=True,
                 detokenize=False,
             )
             self._add(str(number), number, ids, params)
             return
-        for place in range(begin, len(ids)):
+        for index in range(begin, len(ids)):
             params = SamplingParams(
                 max_tokens=1,
-                **_distribution(way),
+                **_distribution(options),
                 seed=0,
-                logprob_token_ids=[ids[place]],
+                logprob_token_ids=[ids[index]],
                 ignore_eos=True,
                 detokenize=False,
             )
-            self._add(f"{number}-{place}", number, ids[:place], params)
+            self._add(f"{number}-{index}", number, ids[:index], params)
 
     def drop(self, numbers: Sequence[int]) -> None:
         """Drop requests."""
@@ -235,7 +236,9 @@ class Engine:
                 continue
             del self._open[output.request_id]
             self.tokens.pop(number, None)
-            answer = self._scored(number, output) if number in self._scores else _reply(output)
+            answer = (
+                self._add_score(number, output) if number in self._scores else _parse_reply(output)
+            )
             if answer is not None:
                 answers.append([number, *answer])
         return answers
@@ -245,7 +248,7 @@ class Engine:
         self._engine.add_request(name, prompt, params)
         self._open[name] = number
 
-    def _scored(self, number: int, output: RequestOutput) -> list[Any] | None:
+    def _add_score(self, number: int, output: RequestOutput) -> list[Any] | None:
         score = self._scores[number]
         if output.prompt_logprobs is not None:
             logprobs = output.prompt_logprobs
@@ -253,8 +256,8 @@ class Engine:
                 t: logprobs[t][score.ids[t]].logprob for t in range(score.begin, len(score.ids))
             }
         else:
-            place = int(output.request_id.partition("-")[2])
-            score.logprobs[place] = output.outputs[0].logprobs[0][score.ids[place]].logprob
+            index = int(output.request_id.partition("-")[2])
+            score.logprobs[index] = output.outputs[0].logprobs[0][score.ids[index]].logprob
         if len(score.logprobs) < len(score.ids) - score.begin:
             return None
         del self._scores[number]
@@ -263,34 +266,33 @@ class Engine:
 
 @dataclass
 class _Score:
-    """Ids to score, the first place to score, and log-probabilities so far by place."""
+    """Ids to score, the first index to score, and the log-probabilities so far by index."""
 
     ids: list[int]
     begin: int
     logprobs: dict[int, float]
 
 
-WHOLE = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
+UNTRUNCATED = {"temperature": 1.0, "top_p": 1.0, "top_k": 0}
 
 
-def _distribution(way: dict[str, Any]) -> dict[str, Any]:
-    return {name: way.get(name, value) for name, value in WHOLE.items()}
+def _distribution(options: dict[str, Any]) -> dict[str, Any]:
+    return {name: options.get(name, value) for name, value in UNTRUNCATED.items()}
 
 
-def _reply(output: RequestOutput) -> list[Any]:
+def _parse_reply(output: RequestOutput) -> list[Any]:
     """Return ids, log-probabilities, whether the reply was truncated, and supports.
 
-    A support has the listed tokens of finite log-probability, as more are listed than truncation
-    keeps.
+    vLLM lists more tokens than truncation keeps; a support has those of finite log-probability.
     """
     (reply,) = output.outputs
     ids = list(reply.token_ids)
     tables = reply.logprobs or []
-    sampled = [table[token].logprob for token, table in zip(ids, tables, strict=True)]
-    if not all(map(math.isfinite, sampled)):
-        sampled = [math.nan] * len(ids)
+    logprobs = [table[token].logprob for token, table in zip(ids, tables, strict=True)]
+    if not all(map(math.isfinite, logprobs)):
+        logprobs = [math.nan] * len(ids)
     listed = tables if tables and len(tables[0]) > 1 else []
     supports = [
         [id_ for id_, entry in table.items() if entry.logprob > -math.inf] for table in listed
     ]
-    return [ids, sampled, reply.finish_reason != "stop", supports]
+    return [ids, logprobs, reply.finish_reason != "stop", supports]

@@ -96,9 +96,8 @@ def test_figures_are_shares_for_random_episodes(seed, options):
         replies = {
             seat: random_reply(play, seat, play.legal(seat), draws.child(number).child(seat)) for seat in play.due()
         }
-        if (
-            play.position.is_speaking and play.legal(play.due()[0]) is None
-        ):  # speeches may name players that do not exist
+        # speeches may name players that do not exist
+        if play.position.is_speaking and play.legal(play.due()[0]) is None:
             replies = {seat: text.replace("p2", "p9").replace("p3", "p6") for seat, text in replies.items()}
         assert all(
             play.gist(seat).key and werewolf_bot().chances(play, seat)

@@ -150,10 +150,10 @@ class NoisyQuestions(BestQuestions):
         """Return for each object the number of answers that agree, minus the smallest number."""
         belief: tuple[int, ...] = (0,) * self.objects
         for question, answer in zip(table.moves, table.answers, strict=False):
-            belief = self.update_belief(belief, self.yes[question], answer)
+            belief = self._update_belief(belief, self.yes[question], answer)
         return belief
 
-    def update_belief(self, belief: tuple[int, ...], yes: int, answer: int) -> tuple[int, ...]:
+    def _update_belief(self, belief: tuple[int, ...], yes: int, answer: int) -> tuple[int, ...]:
         counts = [count + ((yes >> item & 1) == answer) for item, count in enumerate(belief)]
         smallest = min(counts)
         return tuple(count - smallest for count in counts)
@@ -172,7 +172,7 @@ class NoisyQuestions(BestQuestions):
         chances = enumerate(self.chances(belief))
         true_yes = sum(chance for item, chance in chances if yes >> item & 1)
         chance = true_yes * (1.0 - self.noise) + (1.0 - true_yes) * self.noise
-        return chance, self.update_belief(belief, yes, 1), self.update_belief(belief, yes, 0)
+        return chance, self._update_belief(belief, yes, 1), self._update_belief(belief, yes, 0)
 
     def informative_questions(self, belief: Belief) -> list[int]:
         """Return the questions that have both answers among the objects of the table."""

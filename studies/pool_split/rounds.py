@@ -21,7 +21,7 @@ from sparring.core.rng import Stream
 from sparring.environments.bargain.rules import Counts, Scenario
 from sparring.environments.base import Environment, HasStarts
 from sparring.environments.catalogue import another_bank
-from sparring.environments.pool_split import shares
+from sparring.environments.pool_split import split_payoffs
 from sparring.play.players.base import Agent, TextAgent
 from sparring.play.rollout import with_results
 from sparring.play.spec import EpisodeSpec, untrained_spec
@@ -60,7 +60,7 @@ class Round:
 
     def points(self, claims: Claims | None = None) -> tuple[float, float]:
         """Return what these claims pay both seats, as shares of the pool's worth."""
-        return shares(self.scenario, claims or self.claims, self.total, "share")
+        return split_payoffs(self.scenario, claims or self.claims, self.total, "share")
 
     @property
     def best(self) -> float:

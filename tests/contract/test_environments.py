@@ -72,7 +72,7 @@ def test_every_brief_word_is_in_the_vocabulary(name, options):
 
 @pytest.mark.parametrize("name", BANKED)
 def test_a_bank_has_its_starts_and_plays_are_measured_from_others(name):
-    options = BANKED[name] or {make_game(name).counted: 20}
+    options = BANKED[name] or {make_game(name).size_option: 20}
     game = make_game(name, options=options)
     starts, other = game.starts(), another_bank(game)
     assert 1 < len(starts) <= 20 and other.starts() != starts

@@ -8,7 +8,7 @@ from sparring.core.errors import ConfigError, GameError, UnknownNameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.choose import choose
-from sparring.environments.choose.proposer import MOST, Proposer, numbers
+from sparring.environments.choose.proposer import MAX_DRAWS, Proposer, numbers
 from sparring.environments.repeated import repeated
 from sparring.environments.reply import actions_meant
 from sparring.environments.trial import trial
@@ -49,23 +49,27 @@ def test_environment_contract_around_any_environment(inner, options):
 @pytest.mark.parametrize(("diverse", "shuffle"), DRAW_OPTIONS)
 def test_candidates_are_drawn_with_their_stated_probabilities(diverse, shuffle):
     proposer = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=diverse, shuffle=shuffle)
-    offers = {candidates: share for share, candidates in proposer.offers((*RPS_ACTIONS, "spock"))}
+    offers = {candidates: share for share, candidates in proposer.possible_lists((*RPS_ACTIONS, "spock"))}
     assert sum(offers.values()) == pytest.approx(1)
     counts = Counter()
     for number in range(20_000):
         stream = ROOT.child(number)
-        counts[proposer.in_order(RPS_ACTIONS, proposer.draw((*RPS_ACTIONS, "spock"), stream), stream)] += 1
+        counts[proposer.order_candidates(RPS_ACTIONS, proposer.draw((*RPS_ACTIONS, "spock"), stream), stream)] += 1
     assert set(counts) == set(offers) and all(len({*candidates}) == len(candidates) for candidates in offers)
     assert {candidates: count / 20_000 for candidates, count in counts.items()} == pytest.approx(offers, abs=0.012)
 
 
 def test_probabilities_of_candidates_by_hand():
-    offers = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, shuffle=False).offers(RPS_ACTIONS)
+    offers = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, shuffle=False).possible_lists(
+        RPS_ACTIONS
+    )
     assert {candidates: share for share, candidates in offers} == pytest.approx({
         ("rock", "paper"): 0.6 * 3 / 4 + 0.3 * 6 / 7, ("rock", "scissors"): 0.6 * 1 / 4 + 0.1 * 6 / 9, ("paper", "scissors"): 0.3 * 1 / 7 + 0.1 * 3 / 9
     })  # fmt: skip
     # drawn with replacement, both candidates are rock with probability 0.6 * 0.6
-    with_repeats = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).offers(RPS_ACTIONS)
+    with_repeats = Proposer(count=2, weights={"rock": 6, "paper": 3, "scissors": 1}, diverse=False).possible_lists(
+        RPS_ACTIONS
+    )
     assert {candidates: share for share, candidates in with_repeats}[("rock",)] == pytest.approx(0.36)
     proposer = Proposer(count=3, weights={"rock": 6, "paper": 3, "scissors": 1})
     first_candidates = Counter(proposer.draw(RPS_ACTIONS, ROOT.child(number))[0] for number in range(10_000))
@@ -77,9 +81,9 @@ def test_probabilities_of_candidates_by_hand():
     assert sorted(proposer.draw(("paper", "bet", "pass"), ROOT)) == ["bet", "paper", "pass"]
     words = tuple(f"w{number}" for number in range(60))
     with pytest.raises(
-        GameError, match=f"3 candidates of 60 actions have 205,320 draws, more than the limit of {MOST:,}"
+        GameError, match=f"3 candidates of 60 actions have 205,320 draws, more than the limit of {MAX_DRAWS:,}"
     ):
-        Proposer(count=3).offers(words)
+        Proposer(count=3).possible_lists(words)
 
 
 def test_prompts_and_replies_of_a_chooser():

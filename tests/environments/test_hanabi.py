@@ -87,4 +87,4 @@ def test_prompts_after_a_hint_and_a_played_card():
     state.apply("play1")
     state.apply_index(3)
     assert state.observe(0, 1).text == "play1 R2 miss Y2"
-    assert state.game.table(state).known[1] == [["Y", "?"], ["Y", "?"], ["?", "?"]]
+    assert state.game.table(state).hints[1] == [["Y", "?"], ["Y", "?"], ["?", "?"]]

@@ -45,7 +45,7 @@ def test_rules_events_and_wrapped_lines():
     for move in ("b2", "a1", "c3"):
         state.apply(move)
     assert seen_by(for_people(game), state, 1).startswith("The player 'X' chose c3.")
-    assert list_actions(("a", "b", "c"), most=2) == "a, b and 1 more (? lists all)"
+    assert list_actions(("a", "b", "c"), limit=2) == "a, b and 1 more (? lists all)"
     assert wrap_lines("aa bb\ncc", width=3) == "aa\nbb\ncc"
     assert wrap_lines("a  b\n  c") == "a  b\n  c"
 

@@ -123,7 +123,7 @@ def test_repeated_rounds_have_rewards_and_news():
     episode = rules.reset(Stream.from_seed(0))
     episode.step({0: episode.legal(0)[-1], 1: episode.legal(1)[0]})
     assert episode.observe(1).text.startswith(
-        f"other took {' '.join(map(str, episode.before[0].start.counts))} zero second pool"
+        f"other took {' '.join(map(str, episode.earlier_plays[0].start.counts))} zero second pool"
     )
 
 

@@ -5,7 +5,7 @@ import pyspiel
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel import position
-from sparring.environments.openspiel.position import MANY, Position, pick
+from sparring.environments.openspiel.position import BISECT_ABOVE, Position, pick_outcome
 from tests.environments.worlds import state_after
 
 
@@ -28,10 +28,10 @@ def test_episodes_are_the_same_with_and_without_the_cache(monkeypatch):
         cached_game = make_game(name)
         with monkeypatch.context() as patch:
             records = [record_random_episode(cached_game, seed) for seed in (0, 1, 0)]
-            patch.setattr(position, "KEPT", 0)
+            patch.setattr(position, "MAX_CACHED_POSITIONS", 0)
             uncached_game = make_game(name)
             assert records == [record_random_episode(uncached_game, seed) for seed in (0, 1, 0)]
-            assert uncached_game.positions_kept == 0 < cached_game.positions_kept
+            assert uncached_game.num_cached_positions == 0 < cached_game.num_cached_positions
 
 
 def test_episodes_share_positions_that_match_openspiel():
@@ -71,18 +71,18 @@ def count_cached(position):
 
 
 def test_the_cache_is_bounded_and_keeps_positions_of_recent_episodes(monkeypatch):
-    monkeypatch.setattr(position, "KEPT", 20)
+    monkeypatch.setattr(position, "MAX_CACHED_POSITIONS", 20)
     game = make_game("tic_tac_toe")
     for seed in range(20):
         record_random_episode(game, seed)
-        assert count_cached(game.opening) <= game.positions_kept <= 20
+        assert count_cached(game.opening) <= game.num_cached_positions <= 20
     num_reused = 0
     for seed in range(20, 40):
-        num_before = game.positions_kept
+        num_before = game.num_cached_positions
         record_random_episode(game, seed)
-        num_after = game.positions_kept
+        num_after = game.num_cached_positions
         record_random_episode(game, seed)
-        num_reused += num_after > num_before and game.positions_kept == num_after
+        num_reused += num_after > num_before and game.num_cached_positions == num_after
     assert num_reused >= 5
 
 
@@ -97,10 +97,14 @@ def test_both_ways_to_sample_chance_outcomes_agree():
         def chance_outcomes(self):
             return self.faces
 
-    for weights in ([1] * (MANY + 1), [face % 7 for face in range(3 * MANY)], [0] * MANY + [1, 0]):
+    for weights in (
+        [1] * (BISECT_ABOVE + 1),
+        [face % 7 for face in range(3 * BISECT_ABOVE)],
+        [0] * BISECT_ABOVE + [1, 0],
+    ):
         dice = Dice(weights)
         position = Position(dice, ())
         for number in range(400):
             uniform = Stream.from_seed(number).uniform(0)
-            assert position.outcome_at(uniform) == pick(dice.faces, uniform)
-        assert position.outcome_at(1.0 - 2**-53) == pick(dice.faces, 1.0 - 2**-53)
+            assert position.outcome_at(uniform) == pick_outcome(dice.faces, uniform)
+        assert position.outcome_at(1.0 - 2**-53) == pick_outcome(dice.faces, 1.0 - 2**-53)

@@ -12,7 +12,7 @@ from sparring.environments import tools as module
 from sparring.environments.base import read_reply, teams_of
 from sparring.environments.catalogue import make_game
 from sparring.environments.foreign import complete_environment
-from sparring.environments.tools import UNREAD, ToolEnvironment
+from sparring.environments.tools import UNPARSED, ToolEnvironment
 from sparring.play.players.base import Reply
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
@@ -87,7 +87,7 @@ def test_a_rollout_records_calls_as_turns():
     )
     assert [(turn.seat, turn.action, turn.event) for turn in episode.turns] == [
         (0, "add 2 2", "ok"),
-        (0, UNREAD, "ok"),
+        (0, UNPARSED, "ok"),
         (0, "b2", "ok"),
         (1, "add 1 1", "ok"),
         (1, "add 1 1", "ok"),
@@ -205,7 +205,8 @@ def test_style_of_the_inner_environment():
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(
-        st.text(max_size=30) | st.sampled_from(["add 1 2", "search x", "<search>", "</calculate>", "a1", "b2", UNREAD]),
+        st.text(max_size=30)
+        | st.sampled_from(["add 1 2", "search x", "<search>", "</calculate>", "a1", "b2", UNPARSED]),
         max_size=30,
     ),
     st.booleans(),

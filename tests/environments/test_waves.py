@@ -4,8 +4,8 @@ import pytest
 
 from sparring.environments.wide_search.scoring import (
     FIGURES,
-    critical_steps,
-    total_steps,
+    count_critical_steps,
+    count_total_steps,
     wave_figures,
 )
 
@@ -14,7 +14,7 @@ WAVES = ((3, 1), (2,), (4, 4, 0))
 
 def test_figures_by_hand():
     """Three waves of 2, 1 and 3 workers (at most 4); 4 of the 6 calls finished."""
-    assert critical_steps(5, WAVES) == 5 + 3 + 2 + 4 and total_steps(5, WAVES) == 5 + 4 + 2 + 8
+    assert count_critical_steps(5, WAVES) == 5 + 3 + 2 + 4 and count_total_steps(5, WAVES) == 5 + 4 + 2 + 8
     figures = wave_figures(5, WAVES, 4, 4)
     assert tuple(figures) == FIGURES
     assert figures == {

@@ -12,7 +12,7 @@ from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.wide_search import WideSearchPlay, wide_search
-from sparring.environments.wide_search.scoring import score
+from sparring.environments.wide_search.scoring import score_table
 from sparring.environments.wide_search.world import VALUES, World
 from sparring.measure.info_states import enumerate_info_states, exact_values
 from tests.environments.worlds import make_contract_test, play_replies
@@ -113,7 +113,7 @@ def test_a_single_seat_without_workers():
 
 def test_scores_by_hand():
     # The answer has two of three rows, with one wrong and one missing cell, and one row that does not exist.
-    scores = score(
+    scores = score_table(
         TRUE_ROWS,
         {"ardan": {"colour": "red", "size": "huge"}, "bemir": {"size": "huge"}, "dutek": {"colour": "red"}},
         2,
@@ -129,7 +129,7 @@ def test_scores_by_hand():
     [(TRUE_ROWS, 1.0), ({}, 0.0), ({"dutek": {"colour": "red"}}, 0.0), ({name: {} for name in TRUE_ROWS}, 1 / 3)],
 )
 def test_scores_of_complete_empty_and_invented_answers(answer, expected):
-    scores = score(TRUE_ROWS, answer, 2)
+    scores = score_table(TRUE_ROWS, answer, 2)
     assert scores.item_f1 == pytest.approx(expected) and scores.success == float(expected == 1.0)
 
 
@@ -138,7 +138,7 @@ cells = st.dictionaries(st.sampled_from(["colour", "size"]), st.sampled_from(["r
 
 @given(st.dictionaries(st.sampled_from([*TRUE_ROWS, "dutek", "elvor"]), cells))
 def test_scores_are_shares_and_item_f1_is_the_dice_coefficient(answer):
-    scores = score(TRUE_ROWS, answer, 2)
+    scores = score_table(TRUE_ROWS, answer, 2)
     assert all(
         0.0 <= getattr(scores, name) <= 1.0
         for name in ("item_f1", "precision", "recall", "non_key_f1", "row_f1", "success")
@@ -150,7 +150,7 @@ def test_scores_are_shares_and_item_f1_is_the_dice_coefficient(answer):
     )
     assert scores.item_f1 == pytest.approx(2 * num_right / (3 * len(answer) + 9))
     better_answer = {**answer, "ardan": dict(TRUE_ROWS["ardan"])}
-    assert score(TRUE_ROWS, better_answer, 2).recall >= scores.recall
+    assert score_table(TRUE_ROWS, better_answer, 2).recall >= scores.recall
 
 
 @given(st.integers(1, 48), st.integers(1, 16))

@@ -11,9 +11,9 @@ from sparring.core.rng import Stream
 from sparring.environments.bank import BANKS
 from sparring.environments.catalogue import another_bank, make_game
 from sparring.environments.wide_search import WideSearchPlay, wide_search
-from sparring.environments.wide_search.library import find, library
-from sparring.environments.wide_search.scoring import plain
-from sparring.environments.wide_search.world import LEAST, READ, _text, questions, table
+from sparring.environments.wide_search.library import find_pages, library
+from sparring.environments.wide_search.scoring import normalise_cell
+from sparring.environments.wide_search.world import MIN_ROWS, READERS, _one_line, questions, table
 from sparring.play.players.searcher import searcher
 from sparring.testing import check_environment, check_picture
 from tests.environments.worlds import play_replies
@@ -31,7 +31,7 @@ def clear_table_caches():
         cached.cache_clear()
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", READERS)
 def test_environment_contract(kind):
     check_environment(wide_search, plays=4, tables=kind, items=5, distractors=4, **TABLE_OPTIONS)
     check_environment(
@@ -47,7 +47,7 @@ def test_pages_and_questions():
     assert len(distractors) == 5 and not {page.title for page in distractors} & set(start.names)
     assert all(f"- {column}: " in page.text for page in distractors for column in table("countries").columns)
     for item, name in enumerate(start.names):
-        matches = [pages[number] for number in find(pages, f"{name} {start.columns[0]}")]
+        matches = [pages[number] for number in find_pages(pages, f"{name} {start.columns[0]}")]
         assert item in [page.item for page in matches]
     assert len(library(start, 1000, False)) == len(table("countries").rows) + 1
     rules = wide_search(tables="countries", items=8, workers=2, answer="written", **TABLE_OPTIONS)
@@ -87,16 +87,16 @@ def test_well_known_facts_are_in_the_tables(kind, key, facts):
     assert {name: row[name] for name in facts} == facts
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", READERS)
 def test_cells_are_nonempty_and_fit_a_markdown_table(kind):
     source = table(kind)
-    assert len(source.rows) >= LEAST and len({plain(name) for name, _ in source.rows}) == len(source.rows)
+    assert len(source.rows) >= MIN_ROWS and len({normalise_cell(name) for name, _ in source.rows}) == len(source.rows)
     for name, values in source.rows:
         assert len(values) == len(source.columns)
         assert all(cell and "|" not in cell and cell == " ".join(cell.split()) for cell in (name, *values))
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", READERS)
 @pytest.mark.parametrize("most", [4, 8, 48])
 def test_questions_select_exactly_their_rows(kind, most):
     source = table(kind)
@@ -121,7 +121,7 @@ def test_questions_select_exactly_their_rows(kind, most):
         assert list(question.rows) == matching_rows and question.column in ("", condition[1])
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", READERS)
 def test_training_and_evaluation_banks_use_different_filters(kind):
     game = make_game("wide_search", options={"tables": kind, "items": 8, "columns": 2, "worlds": 400, **TABLE_OPTIONS})
     evaluation_game = another_bank(game)
@@ -131,7 +131,7 @@ def test_training_and_evaluation_banks_use_different_filters(kind):
     assert not set(questions(kind, 8, False)) & set(questions(kind, 8, True))
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", READERS)
 def test_worlds_copy_their_rows_without_the_filtered_column(kind):
     rules, source = wide_search(tables=kind, items=6, columns=4, **TABLE_OPTIONS), table(kind)
     columns = set()
@@ -146,7 +146,7 @@ def test_worlds_copy_their_rows_without_the_filtered_column(kind):
     assert len(columns) > 4
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", READERS)
 def test_the_scripted_team_finds_the_whole_table(kind):
     for number in range(8):
         rules = wide_search(
@@ -164,10 +164,10 @@ def test_real_tables_need_full_style_and_word_search(options):
         make_game("wide_search", options={"tables": "countries", **options})
 
 
-@pytest.mark.parametrize("kind", READ)
+@pytest.mark.parametrize("kind", READERS)
 def test_a_missing_package_is_named_with_its_extra(kind, monkeypatch, clear_table_caches):
-    monkeypatch.setitem(sys.modules, READ[kind][1], None)
-    with pytest.raises(ConfigError, match=rf"package {READ[kind][1]}.*sparring\[tables\]"):
+    monkeypatch.setitem(sys.modules, READERS[kind][1], None)
+    with pytest.raises(ConfigError, match=rf"package {READERS[kind][1]}.*sparring\[tables\]"):
         make_game("wide_search", options={"tables": kind, **TABLE_OPTIONS})
 
 
@@ -196,10 +196,10 @@ def test_a_damaged_package_is_named_with_a_remedy(package, words, monkeypatch, c
 
 def test_incomplete_rows_are_left_out_and_bars_replaced(monkeypatch, clear_table_caches):
     fields = ("capital", "population", "area", "currencies", "callingCodes", "demonym", "tld", "region", "subregion")
-    rows = [{"name": f"Land {number}", **dict.fromkeys(fields, f"x|{number % 7}")} for number in range(LEAST + 2)]
+    rows = [{"name": f"Land {number}", **dict.fromkeys(fields, f"x|{number % 7}")} for number in range(MIN_ROWS + 2)]
     rows[3]["area"] = None
     rows[4]["currencies"] = []
     monkeypatch.setitem(sys.modules, "countryinfo", fake_package(rows))
-    assert len(table("countries").rows) == LEAST and {"Land 3", "Land 4"}.isdisjoint(dict(table("countries").rows))
+    assert len(table("countries").rows) == MIN_ROWS and {"Land 3", "Land 4"}.isdisjoint(dict(table("countries").rows))
     assert dict(table("countries").rows)["Land 5"][0] == "x/5"
-    assert _text([1.0, None, "a  b"]) == "1, , a b"
+    assert _one_line([1.0, None, "a  b"]) == "1, , a b"

@@ -12,8 +12,8 @@ from sparring.core.rng import Stream
 from sparring.environments import toolbox
 from sparring.environments.catalogue import make_game
 from sparring.environments.wide_search import WideSearchPlay, searching, wide_search
-from sparring.environments.wide_search.library import RESULTS, find, library
-from sparring.environments.wide_search.scoring import plain, read_table, score, written_table
+from sparring.environments.wide_search.library import RESULTS, find_pages, library
+from sparring.environments.wide_search.scoring import format_table, normalise_cell, read_table, score_table
 from sparring.environments.wide_search.searching import SearchCall
 from sparring.environments.wide_search.world import VALUES, World
 from sparring.play.players.base import TextAgent
@@ -84,8 +84,8 @@ def test_libraries_have_a_page_per_row_value_and_distractor(number, items, colum
     for page in pages:
         name, values = (world.names[page.item], world.values[page.item]) if page.item >= 0 else ("", ())
         assert name in page.text and all(value in page.text for value in values)
-    numbers = find(pages, " ".join(world.names))
-    assert len(numbers) == min(RESULTS, len(set(numbers))) and not find(pages, "zzzqqq")
+    numbers = find_pages(pages, " ".join(world.names))
+    assert len(numbers) == min(RESULTS, len(set(numbers))) and not find_pages(pages, "zzzqqq")
 
 
 def test_distractors_hide_pages_and_libraries_are_deterministic():
@@ -93,7 +93,7 @@ def test_distractors_hide_pages_and_libraries_are_deterministic():
         worlds = [wide_search(items=4, columns=2).start(number) for number in range(40)]
         libraries = [(world, library(world, distractors, True)) for world in worlds]
         return sum(
-            item not in [pages[number].item for number in find(pages, name)]
+            item not in [pages[number].item for number in find_pages(pages, name)]
             for world, pages in libraries
             for item, name in enumerate(world.names)
         )
@@ -113,7 +113,7 @@ def test_the_error_without_fts5_names_it(monkeypatch):
     toolbox._index.cache_clear()
     monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=ConnectionWithoutFts))
     with pytest.raises(GameError, match="SQLite with FTS5"):
-        find(library(WORLD, 0, True), "ardan")
+        find_pages(library(WORLD, 0, True), "ardan")
     toolbox._index.cache_clear()
 
 
@@ -184,9 +184,12 @@ def test_notes_are_parsed_and_truncated():
     play = new_play(**FREE)
     play.step({0: "call 1"})
     assert play.read(1, "note ardan | colour | red") is None
-    assert len(play.read(1, "search " + "a b " * 1000)) <= len("search ") + searching.QUERY
+    assert len(play.read(1, "search " + "a b " * 1000)) <= len("search ") + searching.MAX_QUERY_CHARS
     play = play_with_open_page()
-    assert len(play.read(1, "note ardan | colour | " + "x" * 1000)) == len("note ardan | colour | ") + searching.VALUE
+    assert (
+        len(play.read(1, "note ardan | colour | " + "x" * 1000))
+        == len("note ardan | colour | ") + searching.MAX_VALUE_CHARS
+    )
     world = World(
         ("Guinea", "Guinea-Bissau", "Niger"),
         ("area", "area code"),
@@ -340,7 +343,7 @@ rows = st.dictionaries(
 
 @given(rows, st.booleans())
 def test_written_tables_are_parsed_unchanged(table, brief):
-    assert read_table(written_table(table, WORLD, brief=brief), WORLD, brief=brief) == table
+    assert read_table(format_table(table, WORLD, brief=brief), WORLD, brief=brief) == table
 
 
 def test_sampled_tables_scores_and_keys_at_the_limit():
@@ -353,9 +356,9 @@ def test_sampled_tables_scores_and_keys_at_the_limit():
     play_replies(play, {1: "done"}, {0: "finish"})
     answers = {play.sample(0, Stream.from_seed(seed)) for seed in range(50)}
     assert len(answers) > 10 and all(set(read_table(text, WORLD, brief=True)) == set(WORLD.names) for text in answers)
-    assert any(score(WORLD.rows(), read_table(text, WORLD, brief=True), 2).success for text in answers)
+    assert any(score_table(WORLD.rows(), read_table(text, WORLD, brief=True), 2).success for text in answers)
     answers = {"Ardan": {"colour": "RED", "size": " tiny."}, "ardan ": {"colour": "blue"}}
-    scores = score(WORLD.rows(), answers, 2)
+    scores = score_table(WORLD.rows(), answers, 2)
     assert scores.precision == 1.0 and scores.recall == pytest.approx(3 / 9) and scores.row_f1 == pytest.approx(0.5)
 
     def play_after(*replies):
@@ -385,7 +388,9 @@ def test_sampled_tables_scores_and_keys_at_the_limit():
     ],
 )
 def test_cells_are_compared_in_normal_form(first, second, is_equal):
-    assert (plain(first) == plain(second)) == is_equal and plain(plain(first)) == plain(first)
+    assert (normalise_cell(first) == normalise_cell(second)) == is_equal and normalise_cell(
+        normalise_cell(first)
+    ) == normalise_cell(first)
 
 
 @pytest.mark.parametrize(
@@ -435,7 +440,9 @@ def test_parsed_notes_are_legal_actions(value):
         assert play.read(0, note, True) == note
         play.step({0: note})
         assert play.notes[0, 0] == note.rpartition("| ")[2]
-        assert value != "El Paso/" or plain(play.notes[0, 0]) == plain(value)  # some airports have such a city name
+        assert value != "El Paso/" or normalise_cell(play.notes[0, 0]) == normalise_cell(
+            value
+        )  # some airports have such a city name
 
 
 @pytest.mark.parametrize("options", [{"waves": 1}, {**WORDS, "waves": 1}])

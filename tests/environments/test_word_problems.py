@@ -15,7 +15,7 @@ EVENTS = (("loses", 2, 1), ("doubles", 0, 0), ("gets", 5, 0))
 
 
 def make_story(opening="bags", numbers=(3, 4), events=EVENTS):
-    return Story(who="ada", other="ben", things="apples", opening=opening, numbers=numbers, events=events)
+    return Story(person="ada", other="ben", things="apples", opening=opening, numbers=numbers, events=events)
 
 
 test_environment_contract = make_contract_test(
@@ -113,12 +113,12 @@ def test_counts_stay_between_zero_and_the_largest_answer(steps, largest, number)
     problem = story(Stream.from_seed(number), steps, largest)
     counts = [
         Story(
-            problem.who, problem.other, problem.things, problem.opening, problem.numbers, problem.events[:num_events]
+            problem.person, problem.other, problem.things, problem.opening, problem.numbers, problem.events[:num_events]
         ).answer
         for num_events in range(len(problem.events) + 1)
     ]
     assert min(counts) >= 0 and max(counts) <= max_answer(steps, largest)
-    assert len(problem.events) + (problem.opening != "has") == steps and problem.who != problem.other
+    assert len(problem.events) + (problem.opening != "has") == steps and problem.person != problem.other
     numbers = [
         problem.numbers[0],
         *([problem.numbers[1]] if problem.opening != "has" else []),

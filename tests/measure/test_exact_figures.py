@@ -222,7 +222,7 @@ def every_play(game, policy, node, past):
     legal, total = state.legal_actions(), np.zeros(2)
     plies = past[seat][-1][2] if past[seat] else 0
     chooses = seat in game.choosers
-    for share, offer in game.proposer.offers(legal) if chooses else [(1.0, legal)]:
+    for share, offer in game.proposer.possible_lists(legal) if chooses else [(1.0, legal)]:
         seen, replies = state.observe(seat, plies), legal
         if chooses:
             before = "".join(f"{'/'.join(earlier)}|" for *_, earlier in past[seat])

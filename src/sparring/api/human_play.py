@@ -30,7 +30,7 @@ from sparring.environments.catalogue import configured_game, game_names, make_ga
 from sparring.environments.combining import with_style
 from sparring.environments.foreign import environment_call
 from sparring.environments.openspiel.people import for_people, seen_by
-from sparring.environments.openspiel.solve import unfit
+from sparring.environments.openspiel.solve import reason_unsolvable
 from sparring.measure.agent_spec import parse_agent
 from sparring.methods.oracles.base import Oracle, verdicts
 from sparring.methods.oracles.judge import configured_oracles, judge_episodes
@@ -256,7 +256,7 @@ def bots_for(game: Environment) -> list[str]:
     if is_searchable(game):
         if game.perfect_information:
             names.append("mcts")
-        if not unfit(game):
+        if not reason_unsolvable(game):
             names.append("minimax")
         if (
             not game.perfect_information

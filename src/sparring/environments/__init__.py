@@ -1,1 +1,1 @@
-"""Environments: rules, roles and wording, and what searches them."""
+"""Environments: rules, roles and prompts of tasks and games, and their trees for solvers."""

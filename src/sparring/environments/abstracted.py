@@ -1,16 +1,15 @@
-"""An environment with a short list of statements: one sentence for each cluster of each kind.
+"""An abstracted environment: a finite list of statements replaces free text.
 
-A *kind of action* is the type of statement that a decision asks for, such as "the seer speaks";
-statements of one kind can be compared. A play with a method ``kind(seat)`` names the kind of each
-decision, and "" where the action is no statement. In other plays the decisions of each role that
-allow any text are one kind.
+A *kind of action* is the type of statement that a decision asks for, such as "the seer speaks". A
+play with a method ``kind(seat)`` names the kind of each decision, and returns "" if the action is
+not a statement. In other plays all free-text decisions of a role are one kind.
 
-With a list for each kind, statements are ordinary actions. So the environment has a tree if it has
-``openings``, even if the full environment allows any text.
+A list of statements for each kind, such as one sentence for each cluster of statements, makes the
+actions finite. So an environment with ``openings`` has a tree, even if it allows any text.
 
 In statements about players, "@" stands for a name: "accuse @" means "accuse p1", "accuse p3" and so
-on. Rules with such statements list all names in ``called``, and their plays list the names that are
-possible now by ``legal_names(seat)``.
+on. Rules with such statements list all names in ``player_names``, and their plays return the names
+that are possible now by ``legal_names(seat)``.
 """
 
 from __future__ import annotations
@@ -33,8 +32,8 @@ class Gist(NamedTuple):
     Args:
         key: equal for all information states that are one abstract state, of any seat.
         labels: a label for each player's name in an action; equal for exchangeable players.
-        means: maps a statement, with names, to its meaning; statements of one meaning are one
-            action. None: every statement is its own action.
+        means: maps a statement, with names, to its meaning; statements with the same meaning are
+            one action. None: every statement is a different action.
     """
 
     key: str
@@ -43,7 +42,7 @@ class Gist(NamedTuple):
 
 
 def kind_of(rules: Any, play: Play, seat: int) -> str:
-    """Return the kind of action at a decision; "" where the action is no statement.
+    """Return the kind of action at a decision; "" if the action is not a statement.
 
     Args:
         rules: the environment.
@@ -57,7 +56,7 @@ def kind_of(rules: Any, play: Play, seat: int) -> str:
 
 @lru_cache(maxsize=65_536)
 def fill_names(sentences: tuple[str, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return each sentence once per name in place of ``NAME``; sentences without it unchanged."""
+    """Return sentences with ``NAME`` replaced by each name; sentences without ``NAME`` stay."""
     return tuple(
         line.replace(NAME, name)
         for line in sentences
@@ -70,19 +69,17 @@ class AbstractedEnvironment:
 
     Args:
         inner: the full environment.
-        statements: the list for each known kind; other kinds keep their actions.
+        statements: the list of statements for each kind; kinds without a list keep their actions.
     """
 
     def __init__(self, inner: Any, statements: Mapping[str, Sequence[str]]) -> None:
-        self.inner, self.statements = (
-            inner,
-            {kind: tuple(lines) for kind, lines in statements.items()},
-        )
+        self.inner = inner
+        self.statements = {kind: tuple(lines) for kind, lines in statements.items()}
         self.name, self.roles, self.num_seats = inner.name, inner.roles, inner.num_seats
 
     def openings(self) -> tuple[tuple[float, AbstractedPlay], ...]:
         """Return every possible initial play as (probability, play)."""
-        return tuple((share, AbstractedPlay(self, play)) for share, play in self.inner.openings())
+        return tuple((chance, AbstractedPlay(self, play)) for chance, play in self.inner.openings())
 
 
 class AbstractedPlay:
@@ -117,7 +114,7 @@ class AbstractedPlay:
         return observation
 
     def gist(self, seat: int) -> Gist | None:
-        """Return the abstract state of a seat that is due; None: its whole information state."""
+        """Return the abstract state of a due seat; None: the policy uses the information state."""
         gist: Gist | None = self.inner.gist(seat) if hasattr(self.inner, "gist") else None
         return gist
 

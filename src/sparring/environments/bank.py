@@ -13,7 +13,7 @@ from typing import Any
 from sparring.core.rng import Stream
 from sparring.environments.base import Environment
 
-# initial states of the other bank: few enough repeats in the hundreds of plays of an evaluation
+# initial states in the other bank: enough that hundreds of evaluation plays rarely repeat one
 OTHERS = 1000
 BANKS = 2**31  # banks are numbered from 0 below this
 
@@ -22,24 +22,24 @@ __all__ = ["BANKS", "OTHERS", "Bank", "is_banked"]
 
 def is_banked(environment: Environment) -> bool:
     """Return whether an environment draws its initial states from a bank."""
-    return hasattr(environment, "counted")
+    return hasattr(environment, "size_option")
 
 
 class Bank(Environment):
     """Base of environments whose initial states are drawn from a bank.
 
-    A subclass defines ``start(number)``, which returns a hashable initial state and draws from
-    ``bank_stream(number)`` alone. The plays have an attribute ``start`` with their initial state.
+    A subclass defines ``start(number)``, which returns a hashable initial state and draws random
+    numbers only from ``bank_stream(number)``. Each play has its initial state as ``start``.
 
     Attributes:
         bank: number of the bank.
-        counted: name of the option and attribute with the number of initial states in the bank.
-        others: number of initial states in the other bank.
+        size_option: name of the option and attribute with the number of initial states.
+        other_size: number of initial states in the other bank.
     """
 
     bank: int
-    counted: str
-    others: int = OTHERS
+    size_option: str
+    other_size: int = OTHERS
     made_by: dict[str, Any] | None = None
 
     @abstractmethod
@@ -52,7 +52,7 @@ class Bank(Environment):
 
     def draw_start(self, stream: Stream) -> Hashable:
         """Return the initial state of a play whose chance is ``stream``."""
-        return self.start(stream.child("start").integer(0, getattr(self, self.counted)))
+        return self.start(stream.child("start").integer(0, getattr(self, self.size_option)))
 
     def start_of(self, play: Any) -> Hashable:
         """Return the initial state of a play."""
@@ -61,9 +61,9 @@ class Bank(Environment):
 
     def starts(self) -> frozenset[Hashable]:
         """Return all initial states of the bank."""
-        return frozenset(self.start(number) for number in range(getattr(self, self.counted)))
+        return frozenset(self.start(number) for number in range(getattr(self, self.size_option)))
 
     def other_bank(self) -> dict[str, Any]:
         """Return options that make the same environment with another bank."""
         options = (self.made_by or {}).get("options", {})
-        return {**options, "bank": BANKS - 1 - self.bank, self.counted: self.others}
+        return {**options, "bank": BANKS - 1 - self.bank, self.size_option: self.other_size}

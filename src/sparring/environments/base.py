@@ -1,8 +1,8 @@
 """The protocols ``Environment`` (rules and wording) and ``Play`` (one live episode in text).
 
-A play names the seats that are due, which are the seats that reply next. The play gives each of
-them its new observation, and applies their replies. Several seats may be due at once (simultaneous
-moves). A seat chooses from a finite list of actions, or replies with any text.
+A play names the seats that are due, which means that they reply next. The play gives each due seat
+its new observation, and applies the replies. Several seats may be due at once (simultaneous moves).
+A seat chooses from a finite list of actions, or replies with any text.
 
 Every optional capability is a small protocol in this file: a class with the methods has the
 capability. ``Searchable`` environments, such as OpenSpiel games, have a tree for exact solvers.
@@ -54,14 +54,14 @@ class IllegalRule:
     """The rule for illegal and unparsable replies, and the payoff of a forfeit.
 
     ``rule``: "forfeit" ends the episode; "retry" asks again up to ``retries`` times and then plays
-    a random legal action; "random" plays a random legal action at once. ``penalty`` is subtracted
-    from the offender at every such reply, as the reward component "illegal", under every rule.
-    If the episode continues, the penalty is a bounded shaping reward: a win with illegal replies
-    stays better than a draw without them (``reorder_outcomes`` lifts the bound). ``payoff`` is the
-    payoff rule of a forfeit:
+    a random legal action; "random" plays a random legal action at once. Under every rule the seat
+    that made such a reply, the offender, loses ``penalty``, as the reward component "illegal". If
+    the episode continues, the penalty is a bounded shaping reward: a win with illegal replies stays
+    better than a draw without them (``reorder_outcomes`` lifts the bound). ``payoff`` is the payoff
+    rule of a forfeit:
 
-    - "zero_sum": the offender gets the least utility, and the other seats share the rest of the
-      sum. In a cooperative environment every seat gets the least utility. In a general-sum
+    - "zero_sum": the offender gets the least utility, and the other seats share the remaining part
+      of the sum. In a cooperative environment every seat gets the least utility. In a general-sum
       environment the other seats keep their payoffs so far.
     - "offender_only": the offender gets the least utility, the others 0.
     - "spiral": -1.5 for the offender, +0.5 for each other seat (as SPIRAL's code does).
@@ -129,19 +129,19 @@ class IllegalRule:
     ) -> tuple[float, ...]:
         """Return the final returns, [num_seats], when ``offender`` forfeits in ``state``."""
         if self.payoff == "spiral":
-            mine, others = SPIRAL_OFFENDER, SPIRAL_OTHERS
+            loss, other_payoff = SPIRAL_OFFENDER, SPIRAL_OTHERS
         elif self.payoff == "mars":
-            staked = getattr(game, "stake", None)  # an option's number in some environments
-            stake = staked(state, offender) if callable(staked) else 1.0
-            mine, others = -stake - MARS_FINE, 0.0
+            stake_of = getattr(game, "stake", None)  # in some environments a number, not a method
+            stake = stake_of(state, offender) if callable(stake_of) else 1.0
+            loss, other_payoff = -stake - MARS_FINE, 0.0
         elif self.payoff == "offender_only":
-            mine, others = game.min_utility, 0.0
+            loss, other_payoff = game.min_utility, 0.0
         else:
-            return _zero_sum(game, state, offender)
-        return tuple(mine if seat == offender else others for seat in range(game.num_seats))
+            return _zero_sum_returns(game, state, offender)
+        return tuple(loss if seat == offender else other_payoff for seat in range(game.num_seats))
 
 
-def _zero_sum(game: HasUtilities, state: HasReturns, offender: int) -> tuple[float, ...]:
+def _zero_sum_returns(game: HasUtilities, state: HasReturns, offender: int) -> tuple[float, ...]:
     if game.cooperative:
         return (game.min_utility,) * game.num_seats
     if game.utility_sum is None:
@@ -202,7 +202,7 @@ class Environment(Protocol):
     attribute to the default below.
 
     Attributes:
-        name: its name in metrics and records.
+        name: name in metrics and records.
         roles: name of each seat, [num_seats].
         num_seats: number of seats.
         max_turns: most replies of all seats together in one episode.
@@ -216,8 +216,8 @@ class Environment(Protocol):
         style: "brief" or "full" wording.
         brief: whether the wording uses only the words of ``HasVocabulary``.
         notes: whether seats can write notes for a memory.
-        figures: names of the figures that its plays count, see ``HasFigures``.
-        version: of rules and wording; a record of another version cannot be replayed.
+        figures: names of the figures that its plays report; see ``HasFigures``.
+        version: version of rules and wording; a record of another version cannot be replayed.
         illegal: the rule for illegal replies.
         made_by: name and options for ``make_game``; None: ``make_game`` did not make it.
     """
@@ -273,7 +273,7 @@ class Closeable(Protocol):
 class HasConversationEnd(Protocol):
     """A play that knows how the conversations of its seats end."""
 
-    def closed(self, seat: int) -> ConversationEnd | None:
+    def conversation_end(self, seat: int) -> ConversationEnd | None:
         """Return how a seat's latest conversation ended; None: not ended, or unknown."""
 
 
@@ -301,28 +301,28 @@ class HasRandomReply(Protocol):
 
 @runtime_checkable
 class HasFigures(Protocol):
-    """A play that counts figures, under the names of its environment's ``figures``."""
+    """A play that reports numbers about itself, named by the environment's ``figures``."""
 
     def figures(self) -> Mapping[str, tuple[float, ...]]:
         """Return the figures of a play that is over.
 
         Returns:
-            [num_seats] numbers by name; nan for a seat without a number, which no mean counts.
+            [num_seats] numbers by name; means leave out seats with nan.
         """
 
 
 @runtime_checkable
 class HasCounterfactual(Protocol):
-    """A play whose return can be recomputed without the contribution of a given seat."""
+    """A play that can compute its return without the contributions of some seats."""
 
     def parts(self) -> tuple[int, ...]:
         """Return the seats that contribute, in order."""
 
     def worth(self, seats: Collection[int]) -> float:
-        """Return the return of the play with the contributions of these seats alone."""
+        """Return the return that the contributions of these seats alone would give."""
 
     def own_share(self, seat: int) -> float:
-        """Return the share of its task that a contributing seat has completed."""
+        """Return the completed share of a contributing seat's task."""
 
 
 @runtime_checkable
@@ -358,15 +358,15 @@ class HasOverview(Protocol):
     """A play that can repeat everything for a seat."""
 
     def overview(self, seat: int) -> Observation:
-        """Return everything that a seat may be told, from the start on."""
+        """Return everything that a seat may know, from the start on."""
 
 
 @runtime_checkable
 class HasEnding(Protocol):
-    """A play that tells its seats how it ended."""
+    """A play that tells its seats the result."""
 
     def ending(self, seat: int) -> str:
-        """Return the news of a seat at the end of the play."""
+        """Return a seat's last prompt, at the end of the play."""
 
 
 @runtime_checkable
@@ -401,7 +401,7 @@ class HasOtherBank(Protocol):
     """An environment whose initial states come from one of several banks."""
 
     def other_bank(self) -> dict[str, Any] | None:
-        """Return options that make the same environment with another bank; None: there is none."""
+        """Return options that make the environment with another bank; None: only one bank."""
 
 
 @runtime_checkable
@@ -421,7 +421,7 @@ class Combination(Protocol):
 
 @runtime_checkable
 class HasLeads(Protocol):
-    """An environment with seats that lead the others."""
+    """An environment in which some seats lead the other seats."""
 
     def leads(self, seat: int, /) -> bool:
         """Return whether a seat is responsible for the result of the play."""
@@ -431,7 +431,7 @@ class HasLeads(Protocol):
 class HasPlayerNames(Protocol):
     """An environment that gives names to its players."""
 
-    called: tuple[str, ...]
+    player_names: tuple[str, ...]
 
 
 @runtime_checkable
@@ -444,16 +444,16 @@ class HasCorrection(Protocol):
 
 @runtime_checkable
 class PartnerPlay(Protocol):
-    """A play with a scripted partner."""
+    """A play with a scripted partner, which the player ``house`` lets act in any seat."""
 
     def house(self, seat: int, stream: Stream) -> str:
         """Return the partner's reply in a seat that is due."""
 
 
 class Node(Protocol):
-    """An immutable history of a game, with nothing hidden; actions lead to its children.
+    """An immutable history of a game, with nothing hidden; each action leads to a child.
 
-    ``str`` of a node is the printed position, equal if two histories lead to the same position.
+    ``str(node)`` is the printed position, equal for histories that lead to the same position.
     """
 
     def is_terminal(self) -> bool:
@@ -540,7 +540,7 @@ class EnvironmentPlay(Play, Protocol):
 
 
 class SearchablePlay(EnvironmentPlay, Decision, Protocol):
-    """A play with one acting seat at a time, actions as words or ids, and a node as its history.
+    """A play in which one seat acts at a time, with actions as words or ids, and a history node.
 
     Attributes:
         game: the environment.
@@ -563,7 +563,7 @@ class SearchablePlay(EnvironmentPlay, Decision, Protocol):
         """Return the observation of a seat; see ``openspiel.base.State.observe``."""
 
     def overview(self, seat: int) -> Observation:
-        """Return everything that a seat may be told, from the start on."""
+        """Return everything that a seat may know, from the start on."""
 
     def legal_indices(self) -> list[int]:
         """Return the ids of the legal actions, in the order of ``legal_actions``."""
@@ -605,10 +605,10 @@ class Searchable(Environment, GameRules, HasStarts, HasOtherBank, HasVocabulary,
         """Return a new play that draws all its chance from ``stream``."""
 
     def state_of(self, node: Any, /) -> SearchablePlay:
-        """Return a play at a node; its caller passes chance outcomes to ``apply_index``."""
+        """Return a play at a node; the caller applies chance outcomes by ``apply_index``."""
 
     def first_state(self) -> SearchablePlay:
-        """Return a play at the empty history; its caller passes chance outcomes too."""
+        """Return a play at the empty history; the caller applies chance outcomes too."""
 
     def key(self, state: Play, seat: int) -> str:
         """Return the information state of a seat in a play, as text."""
@@ -619,19 +619,19 @@ class Searchable(Environment, GameRules, HasStarts, HasOtherBank, HasVocabulary,
 
 def is_searchable(environment: object) -> TypeGuard[Searchable]:
     """Return whether an environment has a tree that solvers can walk."""
-    kind: Any = type(environment)
-    return _has(kind, "first_node", "reset")
+    cls: Any = type(environment)
+    return _has_attributes(cls, "first_node", "reset")
 
 
 def is_searchable_play(play: object) -> TypeGuard[SearchablePlay]:
-    """Return whether a play is one of a searchable environment."""
-    kind: Any = type(play)
-    return _has(kind, "apply_index", "step")
+    """Return whether a play belongs to a searchable environment."""
+    cls: Any = type(play)
+    return _has_attributes(cls, "apply_index", "step")
 
 
 @cache
-def _has(kind: Hashable, *names: str) -> bool:
-    return all(hasattr(kind, name) for name in names)
+def _has_attributes(cls: Hashable, *names: str) -> bool:
+    return all(hasattr(cls, name) for name in names)
 
 
 def close_play(play: object) -> None:
@@ -675,7 +675,7 @@ def read_reply(
 
 
 def random_reply(play: Play, seat: int, legal: tuple[str, ...] | None, stream: Stream) -> str:
-    """Return a legal action drawn uniformly, or a text that the play itself draws.
+    """Return a uniformly random legal action, or a text from the play's method ``sample``.
 
     Args:
         play: must be ``HasRandomReply`` if any text is legal.
@@ -736,15 +736,15 @@ def sides_of(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 def first_seats(teams: tuple[int, ...]) -> tuple[int, ...]:
     """Return for each seat the first seat of the same player, [num_seats]."""
-    first = {seat: side[0] for side in filled_together(teams) for seat in side}
-    return tuple(first[seat] for seat in range(len(teams)))
+    first_of = {seat: side[0] for side in filled_together(teams) for seat in side}
+    return tuple(first_of[seat] for seat in range(len(teams)))
 
 
 def side_numbers(teams: tuple[int, ...]) -> tuple[int, ...]:
-    """Return for each seat the number of its side, the seats of one player, [num_seats]."""
+    """Return for each seat the number of its side, [num_seats]; a side is one player's seats."""
     sides = filled_together(teams)
-    number = {seat: place for place, side in enumerate(sides) for seat in side}
-    return tuple(number[seat] for seat in range(len(teams)))
+    number_of = {seat: number for number, side in enumerate(sides) for seat in side}
+    return tuple(number_of[seat] for seat in range(len(teams)))
 
 
 def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
@@ -753,12 +753,12 @@ def filled_together(teams: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
     return sides if len(sides) > 1 else tuple((seat,) for seat in range(len(teams)))
 
 
-WORDS: Mapping[type, str] = {str: "text", Mapping: "mapping", int: "whole number"}
+TYPE_NAMES: Mapping[type, str] = {str: "text", Mapping: "mapping", int: "whole number"}
 CACHED_SPEC = "_spec_of"  # attribute in which a game caches the key and the spec
 
 
 def spec_of(game: Environment) -> EnvironmentSpec | None:
-    """Return the spec that ``make_game`` can rebuild, the same object each time, or None."""
+    """Return the spec from which ``make_game`` rebuilds a game; None if it did not make it."""
     made_by = game.made_by
     if made_by is None:
         return None
@@ -791,8 +791,8 @@ def check_spec(spec: EnvironmentSpec) -> None:
         value = getattr(spec, field)
         if not isinstance(value, kind) or isinstance(value, bool):
             raise ConfigError(
-                f"EnvironmentSpec.{field}={quoted(value)} is not a {WORDS[kind]}; take it from an "
-                "episode, or write one."
+                f"EnvironmentSpec.{field}={quoted(value)} is not a {TYPE_NAMES[kind]}; take it "
+                "from an episode, or write one."
             )
     try:
         _ = spec.label and check_label(spec.label)
@@ -808,9 +808,9 @@ def version_of(game: Environment) -> int:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as JSON gives it back: tuples as lists, keys and unknown types as text."""
+    """Return a value as JSON would store it: tuples as lists, keys and unknown types as text."""
     if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
+        return {str(key): plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
+        return [plain(item) for item in value]
     return value if value is None or isinstance(value, bool | int | float | str) else str(value)

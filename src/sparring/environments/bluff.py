@@ -1,4 +1,4 @@
-"""Bluff: one seat claims a card, and the other believes the claim or calls it."""
+"""Bluff: one seat claims a card, and the other seat believes the claim or calls it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.environments.drawing.canvas import Canvas, PaintedPlay, seat_colou
 from sparring.environments.drawing.pieces import TimelineMessage, heading, seats, timeline
 
 CARDS = ("high", "low")
-MEANT = {"high": ("high", "strong", "great"), "low": ("low", "weak", "poor")}
+CLAIM_WORDS = {"high": ("high", "strong", "great"), "low": ("low", "weak", "poor")}
 SPEAKER, LISTENER = 0, 1
 ANSWERS = ("believe", "call")
 Speech = Literal["words", "free"]
@@ -24,8 +24,8 @@ _WORD = re.compile(r"[a-z]+")
 
 
 def claimed_card(statement: str) -> str:
-    """Return the claimed card: that of the last word that means a card; else "low"."""
-    cards = {word: card for card, words in MEANT.items() for word in words}
+    """Return the card of the last word that means a card; "low" without such a word."""
+    cards = {word: card for card, words in CLAIM_WORDS.items() for word in words}
     claims = [cards[word] for word in _WORD.findall(statement.lower()) if word in cards]
     return claims[-1] if claims else "low"
 
@@ -46,10 +46,10 @@ class Bluff(Environment):
 
     The speaker earns b / (2 + b): 1/3 with stake 1, with 1/3 lies and 2/3 calls.
     Pitfalls: each card has ``phrases`` words of equal meaning, to which learning players may give
-    different meanings. With ``speech: free`` a text claims the card of its last word that means a
-    card, and the low card without such a word; exact figures need ``speech: words``. A claim of the
-    low card by the holder of the high card is dominated.
-    Reference: poker with one card and one bet, as von Neumann and Morgenstern, 1944, solve it.
+    different meanings. With ``speech: free`` the last word that means a card decides which card a
+    text claims; without such a word it claims the low card. Exact figures need ``speech: words``.
+    Claiming the low card with the high card is dominated.
+    Reference: poker with one card and one bet, solved by von Neumann and Morgenstern, 1944.
     Verified by: tests/environments/test_bluff.py.
 
     Args:
@@ -73,7 +73,7 @@ class Bluff(Environment):
     def __post_init__(self) -> None:
         self.brief = self.style == "brief"
         self.max_utility, self.min_utility = 1.0 + self.stake, -1.0 - self.stake
-        self.claims = tuple(word for card in CARDS for word in MEANT[card][: self.phrases])
+        self.claims = tuple(word for card in CARDS for word in CLAIM_WORDS[card][: self.phrases])
 
     def vocabulary(self) -> tuple[str, ...]:
         words = ("card", "say", "heard", "you", "they", "was")
@@ -87,11 +87,11 @@ class Bluff(Environment):
 
 
 class BluffPlay(PaintedPlay):
-    """A play of bluff.
+    """One episode of bluff.
 
     Attributes:
         card: the speaker's card.
-        replies: the claim and then the listener's answer, as far as they exist.
+        replies: the replies so far: the claim, then the listener's answer.
     """
 
     def __init__(self, rules: Bluff, card: str, replies: tuple[str, ...] = ()) -> None:
@@ -105,16 +105,16 @@ class BluffPlay(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, float]:
-        """The speaker's gain and the listener's, which is -1 times it."""
+        """The speaker's payoff, and the listener's payoff, which is its negative."""
         if not self.done:
             return (0.0, 0.0)
         if len(self.replies) == 1:
-            won = -1.0
+            gain = -1.0
         elif self.replies[1] == "believe":
-            won = 1.0
+            gain = 1.0
         else:
-            won = (1.0 + self.rules.stake) * (1.0 if self.card == "high" else -1.0)
-        return (won, -won)
+            gain = (1.0 + self.rules.stake) * (1.0 if self.card == "high" else -1.0)
+        return (gain, -gain)
 
     def due(self) -> tuple[int, ...]:
         return () if self.done else (len(self.replies),)
@@ -154,13 +154,13 @@ class BluffPlay(PaintedPlay):
         return Observation(prompt=prompt, ask=ask, key=key)
 
     def _rules(self) -> str:
-        called = f"{1 + self.rules.stake:g}"
+        call_payoff = f"{1 + self.rules.stake:g}"
         return (
             "We play one round of bluff. The speaker has a card, high or low, both equally likely, "
             "and says what it is; it need not be true. Who claims the low card pays 1 to the "
             "listener, and the round ends. After a claim of the high card the listener believes or "
             "calls. Believed, the speaker gets 1 from the listener. Called, the card is shown: "
-            f"high, the speaker gets {called}; low, the speaker pays {called}."
+            f"high, the speaker gets {call_payoff}; low, the speaker pays {call_payoff}."
         )
 
     def step(self, replies: Mapping[int, str]) -> None:

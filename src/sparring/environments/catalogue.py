@@ -60,23 +60,23 @@ def make_game(
         else:
             raise UnknownNameError("game", name, game_names(), "See `sparring list environments`.")
         game = complete_environment(name, game)
-        game.illegal = IllegalRule.from_options({**_own_rule(game), **(illegal or {})})
+        game.illegal = IllegalRule.from_options({**_declared_rule(game), **(illegal or {})})
         game.illegal.check(game)
     game.made_by = {"name": name, "options": dict(options or {})}
-    environment: Environment = game  # or an object with the same attributes
+    environment: Environment = game  # any object with the attributes of an ``Environment``
     return environment
 
 
-def _own_rule(game: Environment) -> Mapping[str, Any]:
+def _declared_rule(game: Environment) -> Mapping[str, Any]:
     declared = getattr(game, "illegal", None)
     return declared if isinstance(declared, Mapping) else {}
 
 
 def from_spec(spec: EnvironmentSpec) -> Environment:
-    """Return the environment of a spec, made by ``make_game``, whose errors it raises too.
+    """Return the environment of a spec, made by ``make_game``.
 
     Raises:
-        ConfigError: a field of the spec has the wrong type.
+        ConfigError: a field of the spec has the wrong type, or an error of ``make_game``.
         GameError: rules or wording have another version here.
     """
     check_spec(spec)
@@ -99,14 +99,14 @@ def configured_game(section: EnvironmentConfig) -> Environment:
 
 
 def another_bank(game: Environment) -> Environment | None:
-    """Return the same environment with another bank, or None; some initial states may recur."""
+    """Return the environment with another bank; None: it has one bank. Some states may recur."""
     with environment_call(game):
         options = cast(HasOtherBank, game).other_bank()
-    return None if options is None or game.made_by is None else like(game, options)
+    return None if options is None or game.made_by is None else same_game(game, options)
 
 
-def like(game: Environment, options: Mapping[str, Any]) -> Environment:
-    """Return an environment with these options, and the label and illegal rule of another."""
-    twin = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
-    twin.name, twin.illegal = game.name, game.illegal
-    return twin
+def same_game(game: Environment, options: Mapping[str, Any]) -> Environment:
+    """Return a new environment with other options, but the name and illegal rule of ``game``."""
+    game_copy = make_game(str(game.made_by["name"]) if game.made_by else game.name, options=options)
+    game_copy.name, game_copy.illegal = game.name, game.illegal
+    return game_copy

@@ -1,4 +1,4 @@
-"""Code words: two tellers speak in public, and both guessers hear both words."""
+"""Code words: two teams, whose tellers give clues that both teams' guessers hear."""
 
 from __future__ import annotations
 
@@ -21,36 +21,36 @@ WORDS = ("red", "green", "blue", "yellow", "black", "white")
 TEAMS = ("a", "b")
 
 Pair = tuple[int, int]
-"""A number per team, or a guesser's two words: its own team's, then the other team's."""
+"""A number per team, or a guesser's two words: for its own team, then for the other team."""
 
 
 class Deal(NamedTuple):
-    """The number of each team's secret word, and its key."""
+    """For each team the number of its secret word, and the number that is its key."""
 
     secret: Pair
     key: Pair
 
 
 class CodeWordsPosition(NamedTuple):
-    """A deal, the words of both tellers, and the guesses of both guessers; empty before."""
+    """A deal, the clues of both tellers and the guesses of both guessers; () if not made yet."""
 
     deal: Deal
     clues: Pair | tuple[()] = ()
-    guessed: tuple[Pair, Pair] | tuple[()] = ()
+    guesses: tuple[Pair, Pair] | tuple[()] = ()
 
     @property
     def understood(self) -> tuple[bool, ...]:
         """For each team, whether its own guesser named its word."""
         return tuple(
-            guess == word for (guess, _), word in zip(self.guessed, self.deal.secret, strict=True)
+            guess == word for (guess, _), word in zip(self.guesses, self.deal.secret, strict=True)
         )
 
     @property
     def leaked(self) -> tuple[bool, ...]:
         """For each team, whether the other team's guesser named its word."""
-        other = self.guessed[::-1]
+        other_pairs = self.guesses[::-1]
         return tuple(
-            theirs == word for (_, theirs), word in zip(other, self.deal.secret, strict=True)
+            guess == word for (_, guess), word in zip(other_pairs, self.deal.secret, strict=True)
         )
 
     def payoffs(self, leak: float) -> tuple[float, float]:
@@ -59,7 +59,7 @@ class CodeWordsPosition(NamedTuple):
         Args:
             leak: cost of a secret word that the other team names.
         """
-        if not self.guessed:
+        if not self.guesses:
             return 0.0, 0.0
         first, second = (
             points - leak * loss for points, loss in zip(self.understood, self.leaked, strict=True)
@@ -87,17 +87,17 @@ def decode_word(clue: int, key: int, words: int) -> int:
 
 def brief_ending(words: Sequence[str], position: CodeWordsPosition, team: int) -> str:
     """Return everything except the keys in brief style, the reader's team first."""
-    clues, guessed = position.clues, position.guessed
+    clues, guesses = position.clues, position.guesses
     parts = (
         f"{word} say {words[clues[side]]} word {words[position.deal.secret[side]]} "
-        f"guess {words[guessed[side][0]]} {words[guessed[side][1]]}"
+        f"guess {words[guesses[side][0]]} {words[guesses[side][1]]}"
         for word, side in (("we", team), ("they", 1 - team))
     )
     return " ".join(parts)
 
 
 def key_table(key: int, words: Sequence[str]) -> str:
-    """Return the clue of each word by a key, in words."""
+    """Return as text which clue a key gives for each word."""
     return ", ".join(
         f"{words[encode_word(word, key, len(words))]} for {name}" for word, name in enumerate(words)
     )
@@ -148,9 +148,9 @@ def full_ending(words: Sequence[str], position: CodeWordsPosition, team: int) ->
     """Return everything except the keys in sentences, the reader's team first."""
     teams = (
         f"The secret word of team {TEAMS[side]} was {words[position.deal.secret[side]]}; "
-        f"guesser_{TEAMS[side]} named {words[mine]} for its own team and {words[theirs]} for the "
+        f"guesser_{TEAMS[side]} named {words[own]} for its own team and {words[other]} for the "
         "other."
-        for side, (mine, theirs) in ((side, position.guessed[side]) for side in (team, 1 - team))
+        for side, (own, other) in ((side, position.guesses[side]) for side in (team, 1 - team))
     )
     return " ".join((full_clues(words, team, position.clues), *teams))
 
@@ -160,50 +160,50 @@ def _points(leak: float) -> str:
 
 
 TELLERS, GUESSERS = (0, 2), (1, 3)  # seats
-SPOKEN = re.compile(r"[\w-]+")
+_WORD = re.compile(r"[\w-]+")
 
 
 class CodeWords(Environment):
-    """A word game of two teams of two: words that the team-mate understands, not the other team.
+    """A word game of two teams of two: a clue should inform the team-mate but not the other team.
 
-    What: each team has a teller and a guesser, a secret word that only its teller knows, and a key
-    that only the team knows: one of as many numbers as there are words. Both tellers say one word
-    at once, in public. Then both guessers name two words at once: the secret words of their own
-    team and of the other team.
+    What: each team has a teller and a guesser. Only the teller knows the team's secret word; both
+    know the team's key, a random number from 0 to K - 1 for K words. The tellers say one word each,
+    at once and in public. Then each guesser names two words, also at once: the secret words of its
+    own team and of the other team.
     When to use: to see where self-play of teams with private codes stops at a local equilibrium;
     ``team_matrix`` does the same for choices without words.
     Mathematics: K words, all secret words s and keys k equally likely; U_t is 1 if team t is
     understood by its guesser, L_t is 1 if the other team's guesser names its word:
         payoff of a = (U_a - leak L_a) - (U_b - leak L_b) = -payoff of b
-    Conventions, and the exact gain if both teams follow one and a team changes to its best joint
-    plan, or one seat changes alone:
+    The exact gain of one team (jointly), or of one seat, that alone leaves a convention:
+        convention                                                       team          seat
         key: say word s + k (mod K), read every word x as x - k          0             0
         key, and read the other team's words literally                   leak / K      0
         clear: say s, read every word literally                          leak          0
         uniform: any word, any guess                                     1 - 1 / K     0
-    A team that follows the key, for the other team's words too, is always understood and leaks with
-    probability 1 / K against any opponents. The payoff is 1 - U of the other team, at least 0, the
-    value of the game. Against two clear players the second convention gets leak (1 - 1 / K). A team
-    with a fixed private code (one word for each word, and back) gets leak from them; but the other
-    guesser may learn to read a fixed code, and cannot read a key. In the clear a teller that says
-    another word loses 1 - leak, as its own guesser misreads it, and a guesser that uses the key
-    alone loses too: no seat gains alone, and with 0 < leak < 1 each loses by any other word. The
-    same holds for every public code: a fixed word for each word and all keys, known to all seats.
-    Pitfalls: payoffs of self-play are 0 on average for any convention; use
-    ``team_exploitability`` and the figures ``understood``, ``leaked``, ``clear`` (the teller said
-    its secret word) and ``by_key`` (the teller said the clue of the key). Only ``leaked`` shows
-    other public codes. Uniform play is a local equilibrium too: if nobody understands a teller, no
-    word has a gain, so that learning from returns hardly begins. Exact figures are
-    possible for 2 and 3 words; the tree of 4 has 1,119,489 histories.
+    A team with the first convention is always understood, and leaks with probability 1 / K against
+    any opponents. Its payoff is 1 - U of the other team, so at least 0, the value of the game.
+    Against a clear team the second convention gets leak (1 - 1 / K), and a fixed private code (one
+    clue for each word) gets leak. But the other guesser may learn a fixed code, and cannot learn a
+    random key. If both teams are clear, a teller that says another word loses 1 - leak, as its own
+    guesser misreads it; a guesser that uses the key alone loses too. So no seat gains alone, and
+    with 0 < leak < 1 every change loses. The same holds for every public code: one clue for each
+    word, the same for all keys, known to all seats.
+    Pitfalls: payoffs of self-play are 0 on average for any convention. Use ``team_exploitability``
+    and the figures ``understood``, ``leaked``, ``clear`` (the teller said its secret word) and
+    ``by_key`` (the teller said the clue of the key). Of these only ``leaked`` shows public codes
+    other than "clear". Uniform play is a local equilibrium too: if nobody understands a teller, no
+    word has an advantage, so learning from returns hardly begins. Exact figures are possible for 2
+    and 3 words; the tree of 4 words has 1,119,489 histories.
     Reference: Shannon, "Communication theory of secrecy systems", 1949 (a key used once); local
-    equilibria of teams: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354. The game is
-    ours.
+    equilibria of teams: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354. The game itself
+    was made for Sparring.
     Verified by: tests/environments/code_words/.
 
     Args:
         words: number of words, 2 to 6: red, green, blue, yellow, black, white.
-        leak: cost of a secret word that the other team names, 0 to 1. At 1 a clear teller loses
-            nothing by any other word.
+        leak: cost of a secret word that the other team names, 0 to 1. At 1 a teller may leave the
+            convention "clear" without loss.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model,
             with the key as a table.
 
@@ -250,7 +250,7 @@ class CodeWords(Environment):
 
 
 class CodeWordsPlay(PaintedPlay):
-    """A play of code words.
+    """One episode of code words.
 
     Attributes:
         position: the deal, the clues and the guesses.
@@ -261,7 +261,7 @@ class CodeWordsPlay(PaintedPlay):
 
     @property
     def done(self) -> bool:
-        return bool(self.position.guessed)
+        return bool(self.position.guesses)
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -282,35 +282,35 @@ class CodeWordsPlay(PaintedPlay):
         action = listed_reply(self.legal(seat), reply, exact)
         if action is not None or exact or seat in TELLERS:
             return action
-        words = [word for word in SPOKEN.findall(reply.lower()) if word in self.rules.words]
+        words = [word for word in _WORD.findall(reply.lower()) if word in self.rules.words]
         return " ".join(words) if len(words) == 2 else None
 
     def observe(self, seat: int) -> Observation:
         """Return the key with the secret word for a teller, or with both clues for a guesser."""
         rules, (deal, clues, _) = self.rules, self.position
         team, words, guesser = rules.teams[seat], rules.words, seat in GUESSERS
-        first = [f"key {deal.key[team]}"]
+        private = [f"key {deal.key[team]}"]
         if not guesser:
-            first.append(f"word {words[deal.secret[team]]}")
+            private.append(f"word {words[deal.secret[team]]}")
         news = [f"we {words[clues[team]]} they {words[clues[1 - team]]}"] if clues else []
-        key = " ".join((str(seat), *first, *news))
+        key = " ".join((str(seat), *private, *news))
         if rules.brief:
             ask = ["guess" if guesser else "say"] if seat in self.due() else []
-            new = news if clues and not guesser else [*first, *news, *ask]
-            return Observation(prompt=" ".join(new), key=key)
+            parts = news if clues and not guesser else [*private, *news, *ask]
+            return Observation(prompt=" ".join(parts), key=key)
         news = [full_clues(words, team, clues)] if clues else []
         opening = [full_opening(words, rules.leak, team, rules.roles[seat], deal.key[team])]
         if not guesser:
             opening.append(f"Your team's secret word is {words[deal.secret[team]]}.")
-        new = news if clues and not guesser else [*opening, *news]
-        return Observation(prompt=" ".join(new), ask=full_ask(words, guesser), key=key)
+        parts = news if clues and not guesser else [*opening, *news]
+        return Observation(prompt=" ".join(parts), ask=full_ask(words, guesser), key=key)
 
     def step(self, replies: Mapping[int, str]) -> None:
         words, position = self.rules.words, self.position
         if position.clues:
             guess, other_guess = (self.rules.guesses.index(replies[seat]) for seat in GUESSERS)
-            guessed = divmod(guess, len(words)), divmod(other_guess, len(words))
-            self.position = position._replace(guessed=guessed)
+            guesses = divmod(guess, len(words)), divmod(other_guess, len(words))
+            self.position = position._replace(guesses=guesses)
         else:
             first, second = (words.index(replies[seat]) for seat in TELLERS)
             self.position = position._replace(clues=(first, second))
@@ -339,25 +339,25 @@ class CodeWordsPlay(PaintedPlay):
         rules, position = self.rules, self.position
         payoffs = position.payoffs(rules.leak)
         words, roles, due = rules.words, rules.roles, self.due()
-        order = (0, 2, 1, 3)  # a team in each column
+        order = (0, 2, 1, 3)  # seats in the picture, a team in each column
         names = [roles[player] for player in order]
         colours = [seat_colour(player // 2) for player in order]
         seats(
             canvas,
             names,
             [order.index(player) for player in due],
-            _words_by_place(position, words),
+            _words_by_position(position, words),
             colours=colours,
         )
         rows = [("team", "word", "key", "gets")]
         for team, name in enumerate(TEAMS):
-            secret, key = _knows(position, team, seat)
-            gets = f"{payoffs[team]:+g}" if position.guessed else ""
-            word = words[position.deal.secret[team]] if secret else "?"
-            rows.append((name, word, str(position.deal.key[team]) if key else "?", gets))
+            knows_secret, knows_key = _visible_to(position, team, seat)
+            payoff = f"{payoffs[team]:+g}" if position.guesses else ""
+            word = words[position.deal.secret[team]] if knows_secret else "?"
+            rows.append((name, word, str(position.deal.key[team]) if knows_key else "?", payoff))
         table(canvas, rows)
         for team, name in enumerate(TEAMS):
-            if _knows(position, team, seat)[1]:
+            if _visible_to(position, team, seat)[1]:
                 key_text = key_table(position.deal.key[team], words)
                 paragraph(canvas, f"Key of team {name}: {key_text}.", colour="dim", size=14)
 
@@ -366,44 +366,44 @@ class CodeWordsPlay(PaintedPlay):
         position, words, roles, due = self.position, rules.words, rules.roles, self.due()
         parts = [due_sentence([roles[player] for player in due])]
         for team, name in enumerate(TEAMS):
-            secret, key = _knows(position, team, seat)
-            if secret:
+            knows_secret, knows_key = _visible_to(position, team, seat)
+            if knows_secret:
                 parts.append(
                     f"The secret word of team {name} is {words[position.deal.secret[team]]}."
                 )
-            if key:
+            if knows_key:
                 parts.append(
                     f"Its key is {position.deal.key[team]}."
-                    if secret
+                    if knows_secret
                     else f"The key of team {name} is {position.deal.key[team]}."
                 )
-        spoken = _words_by_place(position, words)
-        parts += [f"{roles[(0, 2, 1, 3)[place]]} said {word}." for place, word in spoken.items()]
+        replies = _words_by_position(position, words)
+        parts += [f"{roles[(0, 2, 1, 3)[index]]} said {word}." for index, word in replies.items()]
         return " ".join(parts)
 
     def clone(self) -> CodeWordsPlay:
         return CodeWordsPlay(self.rules, self.position)
 
 
-def _by_seat(of_team: Sequence[float]) -> tuple[float, ...]:
+def _by_seat(team_values: Sequence[float]) -> tuple[float, ...]:
     """Return a number per team as a number per seat."""
-    return tuple(float(of_team[team]) + 0.0 for team in CodeWords.teams)
+    return tuple(float(team_values[team]) + 0.0 for team in CodeWords.teams)
 
 
-def _words_by_place(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
-    """Return clues and guesses by the seat's place in the picture."""
+def _words_by_position(position: CodeWordsPosition, words: Sequence[str]) -> dict[int, str]:
+    """Return clues and guesses by the seat's position in the picture."""
     clues = {team: words[word] for team, word in enumerate(position.clues)}
     guesses = {
         2 + team: f"{words[first]} {words[second]}"
-        for team, (first, second) in enumerate(position.guessed)
+        for team, (first, second) in enumerate(position.guesses)
     }
     return clues | guesses
 
 
-def _knows(position: CodeWordsPosition, team: int, seat: int | None) -> tuple[bool, bool]:
+def _visible_to(position: CodeWordsPosition, team: int, seat: int | None) -> tuple[bool, bool]:
     """Return whether a reader knows a team's secret word, and whether it knows its key."""
     is_own = seat is None or seat // 2 == team
-    return seat is None or bool(position.guessed) or seat == 2 * team, is_own
+    return seat is None or bool(position.guesses) or seat == 2 * team, is_own
 
 
 code_words = entry_of(CodeWords)

@@ -1,6 +1,6 @@
 """Base classes of combinators: environments that wrap another environment.
 
-The option ``environment`` of a combinator names the other one, with its options:
+The option ``environment`` of a combinator names the wrapped environment, with its options:
 
     environments:
       - name: repeated
@@ -30,8 +30,8 @@ from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import describe_play, draw_play
 from sparring.environments.reply import actions_meant
 
-SHOWS = "shows"  # word before what the rules show at the end, in brief style
-TAKEN = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes")
+REVEALED_WORD = "shows"  # word before what the rules show at the end, in brief style
+INHERITED = ("roles", "num_seats", "style", "brief", "zero_sum", "cooperative", "teams", "notes")
 
 
 def inner_of(
@@ -47,7 +47,7 @@ def inner_of(
         combinator: name of the combinator, for errors.
         environment: ``{name: ..., options: {...}}``, or an environment; None: the default.
         default: name of the default environment.
-        style: wording of an environment whose options leave it out; None: its own default.
+        style: wording to use if the options name none; None: the environment's default.
 
     Raises:
         ConfigError: the option is not such a mapping, or an option in it is wrong.
@@ -78,11 +78,11 @@ def _has_styles(name: str) -> bool:
 
 
 def with_style(name: str, options: Mapping[str, Any], style: str) -> dict[str, Any]:
-    """Return options of an environment with a wording, for itself or for the one it wraps.
+    """Return options with a style, for the environment itself or for the one that it wraps.
 
     Args:
-        name: of the environment.
-        options: as written; a style in them stays.
+        name: name of the environment.
+        options: its options; a style in them stays.
         style: the wording, if the environment has several.
     """
     if _has_styles(name):
@@ -102,7 +102,7 @@ class CombinedEnvironment(Environment):
     """Base of environments that wrap another one, with its roles, style and bank.
 
     Attributes:
-        inner: the other environment.
+        inner: the wrapped environment.
     """
 
     roles: tuple[str, ...]
@@ -110,11 +110,11 @@ class CombinedEnvironment(Environment):
 
     def __init__(self, name: str, inner: Any) -> None:
         self.name, self.inner = name, inner
-        for part in TAKEN:
-            if hasattr(inner, part):
-                setattr(self, part, getattr(inner, part))
-        if hasattr(inner, "counted"):
-            self.counted: str = inner.counted
+        for attribute in INHERITED:
+            if hasattr(inner, attribute):
+                setattr(self, attribute, getattr(inner, attribute))
+        if hasattr(inner, "size_option"):
+            self.size_option: str = inner.size_option
 
     def words(self) -> tuple[str, ...]:
         """Return the words that the combinator adds in brief style."""
@@ -129,27 +129,27 @@ class CombinedEnvironment(Environment):
         return self.inner.start_of(play.first)
 
     def starts(self) -> frozenset[Any] | None:
-        """Return the initial states of the other environment's bank."""
+        """Return the initial states of the wrapped environment's bank."""
         starts: frozenset[Any] | None = self.inner.starts()
         return starts
 
     def other_bank(self) -> dict[str, Any] | None:
         """Return options that make the same environment with another bank."""
-        other = self.inner.other_bank() if hasattr(self.inner, "other_bank") else None
-        if other is None or self.made_by is None:
+        inner_options = self.inner.other_bank() if hasattr(self.inner, "other_bank") else None
+        if inner_options is None or self.made_by is None:
             return None
-        options, inner = self.made_by["options"], self.inner.made_by
-        return {**options, "environment": {"name": inner["name"], "options": other}}
+        options, name = self.made_by["options"], self.inner.made_by["name"]
+        return {**options, "environment": {"name": name, "options": inner_options}}
 
 
 class CombinedPlay(PaintedPlay):
-    """Base of plays that wrap a play of the other environment.
+    """Base of plays that wrap a play of the wrapped environment.
 
     Attributes:
         rules: the combined environment.
-        play: the current play of the other environment.
-        first: the first play of the other environment.
-        news: text before the play's observation, by seat.
+        play: the current play of the wrapped environment.
+        first: the first play of the wrapped environment.
+        news: by seat, text to put before the play's observation.
     """
 
     def __init__(self, rules: Any, play: Any) -> None:
@@ -160,8 +160,8 @@ class CombinedPlay(PaintedPlay):
     @property
     def done(self) -> bool:
         """Whether the play is over."""
-        over: bool = self.play.done
-        return over
+        is_over: bool = self.play.done
+        return is_over
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -169,7 +169,7 @@ class CombinedPlay(PaintedPlay):
         return tuple(self.play.returns)
 
     def inner_seat(self, seat: int) -> int:
-        """Return the seat of the current play for which a seat acts: itself."""
+        """Return the seat of the current play for which a seat acts, here the same seat."""
         return seat
 
     def due(self) -> tuple[int, ...]:
@@ -185,8 +185,8 @@ class CombinedPlay(PaintedPlay):
         """Return the action in a reply, as the current play parses it."""
         return read_reply(self.play, seat, self.legal(seat), reply, exact or self.rules.brief)
 
-    def meant(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
-        """Return the action that each reply of a list means in the current play."""
+    def inner_actions(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
+        """Return for each reply in ``legal`` the action of the current play that it means."""
         return actions_meant(self.play, seat, legal)
 
     def sample(self, seat: int, stream: Stream) -> str:
@@ -199,7 +199,7 @@ class CombinedPlay(PaintedPlay):
         return with_news(observation, self.news.get(seat, ""), self.rules.brief)
 
     def key_parts(self, replies: Mapping[int, str]) -> dict[int, str]:
-        """Return by seat its information state and its reply, for the keys of later plays."""
+        """Return by seat the text that the keys of later plays record: information state, reply."""
         return {seat: f"{self.play.observe(seat).key} {reply}|" for seat, reply in replies.items()}
 
     def step(self, replies: Mapping[int, str]) -> None:
@@ -238,23 +238,23 @@ class CombinedPlay(PaintedPlay):
         return self.play.clone()
 
     def close(self) -> None:
-        """Close the current play; earlier ones were closed when they were over."""
+        """Close the current play; earlier plays were closed when they were over."""
         if self.has_open_play:
             close_play(self.play)
 
     def begin_another(self, stream: Stream) -> None:
-        """Close the finished play, and begin another one in its place."""
-        self.has_open_play = False  # also if ``reset`` fails
+        """Close the finished play, and begin another play in its place."""
+        self.has_open_play = False  # stays so if ``reset`` fails
         close_play(self.play)
         self.play = self.rules.inner.reset(stream)
         self.has_open_play = True
 
     def clone(self) -> Any:
         """Return an independent copy."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin.play, twin.news = self.copy_inner(), dict(self.news)
-        return twin
+        copy = object.__new__(type(self))
+        copy.__dict__.update(self.__dict__)
+        copy.play, copy.news = self.copy_inner(), dict(self.news)
+        return copy
 
 
 def innermost_play(play: Play) -> Any:
@@ -265,7 +265,7 @@ def innermost_play(play: Play) -> Any:
 
 
 def innermost_seat(play: Play, seat: int) -> tuple[Any, int]:
-    """Return the innermost play and the seat in it for which a seat or a proposer acts."""
+    """Return the innermost play, and the seat of that play for which ``seat`` acts."""
     inner: Any = play
     while isinstance(inner, CombinedPlay):
         inner, seat = inner.play, inner.inner_seat(seat)
@@ -276,8 +276,8 @@ def with_news(observation: Observation, news: str, brief: bool) -> Observation:
     """Return an observation with a text before it."""
     if not news:
         return observation
-    between = " " if brief else "\n\n"
-    prompt = f"{news}{between}{observation.prompt}" if observation.prompt else news
+    separator = " " if brief else "\n\n"
+    prompt = f"{news}{separator}{observation.prompt}" if observation.prompt else news
     return observation._replace(prompt=prompt)
 
 
@@ -289,9 +289,9 @@ def ending_of(play: Play, seat: int) -> str:
 def shown_of(play: Play, seat: int, brief: bool) -> str:
     """Return what the rules show a seat at the end, such as cards, or ""."""
     text = play.shown(seat) if isinstance(play, HasShowdown) else ""
-    return f"{SHOWS} {text}" if brief and text else text
+    return f"{REVEALED_WORD} {text}" if brief and text else text
 
 
 def join_texts(parts: Sequence[str], brief: bool) -> str:
-    """Join texts with blanks in brief style, else as paragraphs."""
+    """Join texts with blanks in brief style, or as paragraphs in full style."""
     return (" " if brief else "\n\n").join(part for part in parts if part)

@@ -20,7 +20,7 @@ RULES = (
 
 @dataclass(kw_only=True, eq=False)
 class ConnectFour(Game):
-    """Connect four: two seats, perfect information, a win for the first seat under best play.
+    """Connect four: two seats, perfect information, a win for the first seat under optimal play.
 
     Args:
         style: wording, "brief" for tiny models, "full" for language models.
@@ -50,10 +50,10 @@ class ConnectFour(Game):
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
         columns = self._columns(state)
-        last = state.trail[-1].action if state.trail else -1
+        last_column = state.trail[-1].action if state.trail else -1
         board = [
             [
-                _cell(self, column[row : row + 1], number == last and row == len(column) - 1)
+                _cell(self, column[row : row + 1], number == last_column and row == len(column) - 1)
                 for number, column in enumerate(columns)
             ]
             for row in reversed(range(ROWS))
@@ -79,11 +79,11 @@ class ConnectFour(Game):
         return "\n".join(["The board:", *rows, " ".join(self.words)])
 
 
-def _cell(game: Game, disc: str, last: bool) -> BoardCell:
+def _cell(game: Game, disc: str, is_last: bool) -> BoardCell:
     if not disc:
         return BoardCell()
     colour = seat_colour(game.roles.index(disc))
-    return BoardCell(disc, shape="disc", colour=colour, marked=last, bold=True)
+    return BoardCell(disc, shape="disc", colour=colour, marked=is_last, bold=True)
 
 
 connect_four = ConnectFour

@@ -27,8 +27,8 @@ from sparring.environments.base import (
 )
 
 # required attributes of an environment; its plays are checked when they are used
-NEEDED = ("roles", "max_turns", "reset")
-DEFAULTS: Mapping[str, Any] = {  # of the optional attributes
+REQUIRED = ("roles", "max_turns", "reset")
+DEFAULTS: Mapping[str, Any] = {  # defaults of the optional attributes
     field: value
     for field, value in vars(Environment).items()
     if field in Environment.__annotations__
@@ -37,16 +37,16 @@ SLOT = "sparring.environments."
 
 
 class environment_call(PluginCall):
-    """A context for calls to an environment or its plays, each with the time limit.
+    """A context for calls to an environment or its plays, each with a time limit.
 
-    To set ``now`` restarts the time for the next call.
+    Setting ``now`` restarts the time for the next call.
 
     Args:
         game: the environment.
 
     Raises:
-        GameError: on leaving, if the environment lacks an attribute.
-        PluginError: on leaving, in place of another exception of the environment's code.
+        GameError: on exit, if the environment lacks an attribute.
+        PluginError: on exit, in place of any other exception of the environment's code.
         HungError: a call does not return in time.
     """
 
@@ -61,17 +61,17 @@ class environment_call(PluginCall):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        lacking = lacking_error(error) if isinstance(error, AttributeError) else None
-        super().__exit__(kind, lacking or error, trace)
-        if lacking is not None:
-            raise lacking from error
+        missing = lacking_error(error) if isinstance(error, AttributeError) else None
+        super().__exit__(kind, missing or error, trace)
+        if missing is not None:
+            raise missing from error
 
 
 def words_of(game: Environment) -> tuple[str, ...]:
     """Return every word of an environment's observations and replies in brief style.
 
     Raises:
-        GameError: the environment has no vocabulary, or gives something else.
+        GameError: the environment has no vocabulary, or returns something else.
     """
     with environment_call(game):
         words: Any = cast(HasVocabulary, game).vocabulary()
@@ -84,7 +84,7 @@ def words_of(game: Environment) -> tuple[str, ...]:
 
 
 def no_rules(game: object) -> str:
-    """Return why a game cannot be searched, as a clause, or ""."""
+    """Return why a game cannot be searched, as a clause; "" if it can."""
     return "" if is_searchable(game) else "it has no rules of OpenSpiel's that could be searched"
 
 
@@ -92,18 +92,18 @@ def complete_environment(name: str, built: Any) -> Environment:
     """Return an environment with defaults for its missing attributes.
 
     Args:
-        name: of the plug-in.
-        built: the return value of its function.
+        name: name of the plug-in.
+        built: the return value of the plug-in's function.
 
     Raises:
         GameError: a required attribute is missing, or ``roles`` is not a tuple of names.
     """
     if is_searchable(built):
         return built
-    lacking = [part for part in NEEDED if not hasattr(built, part)]
-    if lacking:
+    missing = [attribute for attribute in REQUIRED if not hasattr(built, attribute)]
+    if missing:
         raise GameError(
-            f"Environment {name!r} ({_type_of(built)}) lacks {', '.join(lacking)}; Environment in "
+            f"Environment {name!r} ({_type_of(built)}) lacks {', '.join(missing)}; Environment in "
             "sparring/environments/base.py describes each attribute."
         )
     roles = built.roles
@@ -130,27 +130,26 @@ def complete_environment(name: str, built: Any) -> Environment:
 
 
 def lacking_error(error: AttributeError) -> GameError | None:
-    """Return the error that names an attribute that an environment or a play of it lacks.
+    """Return an error that names the attribute that an environment or its play lacks.
 
-    The result is None for an error about another object, and for a fault in the environment's own
-    code.
+    The result is None for an error about another object, and for a bug in the environment's code.
     """
-    lacking, frames = error.obj, traceback.extract_tb(error.__traceback__)
+    missing, frames = error.obj, traceback.extract_tb(error.__traceback__)
     if (
-        lacking is None
-        or isinstance(lacking, type)
-        or is_searchable(lacking)
-        or is_searchable_play(lacking)
-        or not _is_of_a_game(type(lacking).__module__)
+        missing is None
+        or isinstance(missing, type)
+        or is_searchable(missing)
+        or is_searchable_play(missing)
+        or not _is_of_a_game(type(missing).__module__)
     ):
         return None
     if frames and frames[-1].filename == getattr(
-        sys.modules.get(type(lacking).__module__), "__file__", None
+        sys.modules.get(type(missing).__module__), "__file__", None
     ):
         return None
     where = f" ({Path(frames[-1].filename).name}, line {frames[-1].lineno})" if frames else ""
     return GameError(
-        f"{_type_of(lacking)} lacks {error.name!r}, which is needed here{where}; give it one: "
+        f"{_type_of(missing)} lacks {error.name!r}, which is needed here{where}; give it one: "
         "Environment and Play in sparring/environments/base.py describe each attribute. Only games "
         "over OpenSpiel have rules that can be searched."
     )

@@ -1,4 +1,4 @@
-"""Hanabi: build stacks of cards together, seeing everyone's hand but your own."""
+"""Hanabi: players build stacks of cards together and see all hands except their own."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class HanabiSizes:
         return f"{COLOURS[index // self.ranks]}{index % self.ranks + 1}"
 
     def action(self, index: int) -> tuple[str, int, str]:
-        """Return an action id as (kind, number, value): a card's place, or seat and hint."""
+        """Return an action id as (kind, index of the card or distance of the seat, hint or "")."""
         if index < 2 * self.hand:
             return ("discard", index, "") if index < self.hand else ("play", index - self.hand, "")
         index -= 2 * self.hand
@@ -50,24 +50,24 @@ class HanabiSizes:
 
 @dataclass(kw_only=True, slots=True)
 class HanabiStep:
-    """An action and its result: the card, whether it fitted, hinted places, and the new card."""
+    """An action and its result: whether the card fitted a stack, hinted cards, and the new card."""
 
     event: Event
     kind: str
     target: int = -1
     card: str = ""
-    fits: bool = False
-    touched: tuple[int, ...] = ()
+    is_playable: bool = False
+    hinted: tuple[int, ...] = ()
     new_card: str = ""
 
 
 @dataclass(kw_only=True, slots=True)
 class HanabiTable:
-    """The table after all events; ``known`` has the hinted [colour, rank] per seat and card."""
+    """The table after all events; ``hints`` has [colour, rank] by seat and card, "?" if unknown."""
 
-    dealt: list[list[str]]
+    first_hands: list[list[str]]
     hands: list[list[str]]
-    known: list[list[list[str]]]
+    hints: list[list[list[str]]]
     stacks: dict[str, int]
     information: int
     lives: int
@@ -77,12 +77,12 @@ class HanabiTable:
 
 
 def replay(sizes: HanabiSizes, trail: Sequence[Event]) -> HanabiTable:
-    """Return the table after the events of ``trail``; dealt cards go to the first short hand."""
+    """Return the table after the events of ``trail``; cards go to the first hand with room."""
     seats = range(sizes.players)
     table = HanabiTable(
-        dealt=[[] for _ in seats],
+        first_hands=[[] for _ in seats],
         hands=[[] for _ in seats],
-        known=[[] for _ in seats],
+        hints=[[] for _ in seats],
         stacks=dict.fromkeys(COLOURS[: sizes.colours], 0),
         information=sizes.information,
         lives=sizes.lives,
@@ -90,45 +90,45 @@ def replay(sizes: HanabiSizes, trail: Sequence[Event]) -> HanabiTable:
     )
     for event in trail:
         if event.player == CHANCE:
-            _deal(sizes, table, sizes.card(event.action))
+            _deal_card(sizes, table, sizes.card(event.action))
         else:
-            table.steps.append(_act(sizes, table, event))
+            table.steps.append(_apply_action(sizes, table, event))
     return table
 
 
-def _deal(sizes: HanabiSizes, table: HanabiTable, card: str) -> None:
+def _deal_card(sizes: HanabiSizes, table: HanabiTable, card: str) -> None:
     seat = next(seat for seat, hand in enumerate(table.hands) if len(hand) < sizes.hand)
     if table.steps:
         seat = table.steps[-1].event.player
         table.steps[-1].new_card = card
     else:
-        table.dealt[seat].append(card)
+        table.first_hands[seat].append(card)
     table.hands[seat].append(card)
-    table.known[seat].append(["?", "?"])
+    table.hints[seat].append(["?", "?"])
     table.deck -= 1
 
 
-def _act(sizes: HanabiSizes, table: HanabiTable, event: Event) -> HanabiStep:
+def _apply_action(sizes: HanabiSizes, table: HanabiTable, event: Event) -> HanabiStep:
     kind, number, value = sizes.action(event.action)
     step = HanabiStep(event=event, kind=kind)
     if kind == "tell":
         step.target = (event.player + number) % sizes.players
-        step.touched = tuple(
-            place for place, card in enumerate(table.hands[step.target]) if value in card
+        step.hinted = tuple(
+            position for position, card in enumerate(table.hands[step.target]) if value in card
         )
-        for place in step.touched:
-            table.known[step.target][place][value.isdigit()] = value
+        for position in step.hinted:
+            table.hints[step.target][position][value.isdigit()] = value
         table.information -= 1
         return step
     step.card = table.hands[event.player].pop(number)
-    table.known[event.player].pop(number)
-    step.fits = kind == "play" and table.stacks[step.card[0]] == int(step.card[1]) - 1
-    if step.fits:
+    table.hints[event.player].pop(number)
+    step.is_playable = kind == "play" and table.stacks[step.card[0]] == int(step.card[1]) - 1
+    if step.is_playable:
         table.stacks[step.card[0]] += 1
     else:
         table.discards.append(step.card)
         table.lives -= kind == "play"
-    if kind == "discard" or (step.fits and table.stacks[step.card[0]] == sizes.ranks):
+    if kind == "discard" or (step.is_playable and table.stacks[step.card[0]] == sizes.ranks):
         table.information = min(table.information + 1, sizes.information)
     return step
 
@@ -161,8 +161,9 @@ class Hanabi(Game):
     title = "hanabi"
 
     def __post_init__(self) -> None:
-        full = HanabiSizes(players=self.players, **VARIANTS[self.size])
-        sizes = self.sizes = replace(full, hand=min(full.hand, (full.deck - 1) // full.players))
+        variant = HanabiSizes(players=self.players, **VARIANTS[self.size])
+        largest_hand = (variant.deck - 1) // variant.players
+        sizes = self.sizes = replace(variant, hand=min(variant.hand, largest_hand))
         spiel = load(
             "hanabi",
             {
@@ -192,7 +193,7 @@ class Hanabi(Game):
 
     def private_words(self) -> tuple[str, ...]:
         cards = [self.sizes.card(index) for index in range(self.sizes.colours * self.sizes.ranks)]
-        return (*cards, *(str(place + 1) for place in range(self.sizes.hand)), "ok", "miss")
+        return (*cards, *(str(position + 1) for position in range(self.sizes.hand)), "ok", "miss")
 
     def stake(self, state: State, seat: int) -> float:
         """Return the score so far."""
@@ -201,17 +202,16 @@ class Hanabi(Game):
     def key(self, state: State, seat: int) -> str:
         """Return everything that the seat saw and did, as OpenSpiel has no such key."""
         table = self.table(state)
-        return " ".join(
-            [self._dealt(table, seat), *(self._brief(step, seat, 0) for step in table.steps)]
-        )
+        parts = [self._brief(step, seat, 0) for step in table.steps]
+        return " ".join([self._first_hands(table, seat), *parts])
 
     def private(self, state: State, seat: int) -> str:
-        """Return the first hands of the others in brief style, else ""."""
-        return self._dealt(self.table(state), seat) if self.brief else ""
+        """Return the first hands of the other seats in brief style, else ""."""
+        return self._first_hands(self.table(state), seat) if self.brief else ""
 
-    def _dealt(self, table: HanabiTable, seat: int) -> str:
+    def _first_hands(self, table: HanabiTable, seat: int) -> str:
         parts = []
-        for other, hand in enumerate(table.dealt):
+        for other, hand in enumerate(table.first_hands):
             if other != seat:
                 parts += ([self.roles[other]] if self.num_seats > 2 else []) + hand
         return " ".join(parts)
@@ -223,41 +223,37 @@ class Hanabi(Game):
             for step in self.table(state).steps
             if step.event.ply >= since - (step.event.player == seat)
         ]
-        say = self._brief if self.brief else self._full
-        return [text for step in steps if (text := say(step, seat, since))]
+        describe_step = self._brief if self.brief else self._full
+        return [text for step in steps if (text := describe_step(step, seat, since))]
 
     def _brief(self, step: HanabiStep, seat: int, since: int) -> str:
-        mine = step.event.player == seat
-        parts = [] if mine and since else [self.words[step.event.action]]
-        if self.num_seats > 2 and not mine:
+        is_own = step.event.player == seat
+        parts = [] if is_own and since else [self.words[step.event.action]]
+        if self.num_seats > 2 and not is_own:
             parts.insert(0, self.roles[step.event.player])
         if step.kind == "tell":
-            return " ".join([*parts, *(str(place + 1) for place in step.touched)]) if parts else ""
+            return " ".join([*parts, *(str(index + 1) for index in step.hinted)]) if parts else ""
         parts.append(step.card)
         if step.kind == "play":
-            parts.append("ok" if step.fits else "miss")
-        return " ".join(parts if mine or not step.new_card else [*parts, step.new_card])
+            parts.append("ok" if step.is_playable else "miss")
+        return " ".join(parts if is_own or not step.new_card else [*parts, step.new_card])
 
     def _full(self, step: HanabiStep, seat: int, since: int) -> str:
-        mine, word = step.event.player == seat, self.words[step.event.action]
-        if step.kind == "tell" and mine and since:
+        is_own, word = step.event.player == seat, self.words[step.event.action]
+        if step.kind == "tell" and is_own and since:
             return ""
-        subject = "You" if mine else f"The player {self.roles[step.event.player]!r}"
+        subject = "You" if is_own else f"The player {self.roles[step.event.player]!r}"
         if step.kind == "tell":
             owner = (
                 "your own hand"
                 if step.target == seat
                 else f"the hand of {self.roles[step.target]!r}"
             )
-            return f"{subject} chose {word}, which points at {_cards(step.touched)} of {owner}."
-        outcome = (
-            ""
-            if step.kind == "discard"
-            else " and it fitted"
-            if step.fits
-            else " and it did not fit"
-        )
-        new_card = f" The new card is {step.new_card}." if step.new_card and not mine else ""
+            numbers = _card_positions(step.hinted)
+            return f"{subject} chose {word}, which points at {numbers} of {owner}."
+        result = " and it fitted" if step.is_playable else " and it did not fit"
+        outcome = "" if step.kind == "discard" else result
+        new_card = f" The new card is {step.new_card}." if step.new_card and not is_own else ""
         return f"{subject} chose {word}: the card was {step.card}{outcome}.{new_card}"
 
     def revealed(self, state: State) -> str:
@@ -276,7 +272,7 @@ class Hanabi(Game):
         deck = f"deck {table.deck}"
         discs(canvas, "lives left", [("", "red")] * table.lives, radius=10, after=deck)
         for owner, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
-            hints = ["".join(marks).replace("??", "") for marks in table.known[owner]]
+            hints = ["".join(marks).replace("??", "") for marks in table.hints[owner]]
             faces = [
                 Card(
                     "" if seat == owner else card,
@@ -300,7 +296,7 @@ class Hanabi(Game):
         ]
         for owner, (role, hand) in enumerate(zip(roles, table.hands, strict=True)):
             if seat == owner:
-                hints = " ".join("".join(marks) for marks in table.known[owner])
+                hints = " ".join("".join(marks) for marks in table.hints[owner])
                 hands.append(f"{role} knows of its own hand: {hints}.")
             else:
                 hands.append(f"{role} holds {' '.join(hand)}.")
@@ -316,7 +312,7 @@ class Hanabi(Game):
             f"Cards in the deck: {table.deck}. Discards: {' '.join(table.discards) or 'none'}."
         ]
         for other, hand in enumerate(table.hands):
-            hints = " ".join("".join(marks) for marks in table.known[other])
+            hints = " ".join("".join(marks) for marks in table.hints[other])
             if other == seat:
                 lines.append(f"Your hand (what you were told of it): {hints}.")
             else:
@@ -326,9 +322,9 @@ class Hanabi(Game):
         return "\n".join(lines)
 
 
-def _cards(touched: tuple[int, ...]) -> str:
-    places = ", ".join(str(place + 1) for place in touched)
-    return f"card{'s' if len(touched) != 1 else ''} {places or 'none'}"
+def _card_positions(hinted: tuple[int, ...]) -> str:
+    places = ", ".join(str(position + 1) for position in hinted)
+    return f"card{'s' if len(hinted) != 1 else ''} {places or 'none'}"
 
 
 def _rules(sizes: HanabiSizes) -> str:

@@ -1,8 +1,8 @@
 """User-defined environments as trees of histories, which exact solvers can walk.
 
 An environment needs ``openings()``, every possible initial play with its probability, and no chance
-afterwards; its plays are ``Cloneable``, and every seat chooses from a list. Seats that are due at
-once move one after the other in the tree, and do not see each other's moves.
+afterwards. Its plays must be ``Cloneable``, and every seat must choose from a list. Seats that are
+due at once move one by one in the tree, without seeing each other's moves.
 """
 
 from __future__ import annotations
@@ -13,12 +13,7 @@ from typing import Any
 
 from sparring.core.errors import GameError
 from sparring.core.records import Observation
-from sparring.environments.base import (
-    Environment,
-    GameRules,
-    HasOpenings,
-    is_searchable,
-)
+from sparring.environments.base import Environment, GameRules, HasOpenings, is_searchable
 
 
 def tree_of(game: Environment) -> GameRules | None:
@@ -32,7 +27,7 @@ def rules_key(game: Environment) -> str:
     """Return rules and options as text; environments with equal text have equal trees."""
     if is_searchable(game):
         return game.rules_key
-    made_by = getattr(game, "made_by", None)  # rules that make_game did not make lack it
+    made_by = getattr(game, "made_by", None)  # missing if ``make_game`` did not make the rules
     return f"{made_by['name']} {made_by['options']}" if made_by else f"{game.name} {vars(game)}"
 
 
@@ -52,7 +47,7 @@ class HistoryTree:
 
     def first_node(self) -> History:
         """Return the first history: a chance node if there are several openings."""
-        openings = tuple((float(share), play) for share, play in self.rules.openings())
+        openings = tuple((float(probability), play) for probability, play in self.rules.openings())
         if len(openings) == 1:
             return History(name=self.name, play=openings[0][1])
         return History(name=self.name, play=None, openings=openings)
@@ -64,20 +59,20 @@ class HistoryTree:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class History:
-    """A play, and the replies in this moment while other seats have not moved yet.
+    """A play, and the current moves of seats that are due at once, until all have moved.
 
     Args:
-        name: of the environment, for errors.
+        name: name of the environment, for errors.
         play: the play; None at the chance node.
-        openings: of the environment, at the chance node.
-        moved: replies of this moment by seat.
-        plies: number of replies before.
+        openings: the environment's openings, at the chance node.
+        moves: current moves by seat, which the play has not applied yet.
+        plies: number of earlier replies.
     """
 
     name: str
     play: Any
     openings: Sequence[tuple[float, Any]] = ()
-    moved: Mapping[int, str] = field(default_factory=dict)
+    moves: Mapping[int, str] = field(default_factory=dict)
     plies: int = 0
 
     def is_terminal(self) -> bool:
@@ -85,17 +80,17 @@ class History:
         return self.play is not None and not self.play.due()
 
     def is_chance_node(self) -> bool:
-        """Return whether chance is to choose an opening."""
+        """Return whether chance chooses an opening next."""
         return self.play is None
 
     @property
     def seat(self) -> int:
         """The first seat that is due and has not moved."""
-        first: int = min(set(self.play.due()) - set(self.moved))
+        first: int = min(set(self.play.due()) - set(self.moves))
         return first
 
     def current_player(self) -> int:
-        """Return the seat to move; -1 where no seat moves."""
+        """Return the seat to move; -1 if no seat moves."""
         return -1 if self.play is None or not self.play.due() else self.seat
 
     def legal_words(self) -> tuple[str, ...]:
@@ -118,19 +113,19 @@ class History:
 
     def chance_outcomes(self) -> list[tuple[int, float]]:
         """Return the numbers of the openings, with their probabilities."""
-        return [(number, share) for number, (share, _) in enumerate(self.openings)]
+        return [(number, probability) for number, (probability, _) in enumerate(self.openings)]
 
     def child(self, index: int, /) -> History:
         """Return the history after an action or an opening."""
         if self.play is None:
             return History(name=self.name, play=self.openings[index][1])
-        moved = {**self.moved, self.seat: self.legal_words()[index]}
+        moves = {**self.moves, self.seat: self.legal_words()[index]}
         play = self.play
-        if len(moved) == len(play.due()):
+        if len(moves) == len(play.due()):
             play = play.clone()
-            play.step(moved)
-            moved = {}
-        return History(name=self.name, play=play, moved=moved, plies=self.plies + 1)
+            play.step(moves)
+            moves = {}
+        return History(name=self.name, play=play, moves=moves, plies=self.plies + 1)
 
     def returns(self) -> list[float]:
         """Return the payoffs so far, [num_seats]."""
@@ -158,7 +153,7 @@ class HistoryView:
 
     @property
     def plies(self) -> int:
-        """Number of replies before."""
+        """Number of earlier replies."""
         return self.node.plies
 
     def observe(self, seat: int, since: int) -> Observation:

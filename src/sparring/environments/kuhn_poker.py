@@ -66,13 +66,13 @@ class KuhnPoker(Game):
         return f"Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
 
     def revealed(self, state: State) -> str:
-        dealt = zip(self.roles, state.trail, strict=False)
-        hands = ", ".join(f"{role} {NAMES[self.cards[event.action]]}" for role, event in dealt)
+        deals = zip(self.roles, state.trail, strict=False)
+        hands = ", ".join(f"{role} {NAMES[self.cards[event.action]]}" for role, event in deals)
         return f"The cards: {hands}."
 
     def shown(self, state: State, seat: int) -> str:
-        """Return the other cards at a show-down, for a seat that has not folded."""
-        active = [player for player in range(self.num_seats) if not self._folded(state, player)]
+        """Return the other players' cards at a show-down, for a seat that has not folded."""
+        active = [player for player in range(self.num_seats) if not self._has_folded(state, player)]
         if seat not in active:
             return ""
         hands = [(self.roles[player], self.cards[state.trail[player].action]) for player in active]
@@ -81,7 +81,7 @@ class KuhnPoker(Game):
             return " ".join(card if self.num_seats == 2 else f"{r} {card}" for r, card in others)
         return " ".join(f"{role} held the {NAMES[card]}." for role, card in others)
 
-    def _folded(self, state: State, seat: int) -> bool:
+    def _has_folded(self, state: State, seat: int) -> bool:
         bettors = {
             event.player for event in state.trail if event.player != CHANCE and event.action == 1
         }

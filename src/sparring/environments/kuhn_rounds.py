@@ -1,4 +1,4 @@
-"""Kuhn poker of several rounds: chips accumulate and the first seat alternates."""
+"""Kuhn poker of several rounds: chips accumulate, and the seats take turns to act first."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NAME = "kuhn_rounds"  # the name registered with OpenSpiel
 CHECK, BET, CALL, FOLD = range(4)
 ACTIONS = ("check", "bet", "call", "fold")
 CARDS = ("J", "Q", "K")
-# by the round's actions
+# legal actions by the actions of the round so far
 LEGAL = {(): [CHECK, BET], (CHECK,): [CHECK, BET], (BET,): [CALL, FOLD], (CHECK, BET): [CALL, FOLD]}
 
 
@@ -37,7 +37,7 @@ class PokerRound(NamedTuple):
 
     @property
     def seat(self) -> int:
-        """The seat to act, or the next one if the round went on."""
+        """The seat to act; after the end, the other seat than the one that acted last."""
         return (self.starter + len(self.actions)) % 2
 
     @property
@@ -55,7 +55,7 @@ class PokerRound(NamedTuple):
         """Return the chips that seat 0 wins in this round, negative if lost, 0 before its end."""
         if not self.is_over:
             return 0
-        # the last seat to act folded, with one chip in the pot
+        # the seat that acted last folded, and loses its ante
         if self.actions[-1] == FOLD:
             return 1 if self.seat == 0 else -1
         chips = self.bets(0)
@@ -74,7 +74,7 @@ class KuhnOptions:
 class KuhnTable(Table):
     """A position: all rounds so far, and seat 0's net chips from finished rounds."""
 
-    total: int  # rounds in the game
+    total: int  # number of rounds of the game
     outcome: str
     rounds: tuple[PokerRound, ...] = (PokerRound(0),)
     chips: int = 0
@@ -103,7 +103,7 @@ class KuhnTable(Table):
         return replace(self, rounds=rounds, chips=self.chips + last.gain())
 
     def returns(self) -> list[float]:
-        """Return the chips won so far, or at the end alone the outcome's sign."""
+        """Return the chips won so far; for other outcomes 0, and at the end 1, 0 or -1."""
         value = self.chips
         if self.outcome != "chips":
             if self.player != TERMINAL:
@@ -126,20 +126,22 @@ class KuhnTable(Table):
         return CARDS[index] if player < 0 else ACTIONS[index]
 
     def key(self, seat: int) -> str:
-        """Return the seat's cards, all actions, and the other cards that were shown."""
+        """Return the seat's cards, all actions, and the other seat's cards that were shown."""
         parts = []
         for item in self.rounds:
             other = f">{CARDS[item.cards[1 - seat]]}" if item.is_shown else ""
-            parts.append(f"{_cards(item.cards[seat : seat + 1])}{_actions(item)}{other}")
+            parts.append(f"{_cards_text(item.cards[seat : seat + 1])}{_actions_text(item)}{other}")
         return f"{seat}:{'/'.join(parts)}"
 
     def __str__(self) -> str:
         """Return the position with nothing hidden."""
-        return " / ".join(f"{_cards(item.cards)} {_actions(item)}".strip() for item in self.rounds)
+        return " / ".join(
+            f"{_cards_text(item.cards)} {_actions_text(item)}".strip() for item in self.rounds
+        )
 
 
 def rules(options: KuhnOptions) -> Rules:
-    """Return the facts of the game; only outcome "chips" pays round by round."""
+    """Return the facts of the game; only the outcome "chips" pays after each round."""
     rounds, outcome = options.rounds, options.outcome
     largest = 2.0 * rounds if outcome == "chips" else 1.0
     return Rules(
@@ -154,11 +156,11 @@ def rules(options: KuhnOptions) -> Rules:
     )
 
 
-def _cards(cards: tuple[int, ...]) -> str:
+def _cards_text(cards: tuple[int, ...]) -> str:
     return "".join(CARDS[card] for card in cards)
 
 
-def _actions(item: PokerRound) -> str:
+def _actions_text(item: PokerRound) -> str:
     """Return a round's actions as a few letters: k(check), b(et), c(all), f(old)."""
     return "".join("kbcf"[action] for action in item.actions)
 
@@ -167,7 +169,7 @@ register(NAME, KuhnOptions, rules)
 
 
 NAMES = {"J": "Jack", "Q": "Queen", "K": "King"}
-DEAL, SHOWS = "deal", "shows"  # brief words before the seat's own card and before the other seat's
+DEAL, SHOWS = "deal", "shows"  # brief words before the own card, and before the other seat's card
 AIMS = {
     "chips": "Your result is the number of chips you have won or lost over all rounds.",
     "sign": (
@@ -176,7 +178,7 @@ AIMS = {
     ),
     "last_round": "Whoever wins the last round wins the game, whatever the chips.",
 }
-PAST = 8  # earlier rounds that are shown, the latest ones
+MAX_DRAWN_ROUNDS = 8  # most earlier rounds in a picture
 
 
 class KuhnRounds(Game):
@@ -185,17 +187,17 @@ class KuhnRounds(Game):
     Args:
         rounds: number of rounds, 1 to 100; every round is dealt from the full deck, with an ante of
             1 chip.
-        outcome: what an episode pays. "chips": net chips, paid as each round ends; "sign": +1, -1
-            or 0 at the end for more, fewer or equal chips; "last_round": +1 to the winner of the
-            last round and -1 to the other. SPIRAL's released code pays "last_round" by mistake (its
-            rules for the players say "sign").
+        outcome: the payoff of an episode. "chips": net chips, paid at the end of each round;
+            "sign": +1, -1 or 0 at the end for more, fewer or equal chips; "last_round": +1 to the
+            winner of the last round and -1 to the other seat. SPIRAL's released code pays
+            "last_round" by mistake, as its rules in the prompt say "sign".
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
         ConfigError: a number out of range.
 
     Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025
-    (rounds=5); there seat 1 starts.
+    (rounds=5); in SPIRAL seat 1 starts.
     """
 
     title = "kuhnrounds"
@@ -222,20 +224,20 @@ class KuhnRounds(Game):
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the seat's cards, the actions, and how rounds ended, from ply ``since`` on."""
-        out, ply = [], 0
+        texts, ply = [], 0
         for number, item in enumerate(state.table.rounds):
             if ply >= since and len(item.cards) > seat:
-                out.append(self._dealt(number, item, seat))
-            for place, action in enumerate(item.actions):
-                player = (item.starter + place) % 2
+                texts.append(self._deal_text(number, item, seat))
+            for turn, action in enumerate(item.actions):
+                player = (item.starter + turn) % 2
                 if not since or (ply >= since and player != seat):
-                    out.append(self.action_event(state, seat, Event(ply, player, action)))
+                    texts.append(self.action_event(state, seat, Event(ply, player, action)))
                 ply += 1
             if item.is_over and ply >= since:
-                out += self._ended(item, seat)
-        return out
+                texts += self._result_texts(item, seat)
+        return texts
 
-    def _dealt(self, number: int, item: PokerRound, seat: int) -> str:
+    def _deal_text(self, number: int, item: PokerRound, seat: int) -> str:
         card = CARDS[item.cards[seat]]
         if self.brief:
             return f"{DEAL} {card}"
@@ -245,7 +247,7 @@ class KuhnRounds(Game):
             "first."
         )
 
-    def _ended(self, item: PokerRound, seat: int) -> list[str]:
+    def _result_texts(self, item: PokerRound, seat: int) -> list[str]:
         card = CARDS[item.cards[1 - seat]]
         if self.brief:
             return [f"{SHOWS} {card}"] if item.is_shown else []
@@ -256,13 +258,13 @@ class KuhnRounds(Game):
     def position(self, state: State, seat: int) -> str:
         table = state.table
         chips = table.chips if seat == 0 else -table.chips
-        so_far = f"Chips you have won or lost in all rounds so far: {chips:+d}."
+        chips_text = f"Chips you have won or lost in all rounds so far: {chips:+d}."
         last = table.rounds[-1]
         if last.is_over:
-            return so_far
+            return chips_text
         return (
-            f"{so_far} Chips in the pot: {last.bets(seat)} from you, {last.bets(1 - seat)} from "
-            "the other player."
+            f"{chips_text} Chips in the pot: {last.bets(seat)} from you, {last.bets(1 - seat)} "
+            "from the other player."
         )
 
     def on_table(self, state: State, seat: int) -> str:
@@ -276,8 +278,8 @@ class KuhnRounds(Game):
 
     def revealed(self, state: State) -> str:
         rounds = [item.cards for item in state.table.rounds if len(item.cards) == len(self.roles)]
-        dealt = (" ".join(CARDS[card] for card in cards) for cards in rounds)
-        return f"The cards of each round, {' and '.join(self.roles)}: {', '.join(dealt)}."
+        deals = (" ".join(CARDS[card] for card in cards) for cards in rounds)
+        return f"The cards of each round, {' and '.join(self.roles)}: {', '.join(deals)}."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         chips = state.table.chips
@@ -287,25 +289,23 @@ class KuhnRounds(Game):
         pot = "" if last.is_over else f"pot {last.bets(0)} + {last.bets(1)}"
         heading(canvas, f"Round {len(position.rounds)} of {position.total}", pot)
         for player, role in enumerate(roles):
-            cards(
-                canvas, role, [Card(_card(last, player, seat))], colour=seat_colour(player), high=50
-            )
+            card = Card(_visible_card(last, player, seat))
+            cards(canvas, role, [card], colour=seat_colour(player), high=50)
         if last.actions:
-            colours = [seat_colour((last.starter + place) % 2) for place in (0, 1)]
+            colours = [seat_colour((last.starter + turn) % 2) for turn in (0, 1)]
             strip(
-                canvas,
-                [(ACTIONS[action], colours[i % 2]) for i, action in enumerate(last.actions)],
+                canvas, [(ACTIONS[action], colours[i % 2]) for i, action in enumerate(last.actions)]
             )
         else:
             paragraph(canvas, f"{roles[last.starter]} acts first.", colour="dim")
         if earlier:
-            first = max(0, len(earlier) - PAST)
+            first = max(0, len(earlier) - MAX_DRAWN_ROUNDS)
             heading(canvas, "Rounds before", f"{first} more" if first else "")
             rows = [("", *roles, "actions", roles[0])]
             for number, item in enumerate(earlier[first:], start=first + 1):
-                hands = (_card(item, player, seat) or "?" for player in (0, 1))
-                acted = " ".join(ACTIONS[action] for action in item.actions)
-                rows.append((str(number), *hands, acted, f"{item.gain():+d}"))
+                hands = (_visible_card(item, player, seat) or "?" for player in (0, 1))
+                action_words = " ".join(ACTIONS[action] for action in item.actions)
+                rows.append((str(number), *hands, action_words, f"{item.gain():+d}"))
             table(canvas, rows, size=13, shares=(1, 1, 2.4, 1))
 
     def describe(self, state: State, seat: int | None) -> str:
@@ -314,29 +314,29 @@ class KuhnRounds(Game):
         hands = [
             f"{role} holds {card}."
             for player, role in enumerate(roles)
-            if (card := _card(current, player, seat))
+            if (card := _visible_card(current, player, seat))
         ]
-        acted = ", ".join(
-            f"{roles[(current.starter + place) % 2]} {ACTIONS[action]}"
-            for place, action in enumerate(current.actions)
+        action_words = ", ".join(
+            f"{roles[(current.starter + turn) % 2]} {ACTIONS[action]}"
+            for turn, action in enumerate(current.actions)
         )
         summary = " ".join(
             [
                 f"Round {len(position.rounds)} of {position.total}.",
                 *hands,
-                f"Actions: {acted or 'none'}.",
+                f"Actions: {action_words or 'none'}.",
                 f"{roles[0]} has won {position.chips:+d} chips so far.",
             ]
         )
         return f"{self.whose(state)} {summary} {self.payoff_line(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
-        """Return the seat's chips in the pot of the round, or 1 where chips are not the outcome."""
+        """Return the seat's chips in the round's pot; 1 if chips are not the outcome."""
         bets: int = state.table.rounds[-1].bets(seat)
         return float(bets) if self.outcome == "chips" else 1.0
 
 
-def _card(item: PokerRound, player: int, seat: int | None) -> str:
+def _visible_card(item: PokerRound, player: int, seat: int | None) -> str:
     if seat in (None, player) or item.is_shown:
         return CARDS[item.cards[player]] if len(item.cards) > player else ""
     return ""

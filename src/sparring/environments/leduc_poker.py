@@ -66,7 +66,7 @@ class LeducPoker(Game):
         return rank if self.brief else f"Your private card is a {NAMES[rank]}."
 
     def chance_event(self, state: State, seat: int, event: Event) -> str:
-        """Return the rank of the public card; the private deals come before any action."""
+        """Return the rank of the public card; "" for the private cards, dealt before any action."""
         if event.ply == 0 and event.player == CHANCE:
             return ""
         rank = self.ranks[event.action]
@@ -74,23 +74,23 @@ class LeducPoker(Game):
 
     def on_table(self, state: State, seat: int) -> str:
         """Return the public card, the pot and the betting so far."""
-        public = self._public(state)
+        public = self._public_cards(state)
         card = f"Public card: {NAMES[public[0]]}. " if public else ""
         chips = ", ".join(
             f"{self.stake(state, other):g} from {role}" for other, role in enumerate(self.roles)
         )
         return f"{card}Chips in the pot: {chips}. Betting so far: {self.actions_so_far(state)}."
 
-    def _public(self, state: State) -> list[str]:
-        turned = (event for event in state.trail if event.player == CHANCE and event.ply)
-        return [self.ranks[event.action] for event in turned]
+    def _public_cards(self, state: State) -> list[str]:
+        deals = (event for event in state.trail if event.player == CHANCE and event.ply)
+        return [self.ranks[event.action] for event in deals]
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         chips = {
             player: f"put in {self.stake(state, player):g}" for player in range(self.num_seats)
         }
         self.paint_seats(canvas, state, seat, chips)
-        cards(canvas, "public", [Card(rank) for rank in self._public(state) or [""]])
+        cards(canvas, "public", [Card(rank) for rank in self._public_cards(state) or [""]])
         for player, role in enumerate(self.roles):
             rank = self.ranks[state.trail[player].action] if seat in (None, player) else ""
             cards(canvas, role, [Card(rank)], colour=seat_colour(player))
@@ -112,8 +112,8 @@ class LeducPoker(Game):
         ).strip()
 
     def revealed(self, state: State) -> str:
-        dealt = zip(self.roles, state.trail, strict=False)
-        hands = ", ".join(f"{role} {NAMES[self.ranks[event.action]]}" for role, event in dealt)
+        deals = zip(self.roles, state.trail, strict=False)
+        hands = ", ".join(f"{role} {NAMES[self.ranks[event.action]]}" for role, event in deals)
         return f"The private cards: {hands}."
 
     def stake(self, state: State, seat: int) -> float:

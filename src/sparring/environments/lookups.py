@@ -1,4 +1,4 @@
-"""Lookups: one seat answers a question by several searches in a small library, and a calculator."""
+"""Lookups: one seat answers a question with searches in a small library and a calculator."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import heading, paragraph
 from sparring.environments.options import entry_of
 from sparring.environments.question import QuestionPlay
-from sparring.environments.toolbox import MOST
+from sparring.environments.toolbox import MAX_RESULTS
 from sparring.environments.tools import ToolEnvironment, ToolPlay
 
 Style = Literal["brief", "full"]
@@ -39,10 +39,11 @@ _ANSWER = re.compile(r"<answer>(.*?)</answer>", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """Facts about owners, boxes, contents and weights, entry by entry, and a question.
+    """Facts about owners of boxes, the things in the boxes and their weights, and a question.
 
-    ``entries`` are the entries in the question. ``hops`` is the number of facts to a weight: 3 from
-    the person, 2 from the box, 1 from the thing.
+    Index i of the four tuples describes one chain of facts: person i owns box i, which holds thing
+    i of weight i. ``entries`` are the indices in the question. ``hops`` is the number of facts from
+    a name in the question to a weight: 3 from a person, 2 from a box, 1 from a thing.
     """
 
     people: tuple[str, ...]
@@ -65,18 +66,18 @@ class Library:
     def documents(self, style: Style) -> tuple[str, ...]:
         """Return the facts, one per document: owners first, then contents, then weights."""
         weights = map(str, self.weights)
-        owned = [*zip(self.people, self.boxes, strict=True)] if self.hops > 2 else []
+        owners = [*zip(self.people, self.boxes, strict=True)] if self.hops > 2 else []
         contents = [*zip(self.boxes, self.things, strict=True)] if self.hops > 1 else []
-        weighed = [*zip(self.things, weights, strict=True)]
+        weight_facts = [*zip(self.things, weights, strict=True)]
         if style == "brief":
-            kinds = zip(VERBS, (owned, contents, weighed), strict=True)
+            kinds = zip(VERBS, (owners, contents, weight_facts), strict=True)
             return tuple(
                 f"{subject} {verb} {value}" for verb, facts in kinds for subject, value in facts
             )
         return (
-            *(f"{subject.capitalize()} owns the {value} box." for subject, value in sorted(owned)),
+            *(f"{subject.capitalize()} owns the {value} box." for subject, value in sorted(owners)),
             *(f"The {subject} box holds the {value}." for subject, value in sorted(contents)),
-            *(f"The {subject} weighs {value}." for subject, value in sorted(weighed)),
+            *(f"The {subject} weighs {value}." for subject, value in sorted(weight_facts)),
         )
 
     def question(self, style: Style) -> str:
@@ -91,26 +92,26 @@ class Library:
 
 @lru_cache(maxsize=4096)
 def library(bank: int, number: int, things: int, largest: int, hops: int, terms: int) -> Library:
-    """Return library ``number`` of a bank, a function of these numbers alone."""
+    """Return library ``number`` of a bank, which depends only on these arguments."""
     stream = Stream.from_seed(bank).child("lookups").child(number)
-    orders = [_order(stream.child(kind), 12)[:things] for kind in range(3)]
-    weigh = stream.child("weights")
+    orders = [_random_order(stream.child(kind), 12)[:things] for kind in range(3)]
+    weight_stream = stream.child("weights")
     return Library(
         people=tuple(PEOPLE[index] for index in orders[0]),
         boxes=tuple(BOXES[index] for index in orders[1]),
         things=tuple(THINGS[index] for index in orders[2]),
-        weights=tuple(1 + weigh.integer(entry, largest) for entry in range(things)),
+        weights=tuple(1 + weight_stream.integer(entry, largest) for entry in range(things)),
         hops=hops,
-        entries=_order(stream.child("asked"), things)[:terms],
+        entries=_random_order(stream.child("asked"), things)[:terms],
     )
 
 
-def _order(stream: Stream, size: int) -> tuple[int, ...]:
+def _random_order(stream: Stream, size: int) -> tuple[int, ...]:
     return tuple(sorted(range(size), key=stream.uniform))
 
 
 class QuestionEnvironment(Environment):
-    """The task without tools: one question, one answer."""
+    """The environment that ``Lookups`` wraps: one question and one answer, without tools."""
 
     name = "lookups"
     roles, num_seats, max_turns = ("seeker",), 1, 1
@@ -135,7 +136,7 @@ class QuestionEnvironment(Environment):
 
 
 class LookupQuestion(QuestionPlay):
-    """A play of one question; its initial state is the library."""
+    """One episode with one question; its initial state is the library."""
 
     start: Library
 
@@ -171,11 +172,11 @@ class LookupQuestion(QuestionPlay):
         return f"<answer>{answers[-1].strip()}</answer>" if answers else None
 
     def step(self, replies: Mapping[int, str]) -> None:
-        read = self.read(0, replies[0])
-        if self.done or read is None:
+        reply = self.read(0, replies[0])
+        if self.done or reply is None:
             raise GameError(f"lookups: {quoted(replies[0])} is not an answer that is due.")
         self.answer = (
-            read.removeprefix("answer ").removeprefix("<answer>").removesuffix("</answer>")
+            reply.removeprefix("answer ").removeprefix("<answer>").removesuffix("</answer>")
         )
 
     def sample(self, seat: int, stream: Stream) -> str:
@@ -193,42 +194,43 @@ _WORDS, _NUMBERS = re.compile(r"[a-z]+"), re.compile(r"[0-9]+")
 
 
 class Lookups(Bank, ToolEnvironment):
-    """A question for 1 seat that takes several searches in a library, and a calculator.
+    """A question for 1 seat that needs several searches in a library and a calculator.
 
     The library holds random facts that no model can know: who owns which box, what is in the box,
     what the thing weighs. "What is the weight of the thing in Ada's box plus the weight of the
-    thing in Bob's box?" takes three searches for each term, and a sum. Chance draws one of
-    ``libraries`` libraries with its question at the start; nothing else is random.
+    thing in Bob's box?" takes three searches for each term, and a sum. At the start chance draws
+    one of ``libraries`` libraries with its question; nothing else is random.
 
     A reply is any text. ``<search>words</search>`` finds facts with any of the words (full-text
     search, best first), ``<calculate>2*(3+4)</calculate>`` computes, and ``<answer>7</answer>``
-    ends the episode; in brief style ``search ada``, ``add 3 4`` (``subtract``, ``multiply``,
-    ``divide``) and ``answer 7``. Each call is a turn, and the next prompt is its result. A reply
-    without such a form uses up a call. After the last call, only an answer is legal.
+    ends the episode. The brief forms are ``search ada``, ``add 3 4`` (``subtract``, ``multiply``,
+    ``divide``) and ``answer 7``. A search or a calculation is a call. Each call is a turn, and the
+    next prompt is its result. A reply in no such form uses up a call. After the last call, only an
+    answer is legal.
 
     Mathematics:
         answer = sum, over the terms of the question, of the weight at the end of each chain of hops
         return = (1 if the reply is that number, digit by digit, else 0) - cost * number of calls
         fewest calls = hops * terms, plus one for the sum if terms > 1
 
-    Warm-up imitates a seat that searches for names from its prompts, and answers with a number from
-    its prompts. Training must teach what to look for and when to answer.
+    Warm-up (imitation before RL) uses replies that search for names and answer with numbers from
+    earlier prompts. RL must teach what to search for and when to answer.
 
-    Pitfalls: with 2 results or more, a name finds the fact that leads to it as well as the next
-    one. A tiny model must learn to copy words, and needs a bank of many libraries for it. A guess
-    of the likeliest sum is often right if weights are few and small: 1 in 5 for two weights of 1 to
-    5. A model that begins below this share learns to guess and stops searching.
+    Pitfalls: with 2 results or more, a search for a name returns the next fact and the fact before.
+    A tiny model must learn to copy words, which needs a bank of many libraries. If weights are few
+    and small, a guess of the likeliest sum is often right: 1 in 5 for two weights of 1 to 5. A
+    model that is right less often than such guesses learns to guess and stops searching.
 
     Args:
-        hops: facts from a name in the question to a weight: 3 from a person, 2 from a box, 1 from a
-            thing.
-        terms: weights to add, 1 to 3 and at most ``things``.
-        things: people, boxes and things of a library, 1 to 12.
+        hops: number of facts from a name in the question to a weight: 3 from a person, 2 from a
+            box, 1 from a thing.
+        terms: number of weights to add, 1 to 3 and at most ``things``.
+        things: number of people, of boxes and of things in a library, 1 to 12.
         largest: largest weight, 1 to 99; the smallest is 1.
         calls: most calls, 1 to 50.
         results: most facts that a search returns, 1 to 20.
         libraries: number of libraries in the bank, 1 to 100,000.
-        bank: seed of the bank: library i depends on ``bank``, i and the sizes alone.
+        bank: seed of the bank: library i depends only on ``bank``, i and the sizes.
         cost: cost of a call, 0 to 1.
         style: wording, "brief" for tiny models, "full" for language models.
 
@@ -240,7 +242,7 @@ class Lookups(Bank, ToolEnvironment):
     """
 
     inner: QuestionEnvironment
-    counted = "libraries"
+    size_option = "libraries"
 
     def __init__(
         self,
@@ -250,7 +252,7 @@ class Lookups(Bank, ToolEnvironment):
         things: Annotated[int, Field(ge=1, le=12)] = 6,
         largest: Annotated[int, Field(ge=1, le=99)] = 9,
         calls: Annotated[int, Field(ge=1, le=50)] = 9,
-        results: Annotated[int, Field(ge=1, le=MOST)] = 2,
+        results: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 2,
         libraries: Annotated[int, Field(ge=1, le=100_000)] = 4096,
         bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0,
         cost: Annotated[float, Field(ge=0, le=1)] = 0.0,
@@ -279,20 +281,20 @@ class Lookups(Bank, ToolEnvironment):
 
 
 class Lookup(ToolPlay):
-    """A play of one question with tools."""
+    """One episode: a question with tools."""
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random search, sum or answer made of names and numbers from the prompts."""
         brief = self.rules.brief
         names, numbers = self._prompt_words(seat)
-        pick = stream.uniform(0)
-        if self.calls_left(seat) and (pick < 0.7 or not numbers):
+        choice = stream.uniform(0)
+        if self.calls_left(seat) and (choice < 0.7 or not numbers):
             name = names[stream.integer(1, len(names))]
             return f"search {name}" if brief else f"<search>{name}</search>"
         if not numbers:
             return super().sample(seat, stream)
         first, second = (numbers[stream.integer(draw, len(numbers))] for draw in (1, 2))
-        if self.calls_left(seat) and pick < 0.85 and self.rules.inner.sizes["terms"] > 1:
+        if self.calls_left(seat) and choice < 0.85 and self.rules.inner.sizes["terms"] > 1:
             return f"add {first} {second}" if brief else f"<calculate>{first}+{second}</calculate>"
         return answer_text(first, brief)
 

@@ -1,4 +1,4 @@
-"""Needle chain: one seat and many steps, of which one decides the return."""
+"""Needle chain: one seat takes many steps, and one of the steps decides the return."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from sparring.environments.options import entry_of
 NAME = "needle_chain"  # the name registered with OpenSpiel
 COLOURS = ("red", "green", "blue")
 STOP = "stop"
-HUES = {"red": "red", "green": "green", "blue": "blue"}  # of a picture
-RIGHT = 1  # the action id that pays at the needle: green
+HUES = {"red": "red", "green": "green", "blue": "blue"}  # colours in pictures
+RIGHT = 1  # the action id that pays at the deciding step, the needle: green
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,13 +91,13 @@ register(NAME, ChainOptions, rules)
 class NeedleChain(Game):
     """Needle chain for 1 seat: a walk of several decisions, of which exactly one matters.
 
-    The true credit of all other decisions is 0. The right colour at the needle, green, pays 1 at
-    the end. Nothing is random. The walker remembers its walk, so there are
-    1 + actions + ... + actions^(length - 1) information states; 63 by default.
+    One step is the needle: if the seat chooses green there, the return at the end is 1, else 0. The
+    true credit of all other decisions is 0. Nothing is random. The walker remembers its walk, so
+    there are 1 + actions + ... + actions^(length - 1) information states; 63 by default.
 
     Args:
         length: number of steps, 1 to 12.
-        actions: number of colours: red and green, or these and blue.
+        actions: number of colours: 2 (red, green) or 3 (red, green, blue).
         needle: number of the step that matters, from 1; at most ``length``.
         stop: whether an action "stop" can end the walk early, so that walks differ in length. A
             walk that stops before or at the needle pays 0; a later stop changes no payoff.
@@ -120,10 +120,10 @@ class NeedleChain(Game):
         words = (*colours, *([STOP] if options.stop else []))
         super().__init__(spiel, name=NAME, roles=("walker",), words=words, style=style)
         self.length = options.length
-        early = " You may also choose 'stop', which ends the walk at once." if options.stop else ""
+        stops = " You may also choose 'stop', which ends the walk at once." if options.stop else ""
         self.rules = (
             f"You walk a chain of {self.length} step(s). At every step you choose one "
-            f"colour: {', '.join(colours)}.{early} Exactly one step matters, always the "
+            f"colour: {', '.join(colours)}.{stops} Exactly one step matters, always the "
             "same one, and there exactly one colour is right. At the end of the walk you get 1 "
             "point if you chose the right colour at that step, and 0 otherwise. Nothing else that "
             "you choose changes your result."

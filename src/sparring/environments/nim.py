@@ -11,7 +11,7 @@ from sparring.environments.openspiel.base import Game, State, Style
 from sparring.environments.openspiel.load import load
 from sparring.environments.options import check_range
 
-PILES, STONES = 8, 20  # most piles, and most stones of one
+PILES, STONES = 8, 20  # most piles, and most stones of a pile
 LETTERS = "abcdefgh"
 
 
@@ -19,14 +19,14 @@ LETTERS = "abcdefgh"
 class Nim(Game):
     """Nim: two seats take stones from piles in turn, perfect information, solved by theory.
 
-    Options are OpenSpiel's. In brief style the title is "nim" in normal play and "misere" in misere
-    play, and the first prompt lists the piles: "misere first 1 3 5 7". An action is a pile and a
-    number of stones to take from it: "b2". To take more stones than a pile has is illegal.
+    The options are those of OpenSpiel. In brief style the title is "nim" in normal play and
+    "misere" in misere play, and the first prompt lists the piles: "misere first 1 3 5 7". An action
+    names a pile and the number of stones to take from it: "b2". A pile must have that many stones.
 
     The number of positions is the product of (size + 1) over the piles: 6 for "1;2", 24 for
-    "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". Normal play is lost for
-    the seat to act if the exclusive or of all sizes is 0 ("1;2;3", "1;3;5;7"), and misere play too,
-    unless no pile has more than one stone; then misere play is lost with an odd number of piles.
+    "1;2;3", 384 for "1;3;5;7", 1,920 for "3;4;7;11", 7,920 for "7;8;9;10". The seat to act loses
+    normal play if the exclusive or of all sizes is 0 ("1;2;3", "1;3;5;7"). The same holds in misere
+    play if some pile has more than one stone; otherwise an odd number of piles loses.
 
     Args:
         pile_sizes: stones of each pile at the start, separated by ";": 1 to 8 piles of 1 to 20.
@@ -44,7 +44,7 @@ class Nim(Game):
     style: Style = "brief"
 
     def __post_init__(self) -> None:
-        sizes, misere = _sizes(self.pile_sizes), self.is_misere
+        sizes, misere = _parse_sizes(self.pile_sizes), self.is_misere
         spiel = load("nim", {"pile_sizes": ";".join(map(str, sizes)), "is_misere": misere})
         words = tuple(
             f"{LETTERS[index % len(sizes)]}{index // len(sizes) + 1}"
@@ -58,7 +58,7 @@ class Nim(Game):
         self.rules = _rules(misere)
 
     def piles(self, state: State) -> tuple[int, ...]:
-        """Return the stones of each pile now."""
+        """Return the current number of stones of each pile."""
         sizes = list(self.sizes)
         for event in state.trail:
             num_taken, pile = divmod(event.action, len(sizes))
@@ -66,12 +66,12 @@ class Nim(Game):
         return tuple(sizes)
 
     def vocabulary(self) -> tuple[str, ...]:
-        never = {
+        unused_words = {
             f"{LETTERS[pile]}{num_taken}"
             for pile, size in enumerate(self.sizes)
             for num_taken in range(size + 1, max(self.sizes) + 1)
         }
-        return tuple(word for word in super().vocabulary() if word not in never)
+        return tuple(word for word in super().vocabulary() if word not in unused_words)
 
     def private_words(self) -> tuple[str, ...]:
         return tuple(map(str, self.sizes))
@@ -111,7 +111,7 @@ def _rules(misere: bool) -> str:
     )
 
 
-def _sizes(pile_sizes: str) -> tuple[int, ...]:
+def _parse_sizes(pile_sizes: str) -> tuple[int, ...]:
     parts = pile_sizes.split(";")
     if not all(part.strip().isascii() and part.strip().isdigit() for part in parts):
         raise ConfigError(

@@ -18,7 +18,7 @@ def entry_of(environment: type[E], options: type[Any] | None = None) -> Callable
 
     Args:
         environment: the class; its first argument is an instance of ``options``, if given.
-        options: a dataclass with further options, listed before the others.
+        options: a dataclass with further options, which are listed first.
     """
     fields = dict(inspect.signature(options).parameters) if options else {}
     arguments = inspect.signature(environment).parameters.values()
@@ -29,13 +29,13 @@ def entry_of(environment: type[E], options: type[Any] | None = None) -> Callable
 
     @wraps(environment, updated=())
     def entry(**values: Any) -> E:
-        first = {name: values.pop(name) for name in fields if name in values}
-        return environment(*([options(**first)] if options else []), **values)
+        option_values = {name: values.pop(name) for name in fields if name in values}
+        return environment(*([options(**option_values)] if options else []), **values)
 
     entry.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     hints = typing.get_type_hints(environment.__init__, include_extras=True)
-    of_fields = typing.get_type_hints(options, include_extras=True) if options else {}
-    entry.__annotations__ = {**hints, **of_fields}
+    option_hints = typing.get_type_hints(options, include_extras=True) if options else {}
+    entry.__annotations__ = {**hints, **option_hints}
     return entry
 
 
@@ -64,7 +64,7 @@ def seats_of(
         option: name of the option, for errors.
         names: the roles in the option.
         roles: all roles, by seat.
-        of: name of the environment with the roles, for errors; "": the same one.
+        of: name of the environment with the roles, for errors; "": the same environment.
 
     Raises:
         ConfigError: a role is named twice.
@@ -81,11 +81,11 @@ def seats_of(
 
 
 def unknown_words(action: str, words: Collection[str]) -> list[str]:
-    """Return the words of an action that are not words of the environment.
+    """Return the words of an action that the environment does not have.
 
     Args:
-        action: one word or several.
-        words: of the environment.
+        action: one or more words.
+        words: the words of the environment.
     """
     if action in words:
         return []

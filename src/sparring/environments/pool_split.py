@@ -1,4 +1,4 @@
-"""Pool split: two seats with private values name at once what each takes."""
+"""Pool split: two seats with private values claim items of a pool at once."""
 
 from __future__ import annotations
 
@@ -38,16 +38,16 @@ def divide_items(
     A kind of n items with claims a and b gives a and b if a + b <= n. Otherwise seat 0 gets
     n a / (a + b) with "share" and 0 with "nothing", and seat 1 likewise.
     """
-    got: tuple[list[float], ...] = ([], [])
+    items: tuple[list[float], ...] = ([], [])
     for count, first, second in zip(counts, *claims, strict=True):
-        both = first + second
-        factor = 1.0 if both <= count else count / both if over == "share" else 0.0
-        got[0].append(first * factor)
-        got[1].append(second * factor)
-    return got
+        num_claimed = first + second
+        factor = 1.0 if num_claimed <= count else count / num_claimed if over == "share" else 0.0
+        items[0].append(first * factor)
+        items[1].append(second * factor)
+    return items
 
 
-def shares(
+def split_payoffs(
     scenario: Scenario, claims: tuple[Counts, Counts], total: int, over: Over
 ) -> tuple[float, float]:
     """Return the payoffs of seats 0 and 1: the worth of their items over ``total``."""
@@ -68,40 +68,40 @@ def are_opposed(first: Counts, second: Counts) -> bool:
 
 @dataclass(kw_only=True, eq=False)
 class PoolSplit(Bank):
-    """Pool split for 2 seats with private values: each names at once the items that it takes.
+    """Pool split for 2 seats with private values: both claim items of a pool at once.
 
     What: pools and values are those of ``bargain``: books, hats and balls, worth ``total`` in all
     to each seat. Each seat knows only its own values and claims a number per kind, such as "2 0 1".
-    Nobody has to accept: each seat gets its claim, and the seats share a kind with too large claims
-    in proportion.
+    No seat has to accept: each gets its claim. If the claims to a kind exceed its items, the seats
+    share this kind in proportion to their claims.
     When to use: to study mixed motives in text. If each seat leaves the items that it values
-    little, the pool is worth more to both; with ``over: share`` a seat never loses by taking
-    everything in one play. In ``repeated`` the seats meet again and can reciprocate; in ``talk``
-    they speak first, for example about their interests.
-    Mathematics: of a kind of n items seat i claims a and the other seat claims b; seat i gets
+    little, the pool is worth more to both. With ``over: share`` a seat never loses by claiming
+    everything in a single play. In ``repeated`` the seats meet again and can reciprocate; in
+    ``talk`` they speak first, for example about their interests.
+    Mathematics: for a kind of n items seat i claims a and the other seat claims b; seat i gets
 
         a                 if a + b <= n
         n a / (a + b)     otherwise, with over=share;   0 with over=nothing
 
     return of a seat = worth of its items, at its own values, / total.
-    With ``values: opposed`` each seat can infer from its own values what the other wants most. With
-    ``over: share`` this is a dilemma: to take everything, or only the items with higher own values.
-    Pitfalls: with ``over: share`` naming everything is dominant in one play, and if both do so each
-    gets half of the pool's worth. The other seat never sees the private values, even at the end.
+    With ``values: opposed`` each seat can infer from its own values what the other seat wants most.
+    With ``over: share`` each seat has a dilemma: claim everything, or only what it values most.
+    Pitfalls: with ``over: share`` claiming everything is dominant in a single play, and if both do
+    so each gets half of the pool's worth. No seat sees the other's values, even at the end.
     Reference: the negotiation games of Advantage Alignment (Duque et al., 2024, arXiv 2406.14662);
-    pools of Lewis et al., 2017. Not the released code's wording or values.
+    pools of Lewis et al., 2017. Wording and values differ from the released code.
     Verified by: tests/environments/test_pool_split.py.
 
     Args:
         kinds: kinds of items, 2 to 4: books, hats, balls, pens.
-        most: largest number of items of one kind, drawn from 1 to this, 1 to 5.
+        most: largest number of items of one kind, 1 to 5; the number is drawn from 1 to ``most``.
         total: worth of the whole pool to each seat, 2 to 20.
-        over: rule for a kind with too large claims: "share" (default), in proportion to the claims;
-            "nothing", it goes to nobody.
+        over: rule for a kind whose claims exceed its items: "share" (default), the seats share it
+            in proportion to their claims; "nothing", no seat gets it.
         values: "any" (default): both seats' values are drawn independently. "opposed": of any two
             kinds one seat values the first more and the other the second, without ties.
-        scenarios: pools with values in the bank, 1 to 100,000.
-        bank: number of the bank, below 2^31; another one has other scenarios.
+        scenarios: number of pools with values in the bank, 1 to 100,000.
+        bank: number of the bank, below 2^31; another bank has other scenarios.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
     Raises:
@@ -118,7 +118,7 @@ class PoolSplit(Bank):
     style: Literal["brief", "full"] = "brief"
 
     name, roles, num_seats, max_turns = NAME, ROLES, 2, 2
-    counted = "scenarios"
+    size_option = "scenarios"
     min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False
 
     def __post_init__(self) -> None:
@@ -127,7 +127,7 @@ class PoolSplit(Bank):
             kinds=kinds, most=most, total=total, scenarios=self.scenarios, bank=self.bank
         )
         self.source.check(NAME)
-        if self.values == "opposed" and not _can_oppose(kinds, most, total):
+        if self.values == "opposed" and not _has_opposed_values(kinds, most, total):
             raise ConfigError(
                 f"{NAME}: values='opposed' needs {kinds} different values, and no pool with at "
                 f"most {most} items of each kind allows total={total}; write total=20 or "
@@ -137,7 +137,7 @@ class PoolSplit(Bank):
         self.brief = self.style == "brief"
 
     def start(self, number: int) -> Scenario:
-        """Return a scenario of the bank, with opposed values the first of n, n + 100,000, ..."""
+        """Return scenario ``number``; with opposed values the first such one of n + 100,000 k."""
         scenarios = map(self.source.scenario, itertools.count(number, SCENARIOS))
         return next(
             scenario
@@ -156,11 +156,11 @@ class PoolSplit(Bank):
 
 
 class SplitPlay(PaintedPlay):
-    """A play of pool split.
+    """One episode of pool split.
 
     Attributes:
         start: pool and values.
-        claims: claims of seats 0 and 1, a number per kind; empty before.
+        claims: claims of seats 0 and 1, a number per kind; empty before the claims.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class SplitPlay(PaintedPlay):
         if not self.claims:
             return (0.0, 0.0)
         first, second = self.claims
-        return shares(self.start, (first, second), self.rules.total, self.rules.over)
+        return split_payoffs(self.start, (first, second), self.rules.total, self.rules.over)
 
     def due(self) -> tuple[int, ...]:
         return () if self.done else (0, 1)
@@ -197,7 +197,7 @@ class SplitPlay(PaintedPlay):
         if rules.brief:
             prompt = f"{rules.roles[seat]} pool {pool} worth {own_values} take"
             return Observation(prompt=prompt, key=key, view=prompt)
-        beyond = (
+        rule_text = (
             "is shared out in proportion to what you two named"
             if rules.over == "share"
             else "goes to nobody"
@@ -210,7 +210,7 @@ class SplitPlay(PaintedPlay):
         prompt = (
             "You and another player split a pool of items. Each of you names at once how many of "
             "every kind to take, without seeing what the other names. You get what you named; a "
-            f"kind of which you two name more than there is {beyond}. Each player has values of "
+            f"kind of which you two name more than there is {rule_text}. Each player has values of "
             f"its own, at which the whole pool is worth {rules.total}. Your result is what "
             "your items are worth to you, as a share of that.\n\n"
             f"You are {rules.roles[seat]!r}. The pool: {items}."
@@ -240,15 +240,15 @@ class SplitPlay(PaintedPlay):
         notes = {player: text for player, text in payoffs.items() if seat in (None, player)}
         seats(canvas, rules.roles, self.due(), notes)
         heading(canvas, "Pool")
-        took = [f"{role} took" for role in rules.roles] if self.claims else []
-        rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *took)]
-        for place, kind in enumerate(rules.items):
+        took_headers = [f"{role} took" for role in rules.roles] if self.claims else []
+        rows = [("", "items", *(f"worth to {role}" for role in rules.roles), *took_headers)]
+        for index, kind in enumerate(rules.items):
             values = (
-                str(start.values[player][place]) if seat in (None, player) else "?"
+                str(start.values[player][index]) if seat in (None, player) else "?"
                 for player in (0, 1)
             )
-            claims = (str(claim[place]) for claim in self.claims)
-            rows.append((kind, str(start.counts[place]), *values, *claims))
+            claims = (str(claim[index]) for claim in self.claims)
+            rows.append((kind, str(start.counts[index]), *values, *claims))
         table(canvas, rows)
         rule_text = "in proportion" if rules.over == "share" else "to nobody"
         paragraph(canvas, f"What both name too much of goes {rule_text}.", colour="dim")
@@ -272,7 +272,7 @@ class SplitPlay(PaintedPlay):
         return SplitPlay(self.rules, self.start, self.claims)
 
 
-def _can_oppose(kinds: int, most: int, total: int) -> bool:
+def _has_opposed_values(kinds: int, most: int, total: int) -> bool:
     return any(
         are_opposed(first, second)
         for counts in pools(kinds, most, total, NAME)

@@ -1,4 +1,4 @@
-"""Base of plays in which one seat answers a question once, in free text."""
+"""Base class of plays in which one seat answers one question in free text."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class QuestionPlay(PaintedPlay):
         kind: name of the question in pictures.
         lines: most lines of the question in a picture.
         rules: the environment.
-        start: the initial state; its ``answer`` is the right one.
-        answer: the answer given, None before it was given.
+        start: the initial state; its ``answer`` is the right answer.
+        answer: the seat's answer; None before the answer.
     """
 
     kind, lines = "question", 6
@@ -48,7 +48,7 @@ class QuestionPlay(PaintedPlay):
         return (float(self.answer == str(self.start.answer)),)
 
     def due(self) -> tuple[int, ...]:
-        """Return the one seat until it has answered."""
+        """Return the seat, or () after its answer."""
         return () if self.done else (0,)
 
     def legal(self, seat: int) -> None:
@@ -56,7 +56,7 @@ class QuestionPlay(PaintedPlay):
         return
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        """Draw the question and the given answer; with nothing hidden, the right answer too."""
+        """Draw the question and the seat's answer; for seat None the right answer too."""
         seats(canvas, self.rules.roles, self.due())
         heading(canvas, self.kind.capitalize())
         paragraph(canvas, self.question_text(), most=self.lines)
@@ -66,7 +66,7 @@ class QuestionPlay(PaintedPlay):
             paragraph(canvas, f"The answer is {self.start.answer}.", colour="dim")
 
     def described(self, seat: int | None) -> str:
-        """Return the question, the given answer and, with nothing hidden, the right answer."""
+        """Return the question and the seat's answer; for seat None the right answer too."""
         parts = [due_sentence([self.rules.roles[seat_due] for seat_due in self.due()])]
         parts.append(f"The {self.kind}: {self.question_text()}")
         if self.answer is not None:

@@ -22,7 +22,7 @@ from sparring.environments.combining import (
 from sparring.environments.drawing.canvas import Canvas
 from sparring.environments.drawing.pieces import finished_plays, heading, timeline
 
-SHOWN = 6  # earlier plays that a picture shows
+MAX_DRAWN = 6  # most earlier plays in a picture
 RESULTS = ("minus", "zero", "plus")  # words for results, in brief style
 
 
@@ -31,22 +31,22 @@ class RepeatedEnvironment(CombinedEnvironment):
     """Several plays of an environment in a row, with the same seats and continuing conversations.
 
     What: each play has a new initial state and new chance. The first prompt of a play begins with
-    the end and the payoff of the play before. The conversations continue.
+    the end and the payoff of the previous play. The conversations continue.
     When to use: to learn about an opponent over several plays, and for repeated games.
     Mathematics:
         return of a seat = sum over plays of its return
     Pitfalls: in style "full" every play repeats its rules. ``rollout.max_new_tokens`` and the
-    model's context must hold all plays. Information states cover the whole sequence, so that their
-    number grows exponentially.
+    model's context must hold all plays. Information states cover all plays, so their number grows
+    exponentially with the number of plays.
     Verified by: tests/environments/test_combinators.py.
 
     Args:
-        environment: the other environment, {name: ..., options: {...}}. null (default):
+        environment: the environment to repeat, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, as an example.
         rounds: number of plays, 1 to 1000.
-        recall: false (default): the view is that of the current play, so that with ``context:
-            markov`` a seat knows nothing of earlier plays. true: the view begins with the end of
-            the play before, and nothing earlier.
+        recall: false (default): the view is that of the current play, so with ``context: markov`` a
+            seat knows nothing of earlier plays. true: the view begins with the end of the previous
+            play; earlier plays are not in it.
 
     Raises:
         ConfigError: the option ``environment`` names no environment.
@@ -78,16 +78,16 @@ class RepeatedPlay(CombinedPlay):
     Attributes:
         number: number of the current play, from 0.
         past_returns: sum of the returns of earlier plays, [num_seats].
-        before: the earlier plays.
+        earlier_plays: the plays that are over.
     """
 
     def __init__(self, rules: RepeatedEnvironment, stream: Stream) -> None:
         super().__init__(rules, rules.inner.reset(stream.child(0)))
         self.stream, self.number = stream, 0
-        self.before: tuple[Any, ...] = ()
+        self.earlier_plays: tuple[Any, ...] = ()
         self.past_returns = (0.0,) * rules.num_seats
         self.keys = ("",) * rules.num_seats  # each seat's knowledge of earlier plays
-        self.last: dict[int, str] = {}  # information state and reply at the last turn, by seat
+        self.last_turns: dict[int, str] = {}  # by seat: information state and reply at its turn
 
     @property
     def returns(self) -> tuple[float, ...]:
@@ -97,21 +97,21 @@ class RepeatedPlay(CombinedPlay):
     def step(self, replies: Mapping[int, str]) -> None:
         key_parts = self.key_parts(replies)
         super().step(replies)
-        self.last = {**self.last, **key_parts}
+        self.last_turns = {**self.last_turns, **key_parts}
         while self.play.done and self.number + 1 < self.rules.rounds:
             results = tuple(self.play.returns)
-            for seat, got in enumerate(results):
-                text = result_text(self.play, seat, got, self.rules.brief)
+            for seat, payoff in enumerate(results):
+                text = result_text(self.play, seat, payoff, self.rules.brief)
                 self.news[seat] = join_texts([self.news.get(seat, ""), text], self.rules.brief)
-                self.last[seat] = f"{self.last.get(seat, '')}{text}|"
-            self.keys = tuple(f"{key}{self.last[seat]}" for seat, key in enumerate(self.keys))
-            self.last = {}
+                self.last_turns[seat] = f"{self.last_turns.get(seat, '')}{text}|"
+            self.keys = tuple(f"{key}{self.last_turns[seat]}" for seat, key in enumerate(self.keys))
+            self.last_turns = {}
             self.past_returns, self.number = self.returns, self.number + 1
-            self.before = (*self.before, self.play)
+            self.earlier_plays = (*self.earlier_plays, self.play)
             self.begin_another(self.stream.child(self.number))
 
     def observe(self, seat: int) -> Observation:
-        """Return the end of the play before and then the current play's observation."""
+        """Return the observation of the current play, after the end of the previous play."""
         observation = super().observe(seat)
         if self.rules.recall and observation.view:
             view = join_texts([self.news.get(seat, ""), observation.view], self.rules.brief)
@@ -121,10 +121,10 @@ class RepeatedPlay(CombinedPlay):
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         heading(canvas, f"Play {self.number + 1} of {self.rules.rounds}")
         super().paint(canvas, seat)
-        if self.before:
+        if self.earlier_plays:
             heading(canvas, "Plays before")
-            messages = finished_plays(self.before, self.rules.roles, seat, "play", SHOWN)
-            timeline(canvas, messages, most=SHOWN, lines=2)
+            messages = finished_plays(self.earlier_plays, self.rules.roles, seat, "play", MAX_DRAWN)
+            timeline(canvas, messages, most=MAX_DRAWN, lines=2)
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
@@ -134,22 +134,23 @@ class RepeatedPlay(CombinedPlay):
             if seat in (None, player)
         ]
         payoffs = ", ".join(f"{role} {value:+g}" for role, value in results)
-        earlier = f" From the plays before: {payoffs}." if self.before else ""
-        head = f"Play {self.number + 1} of {self.rules.rounds}."
-        return f"{head} {super().described(seat)}{earlier}"
+        earlier = f" From the plays before: {payoffs}." if self.earlier_plays else ""
+        title = f"Play {self.number + 1} of {self.rules.rounds}."
+        return f"{title} {super().described(seat)}{earlier}"
 
 
-def result_text(play: Play, seat: int, got: float, brief: bool, reveal: bool = False) -> str:
+def result_text(play: Play, seat: int, payoff: float, brief: bool, reveal: bool = False) -> str:
     """Return the end of a play for a seat: the final news and the result.
 
     Args:
         play: a play that is over.
         seat: the reader.
-        got: its return.
+        payoff: the reader's return.
         brief: whether the style is brief.
-        reveal: whether to add the show-down of the rules (``shown`` of the play).
+        reveal: whether to add what the rules reveal at the end (``shown`` of the play).
     """
-    result = RESULTS[1 + (got > 0) - (got < 0)] if brief else f"That play is over. You got {got:g}."
+    sign = (payoff > 0) - (payoff < 0)
+    result = RESULTS[1 + sign] if brief else f"That play is over. You got {payoff:g}."
     showdown = shown_of(play, seat, brief) if reveal else ""
     return join_texts([ending_of(play, seat), showdown, result], brief)
 

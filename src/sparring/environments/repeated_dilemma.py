@@ -26,7 +26,7 @@ Payoff = Annotated[float, Field(ge=-1e6, le=1e6)]
 
 @dataclass(frozen=True, kw_only=True)
 class DilemmaOptions:
-    """Options of ``repeated_dilemma`` except those of its wording."""
+    """Options of ``repeated_dilemma`` except ``told`` and ``style``."""
 
     rounds: int = 2
     temptation: Payoff = 5.0
@@ -37,10 +37,10 @@ class DilemmaOptions:
 
 @dataclass(frozen=True, slots=True)
 class DilemmaTable(Table):
-    """A position: the action ids so far, seat 0's and seat 1's in turn, two a round."""
+    """A position: the action ids so far; in every round seat 0's id comes first."""
 
-    total: int
-    payoffs: tuple[tuple[float, float], tuple[float, float]]  # by own action and the other seat's
+    total: int  # number of rounds
+    payoffs: tuple[tuple[float, float], tuple[float, float]]  # [own action][other seat's action]
     moves: tuple[int, ...] = ()
 
     @property
@@ -68,7 +68,7 @@ class DilemmaTable(Table):
         return [float(sum(pair[seat] for pair in payoffs)) for seat in (0, 1)]
 
     def rewards(self) -> list[float]:
-        """Return the payoffs of the last choice: those of the round if it ended the round."""
+        """Return the payoffs of the last round if the last choice ended it, else zeros."""
         return (
             list(self.pay(self.finished_rounds()[-1]))
             if self.moves and len(self.moves) % 2 == 0
@@ -79,33 +79,34 @@ class DilemmaTable(Table):
         return ACTIONS[index]
 
     def key(self, seat: int) -> str:
-        """Return the choices of all finished rounds, and for seat 0 its open choice."""
-        return f"{seat}: {'/'.join([*map(_letters, self.finished_rounds()), *self._open(seat)])}"
+        """Return the choices of all finished rounds; for seat 0 also its choice in this round."""
+        parts = [*map(_choice_letters, self.finished_rounds()), *self._open_choice(seat)]
+        return f"{seat}: {'/'.join(parts)}"
 
     def view(self, seat: int) -> str:
-        """Return the round's number, the last choices, and for seat 0 its open choice."""
-        parts = [*map(_letters, self.finished_rounds()[-1:]), *self._open(seat)]
+        """Return the round's number, the last choices, and for seat 0 its current choice."""
+        parts = [*map(_choice_letters, self.finished_rounds()[-1:]), *self._open_choice(seat)]
         return f"round {len(self.moves) // 2 + 1}: {'/'.join(parts)}"
 
-    def _open(self, seat: int) -> list[str]:
-        return [_letters(self.moves[-1:])] if seat == 0 and len(self.moves) % 2 else []
+    def _open_choice(self, seat: int) -> list[str]:
+        return [_choice_letters(self.moves[-1:])] if seat == 0 and len(self.moves) % 2 else []
 
     def __str__(self) -> str:
         """Return all choices."""
         return self.key(0)
 
 
-def _letters(choices: tuple[int, ...]) -> str:
+def _choice_letters(choices: tuple[int, ...]) -> str:
     """Return choices as letters, c(ooperate) or d(efect)."""
     return "".join("cd"[choice] for choice in choices)
 
 
 def rules(options: DilemmaOptions) -> Rules:
     """Return the facts of the game."""
-    cooperating = (options.reward, options.sucker)
-    defecting = (options.temptation, options.punishment)
+    cooperate_payoffs = (options.reward, options.sucker)
+    defect_payoffs = (options.temptation, options.punishment)
     return Rules(
-        opening=DilemmaTable(options.rounds, (cooperating, defecting)),
+        opening=DilemmaTable(options.rounds, (cooperate_payoffs, defect_payoffs)),
         actions=len(ACTIONS),
         length=2 * options.rounds,
         least=options.rounds * options.sucker,
@@ -123,22 +124,22 @@ class RepeatedDilemma(Game):
     """Repeated dilemma for 2 seats: the prisoner's dilemma over several rounds, general-sum.
 
     Choices of a round are simultaneous: seat 1 acts after seat 0 but sees seat 0's choice only when
-    the round ends. Each round pays at its end, so that a turn's reward is the payoff of its round,
-    and the return is the sum. With a known number of rounds both seats always defect on the path of
-    every equilibrium.
+    the round ends. Each round pays at its end, so a turn's reward is the payoff of its round, and
+    the return is the sum. With a known number of rounds, in every equilibrium both seats always
+    defect on the path of play.
 
     With ``told: false`` no prompt gives the number of rounds, and the view (for the context
-    strategy ``markov``) is the last round alone, without its number. A policy that reads the whole
-    conversation (context ``full``) can still count rounds, and learn when episodes end.
+    strategy ``markov``) shows only the last round, without its number. A policy that reads the
+    whole conversation (context ``full``) can still count rounds, and learn when episodes end.
 
     Args:
         rounds: number of rounds, 1 to 6, or 1 to 100 with ``told: false``; there are
             2 * (4^rounds - 1) / 3 information states, too many for exact figures of many rounds.
-        temptation: payoff for defecting while the other cooperates.
-        reward: payoff of each when both cooperate.
-        punishment: payoff of each when both defect.
-        sucker: payoff for cooperating while the other defects; temptation > reward > punishment >
-            sucker.
+        temptation: payoff for defecting while the other seat cooperates.
+        reward: payoff of each seat if both cooperate.
+        punishment: payoff of each seat if both defect.
+        sucker: payoff for cooperating while the other seat defects. The payoffs must satisfy
+            temptation > reward > punishment > sucker.
         told: true (default): the prompts give the number of rounds. false: they do not.
         style: wording, "brief" for tiny models, "full" for language models.
 
@@ -164,10 +165,10 @@ class RepeatedDilemma(Game):
         spiel, rounds = load(NAME, asdict(options)), options.rounds
         super().__init__(spiel, name=NAME, roles=("row", "column"), words=ACTIONS, style=style)
         self.rounds = rounds
-        self.told_rounds = told  # whether seats know the number of rounds
-        many = f"{rounds} round(s)" if told else "many rounds"
+        self.shows_num_rounds = told  # whether seats know the number of rounds
+        rounds_text = f"{rounds} round(s)" if told else "many rounds"
         self.rules = (
-            f"We play {many} of a game for 2 players. In every round each player "
+            f"We play {rounds_text} of a game for 2 players. In every round each player "
             "chooses 'cooperate' or 'defect' without seeing the other's choice of that round; at "
             "the end of the round both choices are told. If both cooperate, each gets {reward:g} "
             "point(s); if both defect, each gets {punishment:g}. If one defects and the other "
@@ -176,31 +177,31 @@ class RepeatedDilemma(Game):
         ).format(**asdict(options))
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the choices of rounds that ended from ply ``since`` on, then the open choice."""
-        table, out = state.table, []
+        """Return the rounds that ended from ply ``since`` on, then seat 0's current choice."""
+        table, texts = state.table, []
         for number, choices in enumerate(table.finished_rounds()):
             if 2 * number + 2 >= since:
-                out += self._ended(table, number, choices, seat, since)
+                texts += self._round_texts(table, number, choices, seat, since)
         if not since and seat == 0 and len(table.moves) % 2:
             word = ACTIONS[table.moves[-1]]
-            out.append(
+            texts.append(
                 word if self.brief else f"Round {len(table.moves) // 2 + 1}: you chose {word}."
             )
-        return out
+        return texts
 
-    def _ended(
+    def _round_texts(
         self, table: DilemmaTable, number: int, choices: Choices, seat: int, since: int
     ) -> list[str]:
-        mine, theirs = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
+        own, other = ACTIONS[choices[seat]], ACTIONS[choices[1 - seat]]
         if self.brief:
-            return [theirs] if since else [mine, theirs]
+            return [other] if since else [own, other]
         pay = table.pay(choices)
-        sentence = f"Round {number + 1}: you chose {mine} and the other player chose {theirs}."
+        sentence = f"Round {number + 1}: you chose {own} and the other player chose {other}."
         return [f"{sentence} You get {pay[seat]:g} point(s), the other player {pay[1 - seat]:g}."]
 
     def view(self, state: State, seat: int) -> str:
         """Return the seat's view, without the number of the round if ``told`` is false."""
-        if self.told_rounds:
+        if self.shows_num_rounds:
             return super().view(state, seat)
         role, ended = self.roles[seat], state.table.finished_rounds()
         last = [ACTIONS[ended[-1][player]] for player in (seat, 1 - seat)] if ended else []
@@ -211,10 +212,10 @@ class RepeatedDilemma(Game):
         return f"{self.rules}\n\nYou play as {role!r}.\n\n{text}"
 
     def position(self, state: State, seat: int) -> str:
-        mine, theirs = state.returns[seat], state.returns[1 - seat]
-        of = f" of {self.rounds}" if self.told_rounds else ""
-        round_text = "" if state.done else f"This is round {state.plies // 2 + 1}{of}. "
-        return f"{round_text}Points so far: {mine:g} for you, {theirs:g} for the other player."
+        own, other = state.returns[seat], state.returns[1 - seat]
+        total_text = f" of {self.rounds}" if self.shows_num_rounds else ""
+        round_text = "" if state.done else f"This is round {state.plies // 2 + 1}{total_text}. "
+        return f"{round_text}Points so far: {own:g} for you, {other:g} for the other player."
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         rounds, points = state.table.finished_rounds(), {0: state.returns[0], 1: state.returns[1]}
@@ -227,18 +228,18 @@ class RepeatedDilemma(Game):
         heading(canvas, "Payoffs", "row (rows), column (columns)")
         last = [(rounds[-1][0] + 1, rounds[-1][1] + 1)] if rounds else []
         table(canvas, rows, marked=last)
-        of = f" of {self.rounds}" if self.told_rounds or seat is None else ""
-        heading(canvas, "Rounds", f"{len(rounds)}{of} ended")
-        past = [("", *self.roles, "points")]
+        total_text = f" of {self.rounds}" if self.shows_num_rounds or seat is None else ""
+        heading(canvas, "Rounds", f"{len(rounds)}{total_text} ended")
+        round_rows = [("", *self.roles, "points")]
         for number, choices in enumerate(rounds, start=1):
             pay = " and ".join(f"{value:g}" for value in state.table.pay(choices))
-            past.append((str(number), *(ACTIONS[choice] for choice in choices), pay))
-        table(canvas, past)
-        if text := self._open(state, seat):
+            round_rows.append((str(number), *(ACTIONS[choice] for choice in choices), pay))
+        table(canvas, round_rows)
+        if text := self._open_choice(state, seat):
             paragraph(canvas, text)
 
-    def _open(self, state: State, seat: int | None) -> str:
-        """Return the open choice of the current round in words, if the reader may know it."""
+    def _open_choice(self, state: State, seat: int | None) -> str:
+        """Return seat 0's choice in the current round as a sentence; "" if seat 1 reads."""
         moves = state.table.moves
         if len(moves) % 2 == 0 or seat == 1:
             return ""
@@ -249,14 +250,14 @@ class RepeatedDilemma(Game):
             f"round {number}: {ACTIONS[first]} and {ACTIONS[second]}"
             for number, (first, second) in enumerate(state.table.finished_rounds(), start=1)
         )
-        past = "; ".join(rounds)
+        round_rows = "; ".join(rounds)
         points = ", ".join(
             f"{role} {value:g}" for role, value in zip(self.roles, state.returns, strict=True)
         )
         parts = (
             self.whose(state),
-            f"Choices of row and column: {past}." if past else "No round has ended.",
-            self._open(state, seat),
+            f"Choices of row and column: {round_rows}." if round_rows else "No round has ended.",
+            self._open_choice(state, seat),
             f"Points: {points}.",
         )
         return " ".join(part for part in parts if part)

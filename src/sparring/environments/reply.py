@@ -1,7 +1,7 @@
 """Parses the action in a reply.
 
-The parser takes the exact word, else the word after the last answer mark, else the last bracketed
-or emphasised action, else the last action word.
+The parser tries in this order: a reply that is exactly an action word, the word after the last
+answer mark, the last bracketed or emphasised action word, and the last action word.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ REPLY = "Please reply with exactly one legal action, for example:"
 # for replies with more than the action, such as tags
 CHOOSE = "Choose exactly one legal action, for example:"
 
-# not inside a word, a hyphenated word or a number; no minus sign
+# an action word is not part of a word, a hyphenated word or a number, and has no minus sign
 _BEFORE = r"(?<!\w)(?<!\w-)(?<!\d[.,])(?<!-(?=\d))"
 _AFTER = r"(?!\w|-\w|[.,]\d|%)"
 _QUOTES = re.compile(
     '["\u00ab\u00bb\u201c-\u201f\u2039\u203a\u300c-\u300f\u301d-\u301f\uff02]'
-)  # of all scripts
+)  # quotation marks of all scripts
 _HINT = (
     r"(?:\b(?:answer|action|move)\b(?:\s+is)?\s*[\"'`*\[(<{]*"
     r"|\[\s*|<\s*|\*\*\s*)"
@@ -46,7 +46,7 @@ _LEAD = (
 
 
 def in_quotation_marks(text: str) -> str:
-    """Return a text in quotation marks that it cannot close, for other seats to read."""
+    """Return a text in quotation marks, with its own quotation marks replaced by "'"."""
     return '"{}"'.format(_QUOTES.sub("'", text))
 
 
@@ -72,21 +72,21 @@ class ReplyParser:
         choice = "|".join(
             re.escape(word) for word in sorted(self._exact, key=lambda word: (-len(word), word))
         )
-        # one look at the first letter skips most places
+        # for speed: a look at the first letter rules out most positions
         first = "".join(sorted({re.escape(word[:1]) for word in self._exact}))
         choice = f"(?=[{first}])({choice})" if first and "" not in self._exact else f"({choice})"
-        loose = f"{_BEFORE}{choice}{_AFTER}"
+        pattern = f"{_BEFORE}{choice}{_AFTER}"
         marked, hinted, anywhere = (
-            re.compile(prefix + loose, re.IGNORECASE) for prefix in (_LEAD, _HINT, "")
+            re.compile(prefix + pattern, re.IGNORECASE) for prefix in (_LEAD, _HINT, "")
         )
         return marked, hinted, anywhere
 
     def knows(self, word: str) -> bool:
-        """Return whether ``word`` is an action word, in this case of letters."""
+        """Return whether ``word`` is an action word, in the same upper and lower case."""
         return word in self._exact
 
     def word(self, reply: str) -> str | None:
-        """Return the action word that equals ``reply`` in any case of letters, or None."""
+        """Return the action word that equals ``reply`` in upper or lower case, or None."""
         text = reply.strip()
         return text if text in self._exact else self._lower.get(text.lower())
 
@@ -96,11 +96,11 @@ class ReplyParser:
         if word is not None or not self._exact:
             return word
         marked, *others = self._patterns
-        place = -1
+        end = -1
         for mark in _MARK.finditer(text):
-            place = mark.end()
-        if place >= 0:
-            match = marked.match(text, place)
+            end = mark.end()
+        if end >= 0:
+            match = marked.match(text, end)
             return self._canonical(match[1]) if match else None
         for pattern in others:
             matches = [self._canonical(match) for match in pattern.findall(text)]
@@ -131,14 +131,16 @@ def _parser_of(words: tuple[str, ...]) -> ReplyParser:
 
 
 def actions_meant(play: object, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the action that each reply of a list means, in order.
+    """Return for each legal reply of a seat the action that it means.
 
-    Replies are actions, except the numbers of candidates in ``choose``.
+    A reply is the action itself, except in ``choose``, where it is the number of a candidate.
 
     Args:
-        play: the play now.
+        play: the current play.
         seat: a seat that is due.
-        legal: its legal replies.
+        legal: the seat's legal replies.
     """
-    actions: tuple[str, ...] = play.meant(seat, legal) if hasattr(play, "meant") else legal
+    actions: tuple[str, ...] = (
+        play.inner_actions(seat, legal) if hasattr(play, "inner_actions") else legal
+    )
     return actions

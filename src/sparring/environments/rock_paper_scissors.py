@@ -14,11 +14,11 @@ class RockPaperScissors(SimultaneousChoice):
     the other's choices.
     When to use: as the smallest environment with simultaneous moves; with ``repeated``, to learn
     about an opponent from round to round.
-    Mathematics: The equilibrium chooses each with probability 1/3 and is worth 0 to both. Against
-    an opponent that chooses with probabilities p the best choice is worth
-        max over a of  p(what a beats) - p(what beats a)
-    Pitfalls: in self-play the gradient circles around the equilibrium; averages of the weights
-    (``learner.average``) or a magnet (loss ``magnetic_mirror_descent``) settle.
+    Mathematics: The equilibrium chooses each word with probability 1/3 and is worth 0 to both.
+    Against an opponent that chooses with probabilities p the best response value is
+        max over a of  p(the word that a beats) - p(the word that beats a)
+    Pitfalls: in self-play the policy gradient circles around the equilibrium. EMA weights
+    (``learner.average``) or a magnet (loss ``magnetic_mirror_descent``) converge.
     Verified by: tests/environments/test_simultaneous_choice.py.
 
     Args:

@@ -17,23 +17,22 @@ MOVES = tuple(BEATS)
 
 
 class RpsSpockLizard(SimultaneousChoice):
-    """Rock, paper, scissors, Spock, lizard: five choices, both seats at once.
+    """Rock, paper, scissors, Spock, lizard: both seats choose one of five words at once.
 
-    What: one round. Each choice beats two others and loses to two.
+    What: one round. Each word beats two other words and loses to two.
     When to use: to see whether a method finds actions that its model hardly ever takes. A language
-    model replies rock, paper and scissors far more often than Spock and lizard, and the equilibrium
-    of three or four of the words loses 1/3 to a best response in the game of five.
-    Mathematics: The equilibrium chooses each of the five with probability 1/5 and is worth 0 to
-    both. Against an opponent that chooses with probabilities p the best choice is worth
+    model replies rock, paper and scissors far more often than Spock and lizard. An equilibrium of
+    the game without Spock or lizard, or without both, loses 1/3 to a best response with five words.
+    Mathematics: The equilibrium chooses each word with probability 1/5 and is worth 0 to both.
+    Against an opponent that chooses with probabilities p the best response value is
         max over a of  sum of p over the two that a beats - sum of p over the two that beat a
-    which is 1/3 against the equilibrium of any three or four words that include rock, paper and
-    scissors: Spock makes rock dominated, and lizard is dominated itself. Other mixtures of these
-    words lose less, at least 1/9 for the three and 1/15 with Spock; a constant word loses 1.
-    Pitfalls: in self-play the gradient circles around the equilibrium, as in
-    ``rock_paper_scissors``. Spock beats rock and shares letters with it, so that an embedding of
-    letters treats the two as similar.
-    Reference: the game of Xu et al., 2025 (LSPO, arXiv:2502.04686), on which the method is shown
-    before Werewolf.
+    The value is 1/3 against the equilibrium of rock, paper and scissors, also with Spock or lizard
+    added: Spock makes rock dominated, and lizard is dominated. Other mixtures of
+    these words lose less, at least 1/9 for the three and 1/15 with Spock; a constant word loses 1.
+    Pitfalls: in self-play the policy gradient circles around the equilibrium, as in
+    ``rock_paper_scissors``. Spock beats rock and shares letters with it, so an embedding of letters
+    treats the two as similar.
+    Reference: the first example of Xu et al., 2025 (LSPO, arXiv:2502.04686), before Werewolf.
     Verified by: tests/environments/test_simultaneous_choice.py.
 
     Args:
@@ -55,10 +54,10 @@ class RpsSpockLizard(SimultaneousChoice):
 
 
 class StatementChoicePlay(SimultaneousChoicePlay):
-    """A play in which each choice is a statement."""
+    """A play in which each choice is a statement; see ``abstracted``."""
 
     def kind(self, seat: int) -> str:
-        """Return the kind of action: statements of both seats are comparable."""
+        """Return the kind of action, the same for both seats."""
         return "throw"
 
 

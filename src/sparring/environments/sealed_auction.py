@@ -1,4 +1,4 @@
-"""Sealed auction: every seat knows its own value, and all bid at once."""
+"""Sealed auction: every seat knows only its own value, and all seats bid at once."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ Values = tuple[int, ...]
 class SealedAuction(Bank):
     """A sealed auction of one thing with private values; all seats bid at once.
 
-    What: each seat knows only its own value v and bids a whole number. The largest bid wins, and a
-    lot decides between equal bids.
+    What: each seat knows only its own value v and bids a whole number. The largest bid wins;
+    between equal largest bids the winner is random.
     When to use: simultaneous moves with private knowledge, any number of seats, general sum.
     Mathematics:
-        return of the winner = v - price,  of the others = 0
-    With ``price: second`` to bid one's value is dominant (Vickrey). With ``price: first``,
-    continuous values uniform on [0, V] and n bidders, the equilibrium bids
+        return of the winner = v - price,  of the other seats = 0
+    With ``price: second`` the bid v is dominant (Vickrey). With ``price: first``, continuous values
+    uniform on [0, V] and n bidders, the equilibrium bid is
         v (n - 1) / n
-    Pitfalls: in first-price auctions uniform play loses money, as it bids above its value, and a
-    constant bid of 0 is better. Only a price of 0 gives the largest return.
+    Pitfalls: in first-price auctions uniformly random bids lose money, as they exceed the value,
+    and a constant bid of 0 is better. ``max_utility`` is reached only at price 0.
     Reference: Vickrey, "Counterspeculation, auctions, and competitive sealed tenders", 1961.
     Verified by: tests/environments/test_sealed_auction.py.
 
@@ -39,8 +39,8 @@ class SealedAuction(Bank):
         largest: the largest value and the largest bid, 1 to 100.
         price: price for the winner: "first" (default), its own bid; "second", the second largest.
         deals: number of value tuples in the bank, 1 to 100,000.
-        bank: number of the bank, below 2^31. Another bank has other deals, drawn from the same
-            values, so that small auctions share some.
+        bank: number of the bank, below 2^31. Another bank has other deals from the same
+            distribution, so banks of small auctions share some deals.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
     """
 
@@ -52,7 +52,7 @@ class SealedAuction(Bank):
     style: Literal["brief", "full"] = "brief"
 
     name = "sealed_auction"
-    counted = "deals"
+    size_option = "deals"
     utility_sum, zero_sum = None, False
 
     def __post_init__(self) -> None:
@@ -78,11 +78,11 @@ class SealedAuction(Bank):
 
 
 class Auction(PaintedPlay):
-    """A play of the auction.
+    """One episode of the auction.
 
     Attributes:
-        start: the values, one per seat.
-        bids: the bids, one per seat; empty before.
+        start: the value of each seat.
+        bids: the bid of each seat; empty before the bids.
     """
 
     def __init__(
@@ -96,13 +96,13 @@ class Auction(PaintedPlay):
 
     @property
     def winner(self) -> int:
-        """The seat of the largest bid; a lot decides between equal ones."""
-        best = [seat for seat, bid in enumerate(self.bids) if bid == max(self.bids)]
-        return best[self.stream.child("lot").integer(0, len(best))]
+        """The seat of the largest bid, drawn at random if several seats have it."""
+        leaders = [seat for seat, bid in enumerate(self.bids) if bid == max(self.bids)]
+        return leaders[self.stream.child("lot").integer(0, len(leaders))]
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """The winner's value less the price; 0 for the others."""
+        """The winner's value minus the price; 0 for the other seats."""
         if not self.bids:
             return (0.0,) * self.rules.num_seats
         ordered, winner = sorted(self.bids), self.winner
@@ -115,7 +115,7 @@ class Auction(PaintedPlay):
         return () if self.done else tuple(range(self.rules.num_seats))
 
     def legal(self, seat: int) -> tuple[str, ...]:
-        """Return the bids: whole numbers from 0 to the largest value."""
+        """Return the legal bids: whole numbers from 0 to the largest value."""
         return self.rules.bids
 
     def observe(self, seat: int) -> Observation:
@@ -124,13 +124,14 @@ class Auction(PaintedPlay):
         key = f"{seat} {value}"
         if rules.brief:
             return Observation(prompt=f"{rules.roles[seat]} value {value} bid", key=key)
-        pays = "its bid" if rules.price == "first" else "the second largest bid"
+        price_text = "its bid" if rules.price == "first" else "the second largest bid"
         prompt = (
             f"We hold a sealed auction of one thing among {rules.num_seats} bidders. All bid at "
-            f"once, a whole number from 0 to {rules.largest}. The largest bid wins and pays {pays};"
-            f" a lot decides between equal bids. Every bidder's value is a whole number from 0 to "
-            f"{rules.largest}, each as likely. The winner gets its value less the price, the "
-            f"others get 0.\n\nYou are {rules.roles[seat]}. The thing is worth {value} to you."
+            f"once, a whole number from 0 to {rules.largest}. The largest bid wins and pays "
+            f"{price_text}; a lot decides between equal bids. Every bidder's value is a whole "
+            f"number from 0 to {rules.largest}, each as likely. The winner gets its value less the "
+            f"price, the others get 0.\n\nYou are {rules.roles[seat]}. The thing is worth {value} "
+            "to you."
         )
         ask = f"What do you bid? Reply with one whole number from 0 to {rules.largest}."
         return Observation(prompt=prompt, ask=ask, key=key)
@@ -140,43 +141,43 @@ class Auction(PaintedPlay):
 
     def ending(self, seat: int) -> str:
         """Return all bids, and whether the seat won."""
-        won, bids = self.winner == seat, " ".join(map(str, self.bids))
+        has_won, bids = self.winner == seat, " ".join(map(str, self.bids))
         if self.rules.brief:
-            return f"bids {bids} {'won' if won else 'lost'}"
+            return f"bids {bids} {'won' if has_won else 'lost'}"
         bid_text = ", ".join(map(str, self.bids))
-        return f"The bids were {bid_text}. You {'won' if won else 'did not win'}."
+        return f"The bids were {bid_text}. You {'won' if has_won else 'did not win'}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         roles = self.rules.roles
-        won = self._seen_winner(seat)
-        seats(canvas, roles, self.due(), {} if won is None else {won: "won"})
+        winner = self._visible_winner(seat)
+        seats(canvas, roles, self.due(), {} if winner is None else {winner: "won"})
         rows = [("", "value", "bid", "gets" if seat is None else "")]
         for player, role in enumerate(roles):
             value = str(self.start[player]) if seat in (None, player) else "?"
             bid = str(self.bids[player]) if self.bids else ""
             rows.append((role, value, bid, f"{self.returns[player]:+g}" if seat is None else ""))
-        table(canvas, rows, marked=[] if won is None else [(won + 1, 2)])
-        pays = "its bid" if self.rules.price == "first" else "the second largest bid"
-        paragraph(canvas, f"The winner pays {pays}.", colour="dim")
+        table(canvas, rows, marked=[] if winner is None else [(winner + 1, 2)])
+        price_text = "its bid" if self.rules.price == "first" else "the second largest bid"
+        paragraph(canvas, f"The winner pays {price_text}.", colour="dim")
 
-    def _seen_winner(self, seat: int | None) -> int | None:
+    def _visible_winner(self, seat: int | None) -> int | None:
         """Return the winner if the reader can know it, else None."""
-        known = self.done and (seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1)
-        return self.winner if known else None
+        public = self.done and (seat in (None, self.winner) or self.bids.count(max(self.bids)) == 1)
+        return self.winner if public else None
 
     def described(self, seat: int | None) -> str:
         roles = self.rules.roles
-        visible_bids = [
+        visible_values = [
             f"The thing is worth {value} to {role}."
             for player, (role, value) in enumerate(zip(roles, self.start, strict=True))
             if seat in (None, player)
         ]
         if not self.done:
-            return " ".join([due_sentence(roles), *visible_bids])
+            return " ".join([due_sentence(roles), *visible_values])
         bids = ", ".join(f"{role} {bid}" for role, bid in zip(roles, self.bids, strict=True))
-        won = self._seen_winner(seat)
-        winner = "another seat" if won is None else roles[won]
-        return " ".join([f"The bids were {bids}; {winner} won.", *visible_bids])
+        winner = self._visible_winner(seat)
+        winner_name = "another seat" if winner is None else roles[winner]
+        return " ".join([f"The bids were {bids}; {winner_name} won.", *visible_values])
 
     def clone(self) -> Auction:
         return Auction(self.rules, self.start, self.stream, self.bids)

@@ -1,4 +1,4 @@
-"""Signalling: one seat knows a colour, the other guesses it, and asking again has a cost."""
+"""Signalling: one seat knows a colour and sends signals, and the other seat guesses it."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class SignallingOptions:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SignallingTable(SignallingOptions, Table):
-    """A position: the type, -1 before the draw; action ids: signals, then guesses, then "ask"."""
+    """A position: the type, -1 before the draw, and the action ids so far."""
 
     colour: int = -1
-    moves: tuple[int, ...] = ()
+    moves: tuple[int, ...] = ()  # an id is a signal, a guess (after all signals) or "ask" (last)
 
     @property
     def ask(self) -> int:
@@ -75,12 +75,12 @@ class SignallingTable(SignallingOptions, Table):
         )
 
     def returns(self) -> list[float]:
-        """Return 1 for a right guess, less the cost of asking, plus the first signal's bonus."""
+        """Return 1 for a right guess, minus the cost of questions, plus the signal's bonus."""
         if self.player != TERMINAL:
             return [0.0, 0.0]
-        right = self.moves[-1] - self.signals == self.colour
+        is_right = self.moves[-1] - self.signals == self.colour
         bonus = self.bonus * (self.moves[0] == self.colour)
-        return [right - self.cost * self.num_asked + bonus] * 2
+        return [is_right - self.cost * self.num_asked + bonus] * 2
 
     def name_of(self, player: int, index: int) -> str:
         return (
@@ -91,16 +91,17 @@ class SignallingTable(SignallingOptions, Table):
 
     def key(self, seat: int) -> str:
         """Return all actions, and the type if the seat is the sender."""
-        return f"{seat}{self._type() if seat == SENDER else ''}:" + "".join(
+        return f"{seat}{self._type_name() if seat == SENDER else ''}:" + "".join(
             f" {self.name_of(0, move)}" for move in self.moves
         )
 
     def view(self, seat: int) -> str:
-        """Return the number of questions, and the sender's type or the receiver's last signal."""
+        """Return the number of questions; for the sender the type, else the last signal."""
         signals = [self.name_of(0, move) for move in self.moves if move < self.signals]
-        return f"{self._type() if seat == SENDER else ''.join(signals[-1:])} asked {self.num_asked}"
+        name = self._type_name() if seat == SENDER else "".join(signals[-1:])
+        return f"{name} asked {self.num_asked}"
 
-    def _type(self) -> str:
+    def _type_name(self) -> str:
         return TYPES[self.colour] if self.colour >= 0 else ""
 
     def __str__(self) -> str:
@@ -128,25 +129,25 @@ register(NAME, SignallingOptions, rules)
 class Signalling(Game):
     """Signalling for 2 seats: a sender signals a colour, and a receiver guesses it or asks again.
 
-    Both seats get the same payoff. The receiver can ask for another signal, so that episodes differ
-    in length. With as many signals as types the best team never asks and earns 1. With 3
-    types, 2 signals, one round and a cost of 0.1 the best team uses one signal for one type, asks
-    after the other signal, and earns 1 - 0.2 / 3.
+    Both seats get the same payoff. The receiver can ask for another signal, so episodes differ in
+    length. A type is a colour. With as many signals as types an optimal team never asks and earns
+    1. With 3 types, 2 signals, one round and a cost of 0.1 an optimal team uses one signal for one
+    type, asks after the other signal, and earns 1 - 0.2 / 3.
 
     Args:
         types: number of colours, all equally likely.
         signals: number of signals.
         rounds: most questions of the receiver, 0 to 4.
         cost: cost of a question for both seats, 0 to 1, paid at the end.
-        bonus: added to both payoffs if the first signal is the colour's own, 0 to 1: ping for red,
-            pong for green, pang for blue. 0 (default): signals have no given meaning, and a sender
-            learns nothing while the receiver ignores them.
+        bonus: added to both payoffs if the first signal is the colour's own signal, 0 to 1: ping
+            for red, pong for green, pang for blue. 0 (default): signals have no given meaning, and
+            a sender gets no learning signal while the receiver ignores it.
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
         ConfigError: a number out of range.
 
-    Reference: Lewis, "Convention", 1969 (types, signals and one guess); asking for more is ours.
+    Reference: Lewis, "Convention", 1969 (types, signals and one guess, without questions).
     """
 
     title = "signalling"
@@ -157,7 +158,7 @@ class Signalling(Game):
         words = (*signals, *TYPES[: options.types], ASK)
         super().__init__(spiel, name=NAME, roles=("sender", "receiver"), words=words, style=style)
         self.types = TYPES[: options.types]
-        asks = (
+        ask_text = (
             (
                 f" or choose 'ask' for one more signal, at most {rounds} time(s), each at a cost "
                 f"of {options.cost:g} to both"
@@ -168,9 +169,9 @@ class Signalling(Game):
         self.rules = (
             "We play a cooperative signalling game. One colour is drawn, all equally "
             f"likely: {', '.join(self.types)}. Only 'sender' sees it and sends a "
-            f"signal: {', '.join(signals)}. {_meaning(options)} "
-            f"Then 'receiver' may guess the colour{asks}. The guess ends the game: both players "
-            "get 1 point if it is right and 0 if it is wrong"
+            f"signal: {', '.join(signals)}. {_signal_meanings(options)} "
+            f"Then 'receiver' may guess the colour{ask_text}. The guess ends the game: both "
+            "players get 1 point if it is right and 0 if it is wrong"
             f"{', minus all costs' if rounds else ''}."
         )
 
@@ -178,7 +179,7 @@ class Signalling(Game):
         return self.types
 
     def private(self, state: State, seat: int) -> str:
-        """Return the type, to the sender."""
+        """Return the type for the sender, "" for the receiver."""
         if seat != SENDER or not state.trail:
             return ""
         colour = TYPES[state.trail[0].action]
@@ -210,7 +211,7 @@ class Signalling(Game):
         return f"The colour was {TYPES[state.trail[0].action]}."
 
 
-def _meaning(options: SignallingOptions) -> str:
+def _signal_meanings(options: SignallingOptions) -> str:
     if not options.bonus:
         return "The signals have no meaning of their own."
     pairs = zip(SIGNALS[: options.signals], TYPES[: options.types], strict=False)

@@ -18,11 +18,10 @@ from sparring.environments.options import entry_of
 NAME = "simple_negotiation"  # the name registered with OpenSpiel
 RESOURCES = ("wood", "gold")
 START = 10  # units of each resource that each seat holds at the start
-VALUES = ((5, 15), (10, 10), (15, 5))  # what one unit of wood and of gold can be worth to a seat
-FIXED = (0, 2)  # the entries of VALUES of seat 0 and seat 1 where they are not drawn
-# bound of a gain: all goods are worth 400 to a seat, its own are worth 200 at the start, and it
-# keeps at least one unit
-MOST = 195.0
+VALUES = ((5, 15), (10, 10), (15, 5))  # possible worth of one wood and of one gold to a seat
+FIXED_VALUES = (0, 2)  # with values="fixed", the indices in VALUES of seat 0 and seat 1
+# the two seats' goods are worth 400 to a seat, its own 200, and the other keeps at least one unit
+MAX_GAIN = 195.0
 ACCEPT, DENY = 0, 1
 
 
@@ -51,12 +50,12 @@ def offers(largest: int) -> tuple[Offer, ...]:
 
 
 @lru_cache(maxsize=4096)
-def feasible(largest: int, mine: tuple[int, int], theirs: tuple[int, int]) -> tuple[int, ...]:
-    """Return the action ids of the offers that both seats can fulfil with their goods."""
+def feasible_offers(largest: int, own: tuple[int, int], other: tuple[int, int]) -> tuple[int, ...]:
+    """Return the action ids of the offers that both seats have the goods for."""
     return tuple(
         index
         for index, offer in enumerate(offers(largest), DENY + 1)
-        if offer.give <= mine[offer.resource] and offer.ask <= theirs[1 - offer.resource]
+        if offer.give <= own[offer.resource] and offer.ask <= other[1 - offer.resource]
     )
 
 
@@ -72,16 +71,16 @@ class NegotiationOptions:
 
 @dataclass(frozen=True, slots=True)
 class NegotiationTable(Table):
-    """A position: values (entries of VALUES) and goods by seat, open offer, actions, last gains."""
+    """A position: values and goods by seat, the open offer, and the actions so far."""
 
     turns: int
     largest: int
     outcome: str
-    values: tuple[int, ...]
+    values: tuple[int, ...]  # index in VALUES of each seat
     holdings: tuple[tuple[int, int], tuple[int, int]] = ((START, START), (START, START))
     offer: Offer | None = None
     actions: tuple[int, ...] = ()
-    last_payment: tuple[int, int] = (0, 0)
+    last_payment: tuple[int, int] = (0, 0)  # change of both gains by the last action
 
     @property
     def seat(self) -> int:
@@ -98,7 +97,7 @@ class NegotiationTable(Table):
         answers = [ACCEPT, DENY] if self.offer else [DENY]
         return [
             *answers,
-            *feasible(self.largest, self.holdings[self.seat], self.holdings[1 - self.seat]),
+            *feasible_offers(self.largest, self.holdings[self.seat], self.holdings[1 - self.seat]),
         ]
 
     def draws(self) -> range:
@@ -138,7 +137,7 @@ class NegotiationTable(Table):
         return replace(traded, last_payment=(new[0] - old[0], new[1] - old[1]))
 
     def returns(self) -> list[float]:
-        """Return the gains so far, or at the end their sign."""
+        """Return the gains so far; for outcome "sign" 0, and at the end 1, 0 or -1."""
         if self.outcome == "gain":
             return [float(gain) for gain in self.gains()] if len(self.values) == 2 else [0.0, 0.0]
         if self.player != TERMINAL:
@@ -157,7 +156,7 @@ class NegotiationTable(Table):
 
     def name_of(self, player: int, index: int) -> str:
         if player < 0:
-            return _goods(VALUES[index])
+            return _goods_text(VALUES[index])
         return (
             ("accept", "deny")[index]
             if index <= DENY
@@ -166,7 +165,7 @@ class NegotiationTable(Table):
 
     def key(self, seat: int) -> str:
         """Return the seat's information state: its own values and all actions."""
-        values = _goods(VALUES[self.values[seat]]) if len(self.values) > seat else ""
+        values = _goods_text(VALUES[self.values[seat]]) if len(self.values) > seat else ""
         return f"{seat} {values}:" + "".join(
             f" {self.name_of(0, action)}" for action in self.actions
         )
@@ -174,7 +173,7 @@ class NegotiationTable(Table):
     def __str__(self) -> str:
         """Return the position with nothing hidden."""
         seats = " / ".join(
-            f"{_goods(VALUES[entry])} holds {_goods(self.holdings[seat])}"
+            f"{_goods_text(VALUES[entry])} holds {_goods_text(self.holdings[seat])}"
             for seat, entry in enumerate(self.values)
         )
         return f"turn {len(self.actions)}: {seats}: {self.offer.word if self.offer else 'no offer'}"
@@ -183,22 +182,22 @@ class NegotiationTable(Table):
 def rules(options: NegotiationOptions) -> Rules:
     """Return the facts of the game; with fixed values nothing is hidden."""
     turns, largest, outcome = options.turns, options.largest, options.outcome
-    sign, is_drawn = outcome == "sign", options.values == "drawn"
-    bound = 1.0 if sign else MOST
+    is_sign, is_drawn = outcome == "sign", options.values == "drawn"
+    bound = 1.0 if is_sign else MAX_GAIN
     return Rules(
-        opening=NegotiationTable(turns, largest, outcome, () if is_drawn else FIXED),
+        opening=NegotiationTable(turns, largest, outcome, () if is_drawn else FIXED_VALUES),
         actions=DENY + 1 + len(offers(largest)),
         outcomes=len(VALUES) if is_drawn else 0,
         length=turns,
         least=-bound,
         most=bound,
-        utility="zero_sum" if sign else "general_sum",
+        utility="zero_sum" if is_sign else "general_sum",
         hidden=is_drawn,
-        stepwise=not sign,
+        stepwise=not is_sign,
     )
 
 
-def _goods(numbers: tuple[int, int]) -> str:
+def _goods_text(numbers: tuple[int, int]) -> str:
     return f"wood {numbers[0]} gold {numbers[1]}"
 
 
@@ -217,25 +216,25 @@ AIMS = {
 class SimpleNegotiation(Game):
     """Simple negotiation for 2 seats: they trade wood for gold, which they value differently.
 
-    Each seat holds 10 wood and 10 gold. Offers that a seat cannot fulfil are illegal, and so is
-    "accept" without an offer.
+    Each seat starts with 10 wood and 10 gold. An offer is illegal if a seat lacks the goods for it,
+    and so is "accept" without an offer.
 
     Args:
         turns: number of turns of both seats together, 1 to 100.
         largest: most units that an offer gives or asks, 1 to 10; there are 2 * largest^2 offers.
         values: worth of one wood and one gold. "fixed": 5 and 15 to seat 0, 15 and 5 to seat 1, as
-            in SPIRAL. Seats see only their own values, but nothing is random, so searching players
-            can play. "drawn": each seat's values are 5/15, 10/10 or 15/5, equally likely.
-        outcome: what an episode pays. "sign": +1, -1 or 0 at the end for a larger, smaller or equal
-            gain in the worth of the seat's goods (zero-sum); "gain": the gains, paid as trades
-            happen (general-sum; player mcts cannot search it).
+            in SPIRAL. Seats see only their own values, but nothing is random, so tree search can
+            play. "drawn": each seat's values are 5/15, 10/10 or 15/5, equally likely.
+        outcome: the payoff of an episode. "sign": +1, -1 or 0 at the end for a larger, smaller or
+            equal gain in the worth of the seat's goods (zero-sum). "gain": the gains, paid at each
+            trade (general-sum; the player mcts cannot search it).
         style: wording, "brief" for tiny models, "full" for language models.
 
     Raises:
         ConfigError: a number out of range.
 
-    Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025; there
-    offers are free text.
+    Reference: Liu et al., "SPIRAL: self-play on zero-sum games incentivizes reasoning", 2025; in
+    SPIRAL offers are free text.
     """
 
     title = "negotiation"
@@ -262,7 +261,7 @@ class SimpleNegotiation(Game):
         )
 
     def private_words(self) -> tuple[str, ...]:
-        pairs = VALUES if self.drawn else [VALUES[entry] for entry in FIXED]
+        pairs = VALUES if self.drawn else [VALUES[entry] for entry in FIXED_VALUES]
         return tuple(word for pair in pairs for word in _price_words(pair))
 
     def private(self, state: State, seat: int) -> str:
@@ -323,7 +322,7 @@ class SimpleNegotiation(Game):
             )
         table(canvas, rows)
         heading(canvas, "Offers", f"turn {len(position.actions)} of {position.turns} taken")
-        words = ("accepts", "declines", *map(_offer, offers(position.largest)))
+        words = ("accepts", "declines", *map(_offer_text, offers(position.largest)))
         messages = [
             TimelineMessage(roles[number % 2], words[action], seat_colour(number % 2))
             for number, action in enumerate(position.actions)
@@ -344,12 +343,12 @@ class SimpleNegotiation(Game):
             parts.append(f"{role} holds {wood} wood and {gold} gold{values}.")
         if position.offer:
             proposer = roles[(len(position.actions) - 1) % 2]
-            parts.append(f"{proposer} {_offer(position.offer)}.")
+            parts.append(f"{proposer} {_offer_text(position.offer)}.")
         text = " ".join(parts)
         return f"{self.whose(state)} {text} {self.payoff_line(state, seat)}".strip()
 
     def stake(self, state: State, seat: int) -> float:
-        """Return the seat's gain so far, at least 0, or 1 where the larger gain wins the game."""
+        """Return the seat's gain so far, at least 0; 1 if the outcome is "sign"."""
         return max(float(state.returns[seat]), 0.0) if self.outcome == "gain" else 1.0
 
 
@@ -357,7 +356,7 @@ def _price_words(pair: tuple[int, int]) -> list[str]:
     return [f"{resource}={value}" for resource, value in zip(RESOURCES, pair, strict=True)]
 
 
-def _offer(offer: Offer) -> str:
+def _offer_text(offer: Offer) -> str:
     gives, asks = RESOURCES[offer.resource], RESOURCES[1 - offer.resource]
     return f"offers {offer.give} {gives} for {offer.ask} {asks}"
 

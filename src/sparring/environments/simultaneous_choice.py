@@ -1,4 +1,4 @@
-"""Games in which two seats choose a word at once, and one word beats another."""
+"""Base class of games like rock, paper, scissors: two seats choose a word at once."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sparring.environments.drawing.pieces import due_sentence, heading, seats, t
 
 @dataclass(kw_only=True, eq=False)
 class SimultaneousChoice(Environment):
-    """Rules and wording of a game of one simultaneous choice.
+    """Rules and wording of a game with one simultaneous choice.
 
     Attributes:
         beats: for each word the words that it beats.
@@ -43,7 +43,7 @@ class SimultaneousChoice(Environment):
         return float(right in cls.beats[left]) - float(left in cls.beats[right])
 
     def payoff_text(self, left: str, right: str) -> str:
-        """Return the cell of a pair in the picture."""
+        """Return the text of a pair's cell in the payoff table of the picture."""
         return f"{self.payoff(left, right):g}"
 
     def vocabulary(self) -> tuple[str, ...]:
@@ -61,10 +61,10 @@ class SimultaneousChoice(Environment):
 
 
 class SimultaneousChoicePlay(PaintedPlay):
-    """A play of one simultaneous choice.
+    """One episode of a simultaneous choice.
 
     Attributes:
-        moves: the choices of both seats; empty before.
+        moves: the choices of both seats; empty before the choices.
     """
 
     def __init__(self, rules: SimultaneousChoice, moves: tuple[str, ...] = ()) -> None:
@@ -76,11 +76,11 @@ class SimultaneousChoicePlay(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, float]:
-        """1 for the winner and -1 for the other; 0 for equal choices."""
+        """1 for the winner and -1 for the loser; 0 for both if the choices are equal."""
         if not self.moves:
             return (0.0, 0.0)
-        won = self.rules.payoff(*self.moves)
-        return (won, -won or 0.0)
+        payoff = self.rules.payoff(*self.moves)
+        return (payoff, -payoff or 0.0)
 
     def due(self) -> tuple[int, ...]:
         return () if self.done else (0, 1)
@@ -100,10 +100,10 @@ class SimultaneousChoicePlay(PaintedPlay):
 
     def ending(self, seat: int) -> str:
         """Return both choices."""
-        mine, theirs = self.moves[seat], self.moves[1 - seat]
+        own, other = self.moves[seat], self.moves[1 - seat]
         if self.rules.brief:
-            return f"you {mine} they {theirs}"
-        return f"You chose {mine}, the other player chose {theirs}."
+            return f"you {own} they {other}"
+        return f"You chose {own}, the other player chose {other}."
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         rules, words = self.rules, self.rules.moves
@@ -111,15 +111,15 @@ class SimultaneousChoicePlay(PaintedPlay):
         heading(canvas, rules.payoffs, "left (rows), right (columns)")
         rows: list[tuple[str, ...]] = [("", *words)]
         rows += [(word, *(rules.payoff_text(word, other) for other in words)) for word in words]
-        places = [words.index(word) + 1 for word in self.moves]
-        table(canvas, rows, marked=[(places[0], places[1])] if places else ())
+        indices = [words.index(word) + 1 for word in self.moves]
+        table(canvas, rows, marked=[(indices[0], indices[1])] if indices else ())
 
     def described(self, seat: int | None) -> str:
         if not self.moves:
             return due_sentence(self.rules.roles)
         left, right = self.moves
-        won = ("Nobody wins", "left wins", "right wins")[int(self.returns[0]) % 3]
-        return f"The play is over. left chose {left}, right chose {right}. {won}."
+        result = ("Nobody wins", "left wins", "right wins")[int(self.returns[0]) % 3]
+        return f"The play is over. left chose {left}, right chose {right}. {result}."
 
     def clone(self) -> SimultaneousChoicePlay:
         return type(self)(self.rules, self.moves)

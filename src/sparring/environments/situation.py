@@ -15,15 +15,15 @@ __all__ = ["Situation", "close_copies", "copy_play", "decision_of"]
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """A play of a user-defined environment and a seat that is due.
+    """A decision in a user-defined environment: a play and a seat that is due.
 
-    Games over OpenSpiel use their state instead, which knows the seat to act.
+    Games over OpenSpiel use their ``State`` instead, which has the seat to act.
 
     Args:
         game: the environment.
         play: the play.
         seat: the seat to act.
-        plies: number of earlier moments of the play.
+        plies: number of earlier calls of ``step`` in the play.
     """
 
     game: Environment
@@ -37,7 +37,7 @@ class Situation:
         return bool(self.play.done)
 
     def legal_actions(self) -> tuple[str, ...]:
-        """Return the legal actions of the seat; () where any text is legal."""
+        """Return the legal actions of the seat; () if any text is legal."""
         return self.play.legal(self.seat) or ()
 
 
@@ -46,9 +46,9 @@ def decision_of(game: Environment, play: Play, seat: int, plies: int = 0) -> Any
 
     Args:
         game: the environment.
-        play: the play now.
+        play: the current play.
         seat: the seat to act.
-        plies: number of earlier moments of the play.
+        plies: number of earlier calls of ``step`` in the play.
     """
     return Situation(game, play, seat, plies) if no_rules(game) else play
 
@@ -68,7 +68,7 @@ def copy_play(game: Environment, play: Play) -> Any:
 
     Args:
         game: the environment.
-        play: the play now.
+        play: the current play.
 
     Raises:
         GameError: the play cannot be copied.

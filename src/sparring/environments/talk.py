@@ -23,7 +23,7 @@ from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.reply import in_quotation_marks
 
-SAY, SAYS = "say", "says"  # the question, and the word before a message, in brief style
+SAY, SAYS = "say", "says"  # in brief style: asks for a message, and the word before a message
 WORDS = ("yes", "no")
 ASK = "Before you act, say something to the other players, in your own words. Do not act yet."
 
@@ -31,27 +31,27 @@ ASK = "Before you act, say something to the other players, in your own words. Do
 class Talk(CombinedEnvironment):
     """An environment in which each seat sends a public message before each of its actions.
 
-    What: every turn has two halves. First the seats that are due all send a message; then each of
-    them acts. A seat reads the messages of others at its next turn. Talk is cheap: messages change
-    no payoff.
+    What: every turn has two halves. First all seats that are due send a message, then each of them
+    acts. A seat reads the messages of other seats in its next prompt. Talk is cheap: messages
+    change no payoff.
     When to use: negotiation, coordination and deception around any environment.
-    Pitfalls: messages are model text that other seats read. Messages are data, truncated at
-    ``limit``, on one line, and in style "full" in quotation marks that they cannot close. Messages
-    can be false. All seats read all messages; private messages need another environment.
+    Pitfalls: messages are model text that other seats read. Prompts quote messages as data:
+    truncated at ``limit``, on one line, and in style "full" in quotation marks that the message
+    cannot close. Messages can be false. All seats read all messages; none are private.
     Verified by: tests/environments/test_combinators.py.
 
     Args:
-        environment: the other environment, {name: ..., options: {...}}. null (default):
+        environment: the environment to wrap, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, as an example.
-        limit: characters of a message that other seats see, 1 to 100,000.
-        words: in style "brief", the words of messages of a tiny model. The random player sends one
-            of them in both styles.
+        limit: most characters of a message that other seats see, 1 to 100,000.
+        words: in style "brief", the words that messages may use. The random player sends one of
+            them in both styles.
 
     Raises:
         ConfigError: the option ``environment`` names no environment.
     """
 
-    version = 2  # 1 passed messages on without quotation marks in style "full"
+    version = 2  # in version 1, messages had no quotation marks in style "full"
 
     def __init__(
         self,
@@ -105,7 +105,7 @@ class TalkPlay(CombinedPlay):
         return str(words[stream.integer(0, len(words))])
 
     def observe(self, seat: int) -> Observation:
-        """Return the current play's observation, or the messages since then."""
+        """Return the current play's observation; before an action, the new messages."""
         rules = self.rules
         observation: Observation = self.play.observe(seat)
         news, key = self.news.get(seat, ""), f"{self.keys[seat]}{observation.key}"
@@ -116,8 +116,8 @@ class TalkPlay(CombinedPlay):
             ask = "" if rules.brief else ASK
             observation = observation._replace(prompt=prompt, ask=ask, key=f"{key}|{SAY}")
             return with_news(observation, news, rules.brief)
-        nothing = "." if rules.brief else "Nobody else has said anything."
-        return observation._replace(prompt=news or nothing, key=key, fresh=False)
+        no_news = "." if rules.brief else "Nobody else has said anything."
+        return observation._replace(prompt=news or no_news, key=key, fresh=False)
 
     def step(self, replies: Mapping[int, str]) -> None:
         for seat in replies:
@@ -137,14 +137,13 @@ class TalkPlay(CombinedPlay):
                 line = f"{role} says: {in_quotation_marks(message)}"
             else:
                 line = f"{role} says nothing."
-            for other in range(self.rules.num_seats):
-                if other != seat:
-                    self.news[other] = join_texts(
-                        [self.news.get(other, ""), line], self.rules.brief
-                    )
+            for reader in range(self.rules.num_seats):
+                if reader != seat:
+                    texts = [self.news.get(reader, ""), line]
+                    self.news[reader] = join_texts(texts, self.rules.brief)
                     self.keys = tuple(
-                        f"{key}{line}|" if place == other else key
-                        for place, key in enumerate(self.keys)
+                        f"{key}{line}|" if player == reader else key
+                        for player, key in enumerate(self.keys)
                     )
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:

@@ -1,4 +1,4 @@
-"""Team matrix games: two teams of equal size, all seats choose at once."""
+"""Team matrix games: two teams of equal size, whose seats all choose at once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sparring.environments.drawing.pieces import due_sentence, paragraph, seats,
 from sparring.environments.options import check_range, entry_of
 
 Choices = tuple[int, ...]
-"""The number of each member's choice."""
+"""The index of each member's choice."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +24,7 @@ class TeamPayoffs(ABC):
     """The payoffs of a game between two teams whose members are exchangeable.
 
     Args:
-        members: seats of a team.
+        members: number of seats of a team.
     """
 
     members: int
@@ -40,12 +40,12 @@ class TeamPayoffs(ABC):
         """A payoff that no team exceeds."""
 
     @abstractmethod
-    def summary_of(self, chosen: Choices) -> Hashable:
-        """Return a summary of a team's choices that decides the payoff."""
+    def summary_of(self, choices: Choices) -> Hashable:
+        """Return what the payoff depends on: a summary of a team's choices."""
 
     @abstractmethod
-    def payoff(self, mine: Any, theirs: Any) -> float:
-        """Return a team's payoff from both summaries; the other team gets -1 times it."""
+    def payoff(self, own: Any, other: Any) -> float:
+        """Return a team's payoff from both summaries; the other team's payoff is its negative."""
 
     @abstractmethod
     def summary_text(self, summary: Any) -> str:
@@ -58,15 +58,15 @@ class TeamPayoffs(ABC):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class PaperExample(TeamPayoffs):
-    """The paper's example: all zeros is the equilibrium of teams, all ones that of single members.
+    """The paper's example: only all zeros is a team equilibrium, but all ones is a local one.
 
-    With k and l members who choose one, of this team and of the other, this team gets
+    If k members of this team and l members of the other team choose one, this team gets
         k - l  if k, l > 0;   eps l  if k = 0 and l < N;   prize  if k = 0 and l = N
-    and -1 times the other team's payoff if l = 0.
+    and the negative of the other team's payoff if l = 0.
 
     Args:
-        eps: see above.
-        prize: the paper's C.
+        eps: eps in the formula.
+        prize: prize in the formula, the paper's C.
     """
 
     eps: float
@@ -82,17 +82,17 @@ class PaperExample(TeamPayoffs):
         """A payoff that no team exceeds."""
         return max(self.members - 1.0, self.eps * (self.members - 1), self.prize)
 
-    def summary_of(self, chosen: Choices) -> int:
+    def summary_of(self, choices: Choices) -> int:
         """Return the number of members that chose one."""
-        return sum(chosen)
+        return sum(choices)
 
-    def payoff(self, mine: int, theirs: int) -> float:
+    def payoff(self, own: int, other: int) -> float:
         """Return a team's payoff."""
-        if (mine and theirs) or mine == theirs:
-            return float(mine - theirs)
-        ones = theirs or mine  # of the team that is not all zeros
-        payoff = self.prize if ones == self.members else self.eps * ones
-        return payoff if mine == 0 else -payoff
+        if (own and other) or own == other:
+            return float(own - other)
+        num_ones = other or own  # in the team that is not all zeros
+        payoff = self.prize if num_ones == self.members else self.eps * num_ones
+        return payoff if own == 0 else -payoff
 
     def summary_text(self, summary: int) -> str:
         """Return how many chose one."""
@@ -111,7 +111,7 @@ class PaperExample(TeamPayoffs):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TeamRockPaperScissors(TeamPayoffs):
-    """Rock, paper, scissors of teams: agreement shows rock or scissors, disagreement paper."""
+    """Rock, paper, scissors of teams: members choose rock or scissors; if they differ, paper."""
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -123,14 +123,14 @@ class TeamRockPaperScissors(TeamPayoffs):
         """A payoff that no team exceeds."""
         return 1.0
 
-    def summary_of(self, chosen: Choices) -> str:
+    def summary_of(self, choices: Choices) -> str:
         """Return the shape that the team shows."""
-        return self.words[chosen[0]] if len(set(chosen)) == 1 else "paper"
+        return self.words[choices[0]] if len(set(choices)) == 1 else "paper"
 
-    def payoff(self, mine: str, theirs: str) -> float:
+    def payoff(self, own: str, other: str) -> float:
         """Return a team's payoff."""
         beats = {("rock", "scissors"), ("scissors", "paper"), ("paper", "rock")}
-        return float((mine, theirs) in beats) - float((theirs, mine) in beats)
+        return float((own, other) in beats) - float((other, own) in beats)
 
     def summary_text(self, summary: str) -> str:
         """Return the shape that the team shows."""
@@ -156,14 +156,14 @@ class TeamCount(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SeekAttackDefend(TeamPayoffs):
-    """Seek, attack, defend: seekers earn more at a high common level, which attackers wipe out.
+    """Seek, attack, defend: seekers earn more at a high common level; attackers remove earnings.
 
-    A seeker at a level above 0 earns 1 + (level / levels)^2 if all seekers of its team are at one
-    level or at two neighbouring levels; else only seekers at level 1 earn.
+    A seeker at a level above 0 earns 1 + (level / levels)^2 if the levels of all seekers of its
+    team differ by at most 1. Otherwise only seekers at level 1 earn.
 
     Args:
         levels: the highest level, the paper's A.
-        force: number of attackers that wipe out the gain of an undefended team.
+        force: number of attackers that remove the gain of an undefended team.
         cost: cost of an attacker for its team.
     """
 
@@ -181,22 +181,22 @@ class SeekAttackDefend(TeamPayoffs):
         """A payoff that no team exceeds."""
         return self.members * (2.0 + self.cost)
 
-    def summary_of(self, chosen: Choices) -> TeamCount:
+    def summary_of(self, choices: Choices) -> TeamCount:
         """Return the team's gain, its attackers, and whether it is defended."""
         attack, defend = self.levels + 1, self.levels + 2
-        sought = sorted(choice for choice in chosen if choice < attack)
-        base = sought[0] if sought and sought[-1] - sought[0] <= 1 else 0
-        gain = sum(1 + (level / self.levels) ** 2 for level in sought if 0 < level <= base + 1)
-        return TeamCount(float(gain), chosen.count(attack), defend in chosen)
+        levels = sorted(choice for choice in choices if choice < attack)
+        lowest = levels[0] if levels and levels[-1] - levels[0] <= 1 else 0
+        gain = sum(1 + (level / self.levels) ** 2 for level in levels if 0 < level <= lowest + 1)
+        return TeamCount(float(gain), choices.count(attack), defend in choices)
 
-    def payoff(self, mine: TeamCount, theirs: TeamCount) -> float:
+    def payoff(self, own: TeamCount, other: TeamCount) -> float:
         """Return a team's payoff."""
-        return self._net_gain(mine, theirs) - self._net_gain(theirs, mine)
+        return self._net_gain(own, other) - self._net_gain(other, own)
 
     def _net_gain(self, team: TeamCount, other: TeamCount) -> float:
-        """Return a team's gain after the other team's attack, less the cost of its attackers."""
-        wiped = other.attackers >= self.force and not team.defended
-        return (0.0 if wiped else team.gain) - self.cost * team.attackers
+        """Return a team's gain after the other team's attack, minus the cost of its attackers."""
+        is_wiped_out = other.attackers >= self.force and not team.defended
+        return (0.0 if is_wiped_out else team.gain) - self.cost * team.attackers
 
     def summary_text(self, summary: TeamCount) -> str:
         """Return the gain, the attackers, and whether the team is defended."""
@@ -224,38 +224,39 @@ TEAMS = ("a", "b")
 class TeamMatrix(Environment):
     """Team matrix games: two teams choose at once, and no seat sees another seat's choice.
 
-    What: one round. A team has one payoff, and the other team gets -1 times it. There are three
-    games: ``example``, ``rock_paper_scissors`` (of teams) and ``seek_attack_defend``.
-    When to use: to see where self-play of teams stops at a local equilibrium: no member gains
-    alone, but the team gains together.
+    What: one round. All seats of a team get the same payoff, and the payoffs of the teams sum to
+    zero. There are three games: ``example``, ``rock_paper_scissors`` (of teams) and
+    ``seek_attack_defend``.
+    When to use: to see where self-play of teams stops at a local equilibrium: no member can gain
+    alone, but the team can gain if several members change together.
     Mathematics:
-        example, with k and l players who choose one, of this team and of the other:
+        example, if k players of this team and l players of the other team choose one:
             k - l  if k, l > 0
             eps l  if k = 0 < l < members;   prize  if k = 0, l = members;   0 if k = l = 0
-            and -1 times the other team's payoff if l = 0 < k
+            and the negative of the other team's payoff if l = 0 < k
         rock_paper_scissors: a team is rock if all choose rock, scissors if all choose scissors,
             else paper; 1 for a win
-        seek_attack_defend: a seeker at level n earns r(n) = 1 + (n / levels)^2, r(0) = 0, if it is
-            at most one above the team's base; the base is the lowest level of the team's seekers,
-            and 0 if the highest is more than one above it. force attackers wipe out the earnings
-            of a team without a defender. A team gets its earnings, less cost for each attacker,
-            less the same of the other team.
+        seek_attack_defend: a seeker at level n earns r(n) = 1 + (n / levels)^2, r(0) = 0, if n is
+            at most base + 1. The base is the lowest level of the team's seekers, or 0 if their
+            highest level is more than one above the lowest. If the other team has force attackers,
+            a team without a defender earns 0. net = earnings - cost * attackers; a team gets its
+            net minus the other team's net.
     The equilibrium of ``example`` is all zeros; all ones is a local equilibrium, from which a team
-    gains ``prize`` if all its members change to zero. The equilibrium of ``rock_paper_scissors``
-    shows each shape with probability 1/3, which independent members cannot reach.
-    Pitfalls: policies that know only their roles cannot coordinate on a random draw; the mixture of
-    the equilibrium is drawn once per episode and team (player ``mixture``).
-    Reference: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354; games by its code.
+    gains ``prize`` if all its members change to zero. In the equilibrium of ``rock_paper_scissors``
+    a team is each shape with probability 1/3, which members cannot reach by independent draws.
+    Pitfalls: policies that know only their roles cannot share a random draw. The player ``mixture``
+    can: it draws a policy once per episode and team.
+    Reference: Xu et al., "Fictitious Cross-Play", 2023, arXiv:2310.03354, and its code.
     Verified by: tests/environments/team_matrix/.
 
     Args:
         game: one of the three games. Options of the other games have no effect.
-        members: seats of a team, 2 to 8.
+        members: number of seats of a team, 2 to 8.
         eps: example: payoff of a team of zeros for each one of the other team, 0 to 1.
         prize: example: payoff of a team of zeros if all of the other team choose one, 0 to 10; the
             paper's C.
         levels: seek_attack_defend: the highest level, 1 to 20; the paper's A.
-        force: seek_attack_defend: attackers that wipe out a team's earnings, 1 to ``members``.
+        force: seek_attack_defend: attackers that remove a team's earnings, 1 to ``members``.
         cost: seek_attack_defend: cost of an attacker for its team, 0 to 10.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
 
@@ -306,14 +307,14 @@ class TeamMatrix(Environment):
 
 
 class TeamMatrixPlay(PaintedPlay):
-    """A play of a team matrix game.
+    """One episode of a team matrix game.
 
     Attributes:
-        chosen: the choices of team a and of team b; empty before.
+        chosen: the choices of team a and of team b; empty before the choices.
     """
 
-    def __init__(self, rules: TeamMatrix, chosen: tuple[Choices, ...] = ()) -> None:
-        self.rules, self.chosen = rules, chosen
+    def __init__(self, rules: TeamMatrix, choices: tuple[Choices, ...] = ()) -> None:
+        self.rules, self.chosen = rules, choices
 
     @property
     def done(self) -> bool:
@@ -325,8 +326,8 @@ class TeamMatrixPlay(PaintedPlay):
         rules = self.rules
         if not self.chosen:
             return (0.0,) * rules.num_seats
-        mine, theirs = map(rules.payoffs.summary_of, self.chosen)
-        payoff = rules.payoffs.payoff(mine, theirs)
+        own, other = map(rules.payoffs.summary_of, self.chosen)
+        payoff = rules.payoffs.payoff(own, other)
         return (payoff,) * rules.payoffs.members + (-payoff or 0.0,) * rules.payoffs.members
 
     def due(self) -> tuple[int, ...]:
@@ -340,14 +341,14 @@ class TeamMatrixPlay(PaintedPlay):
         rules, role = self.rules, self.rules.roles[seat]
         if rules.brief:
             return Observation(prompt=f"{role} choose", key=role)
-        mine, theirs = (self._names(team) for team in _sides(rules, seat))
-        mates = " and ".join(name for name in mine if name != role)
+        own, other = (self._names(team) for team in _team_and_opponent(rules, seat))
+        mates = " and ".join(name for name in own if name != role)
         prompt = (
-            f"Two teams play one round: {_join(self._names(0))} against "
-            f"{_join(self._names(1))}. All players choose at once, and nobody sees what another "
-            f"player chooses, of either team. {rules.payoffs.text()} All players of a team get "
-            "what their team gets, and what one team gets the other team loses."
-            f"\n\nYou are {role}. You play with {mates}, against {_join(theirs)}."
+            f"Two teams play one round: {_join_names(self._names(0))} against "
+            f"{_join_names(self._names(1))}. All players choose at once, and nobody sees what "
+            f"another player chooses, of either team. {rules.payoffs.text()} All players of a "
+            "team get what their team gets, and what one team gets the other team loses."
+            f"\n\nYou are {role}. You play with {mates}, against {_join_names(other)}."
         )
         ask = f"What do you choose? Reply with exactly one of: {', '.join(rules.words)}."
         return Observation(prompt=prompt, ask=ask, key=role)
@@ -366,12 +367,12 @@ class TeamMatrixPlay(PaintedPlay):
 
     def ending(self, seat: int) -> str:
         """Return all choices."""
-        mine, theirs = _sides(self.rules, seat)
+        own, other = _team_and_opponent(self.rules, seat)
         if self.rules.brief:
-            return f"we {' '.join(self._words(mine))} they {' '.join(self._words(theirs))}"
+            return f"we {' '.join(self._words(own))} they {' '.join(self._words(other))}"
         parts = (
             f"{role} chose {word}"
-            for team in (mine, theirs)
+            for team in (own, other)
             for role, word in zip(self._names(team), self._words(team), strict=True)
         )
         return f"{', '.join(parts)}. Your team got {self.returns[seat]:g}."
@@ -384,7 +385,7 @@ class TeamMatrixPlay(PaintedPlay):
             canvas,
             [rules.roles[player] for player in order],
             range(2 * size) if self.due() else (),
-            {place: words[player] for place, player in enumerate(order)} if words else {},
+            {index: words[player] for index, player in enumerate(order)} if words else {},
             colours=[seat_colour(rules.teams[player]) for player in order],
         )
         if self.done:
@@ -402,7 +403,7 @@ class TeamMatrixPlay(PaintedPlay):
         if not self.done:
             return due_sentence(self.rules.roles)
         parts = (
-            f"Team {name} chose {_join(self._words(team))} and got "
+            f"Team {name} chose {_join_names(self._words(team))} and got "
             f"{self.returns[self.rules.payoffs.members * team]:g}."
             for team, name in enumerate(TEAMS)
         )
@@ -412,12 +413,12 @@ class TeamMatrixPlay(PaintedPlay):
         return TeamMatrixPlay(self.rules, self.chosen)
 
 
-def _sides(rules: TeamMatrix, seat: int) -> tuple[int, int]:
+def _team_and_opponent(rules: TeamMatrix, seat: int) -> tuple[int, int]:
     team = rules.teams[seat]
     return team, 1 - team
 
 
-def _join(names: tuple[str, ...]) -> str:
+def _join_names(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:-1])} and {names[-1]}"
 
 

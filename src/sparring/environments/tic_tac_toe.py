@@ -19,10 +19,10 @@ RULES = (
 
 
 class TicTacToe(Game):
-    """Tic-tac-toe: two seats, perfect information, a draw under best play.
+    """Tic-tac-toe: two seats, perfect information, a draw under optimal play.
 
     Args:
-        start: moves before the game begins, 'X' first, such as "a1 b2 c3"; seats and roles do not
+        start: moves before the game begins, 'X' first, such as "a1 b2 c3". Seats and roles do not
             change, so 'O' acts first after an odd number of moves. With three or more moves the
             game is small enough for exact evaluation.
         style: wording, "brief" for tiny models, "full" for language models.
@@ -35,11 +35,11 @@ class TicTacToe(Game):
     rules = RULES
 
     def __init__(self, *, start: str = "", style: Style = "brief") -> None:
-        moves = _moves(start)
+        moves = _parse_moves(start)
         spiel = load("tic_tac_toe")
         if moves:
             history = ";".join(str(CELLS.index(cell)) for cell in moves)
-            # without the blank, a lone id reads as a number
+            # the blank stops OpenSpiel from parsing a single id as a number
             spiel = load(f"start_at(game=tic_tac_toe(),history= {history})")
         super().__init__(spiel, name="tic_tac_toe", roles=("X", "O"), words=CELLS, style=style)
         self.start = moves
@@ -61,12 +61,12 @@ class TicTacToe(Game):
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
         self.paint_seats(canvas, state, seat)
-        last = state.trail[-1].action if state.trail else -1
+        last_cell = state.trail[-1].action if state.trail else -1
         cells = [
             BoardCell(
                 "" if mark == "." else mark,
                 colour="ink" if mark == "." else seat_colour(self.roles.index(mark)),
-                marked=index == last,
+                marked=index == last_cell,
                 bold=True,
             )
             for index, mark in enumerate(self._marks(state))
@@ -89,7 +89,7 @@ class TicTacToe(Game):
         return "\n".join(["The board:", "  a b c", *rows])
 
 
-def _moves(start: str) -> tuple[str, ...]:
+def _parse_moves(start: str) -> tuple[str, ...]:
     node, moves = load("tic_tac_toe").new_initial_state(), tuple(start.split())
     for number, cell in enumerate(moves):
         free = [CELLS[index] for index in node.legal_actions()]

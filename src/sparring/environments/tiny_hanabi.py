@@ -16,7 +16,7 @@ CARDS, ACTIONS = ("d0", "d1"), ("a0", "a1", "a2")
 
 @dataclass(kw_only=True, eq=False)
 class TinyHanabi(Game):
-    """Tiny Hanabi: a two-step cooperative signalling game; the best joint play earns 10.
+    """Tiny Hanabi: a two-step cooperative signalling game; the optimal joint policy earns 10.
 
     Args:
         style: wording, "brief" for tiny models, "full" for language models.
@@ -51,14 +51,14 @@ class TinyHanabi(Game):
         card = CARDS[state.trail[seat].action]
         return card if self.brief else f"Your card is {card}."
 
-    def _cards_seen(self, state: State, seat: int | None) -> list[str]:
+    def _visible_cards(self, state: State, seat: int | None) -> list[str]:
         return [
             CARDS[event.action] if seat in (None, player) else ""
             for player, event in enumerate(state.trail[: self.num_seats])
         ]
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
-        hands = self._cards_seen(state, seat)
+        hands = self._visible_cards(state, seat)
         self.paint_seats(canvas, state, seat)
         for player, role in enumerate(self.roles):
             cards(canvas, role, [Card(hands[player])], colour=seat_colour(player))
@@ -68,31 +68,32 @@ class TinyHanabi(Game):
             if all(card in ("", name) for card, name in zip(hands, names, strict=True)):
                 heading(canvas, f"Payoffs with {names[0]} and {names[1]}")
                 rows = [
-                    (name, *row) for name, row in zip(ACTIONS, _square(self, pair), strict=True)
+                    (name, *row)
+                    for name, row in zip(ACTIONS, _payoff_square(self, pair), strict=True)
                 ]
-                chosen = [event.action for event in state.trail[self.num_seats :]]
-                cell = [(chosen[0] + 1, chosen[1] + 1)] if state.done else []
+                actions = [event.action for event in state.trail[self.num_seats :]]
+                cell = [(actions[0] + 1, actions[1] + 1)] if state.done else []
                 table(canvas, [("", *ACTIONS), *rows], marked=cell, size=13)
 
     def describe(self, state: State, seat: int | None) -> str:
-        hands = zip(self.roles, self._cards_seen(state, seat), strict=True)
+        hands = zip(self.roles, self._visible_cards(state, seat), strict=True)
         cards = [f"{role} holds {card}." for role, card in hands if card]
-        chosen = f"Choices so far: {self.actions_so_far(state)}."
-        return " ".join([self.whose(state), *cards, chosen, self.payoff_line(state, seat)]).strip()
+        choices = f"Choices so far: {self.actions_so_far(state)}."
+        return " ".join([self.whose(state), *cards, choices, self.payoff_line(state, seat)]).strip()
 
     def revealed(self, state: State) -> str:
-        dealt = zip(self.roles, state.trail, strict=False)
-        return f"The cards: {', '.join(f'{role} {CARDS[event.action]}' for role, event in dealt)}."
+        deal = zip(self.roles, state.trail, strict=False)
+        return f"The cards: {', '.join(f'{role} {CARDS[event.action]}' for role, event in deal)}."
 
 
-def _square(game: Game, dealt: tuple[int, ...]) -> list[list[str]]:
-    """Return the payoffs of two cards by both seats' actions, from playing all of them."""
+def _payoff_square(game: Game, deal: tuple[int, ...]) -> list[list[str]]:
+    """Return the payoffs for two cards, by the actions of both seats."""
     rows: list[list[str]] = []
     for first in range(len(ACTIONS)):
         rows.append([])
         for second in range(len(ACTIONS)):
             node = game.first_node()
-            for index in (*dealt, first, second):
+            for index in (*deal, first, second):
                 node = node.child(index)
             rows[-1].append(f"{node.returns()[0]:g}")
     return rows
@@ -100,13 +101,13 @@ def _square(game: Game, dealt: tuple[int, ...]) -> list[list[str]]:
 
 def _payoffs(game: Game) -> str:
     lines = []
-    for dealt in itertools.product(range(len(CARDS)), repeat=2):
+    for deal in itertools.product(range(len(CARDS)), repeat=2):
         cells = (
             f"{ACTIONS[first]}, {ACTIONS[second]} = {value}"
-            for first, row in enumerate(_square(game, dealt))
+            for first, row in enumerate(_payoff_square(game, deal))
             for second, value in enumerate(row)
         )
-        lines.append(f"{CARDS[dealt[0]]}, {CARDS[dealt[1]]}: {'; '.join(cells)}.")
+        lines.append(f"{CARDS[deal[0]]}, {CARDS[deal[1]]}: {'; '.join(cells)}.")
     return "\n".join(lines)
 
 

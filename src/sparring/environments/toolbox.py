@@ -1,6 +1,6 @@
-"""Tools for seats: a calculator with its own grammar, and a full-text search.
+"""Tools that seats may call: a calculator and a full-text search.
 
-Results depend on the arguments alone, and text of models is only data.
+A result depends only on the arguments, and a model's text is never executed as code.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from sparring.core.errors import GameError
 
 __all__ = ["ToolError", "calculate", "search"]
 
-LONGEST = 200  # most characters of an expression
-DEEPEST = 20  # most nested parentheses and signs
-LARGEST = 10**15  # bound of every number, its numerator and its denominator
+MAX_CHARACTERS = 200  # most characters of an expression
+MAX_DEPTH = 20  # most nested parentheses and signs
+NUMBER_BOUND = 10**15  # bound of every number, its numerator and its denominator
 DECIMALS = 6  # decimal places of a result that is not a whole number
-QUERY, WORDS, WORD = 400, 16, 40  # limits of a query: characters, words, letters of a word
-MOST = 20  # most documents of a search
+MAX_QUERY_CHARS, MAX_QUERY_WORDS, MAX_WORD_CHARS = 400, 16, 40
+MAX_RESULTS = 20  # most documents of a search
 _TOKEN = re.compile(r"[ \t\n]*(?:(\d{1,15}(?:\.\d{1,15})?)(?![\d.])|([-+*/()]))", re.ASCII)
 _WORD = re.compile(r"[^\W_]+")
 SIGNS = {"add": "+", "subtract": "-", "multiply": "*", "divide": "/"}
-NONE = "none"  # a brief answer that holds nothing
+NO_RESULT = "none"  # a brief answer that holds nothing
 _TAGS = re.compile(r"<(search|calculate)>(.*?)(</\1>|(?=<(?:search|calculate)>)|\Z)", re.DOTALL)
 
 
 class ToolError(Exception):
-    """A call without a result; its text is the reply to the caller."""
+    """A tool call that failed; its text is the result for the caller."""
 
 
 def calculate(expression: str) -> str:
@@ -45,11 +45,12 @@ def calculate(expression: str) -> str:
         factor = "-" factor | "+" factor | "(" sum ")" | number
 
     Args:
-        expression: at most 200 characters and 20 levels; every number and result below 10**15.
+        expression: an expression of at most 200 characters and 20 nested levels, in which every
+            number and every result is below 10**15.
 
     Raises:
         ToolError: the expression has another form, is too long or too deep, divides by zero, or
-            has too large numbers.
+            exceeds the bound of numbers.
     """
     reader = _Reader(_tokens(expression))
     value = reader.sum(0)
@@ -64,59 +65,59 @@ def calculate(expression: str) -> str:
 
 
 def _tokens(expression: str) -> list[str]:
-    if len(expression) > LONGEST:
-        raise ToolError(f"The expression is longer than {LONGEST} characters.")
-    tokens, place, text = [], 0, expression.strip()
-    while place < len(text):
-        match = _TOKEN.match(text, place)
+    if len(expression) > MAX_CHARACTERS:
+        raise ToolError(f"The expression is longer than {MAX_CHARACTERS} characters.")
+    tokens, position, text = [], 0, expression.strip()
+    while position < len(text):
+        match = _TOKEN.match(text, position)
         if match is None:
             raise ToolError("The calculator knows numbers, + - * / and parentheses only.")
         tokens.append(match[1] or match[2])
-        place = match.end()
+        position = match.end()
     return tokens
 
 
 class _Reader:
-    """A parser of tokens by recursive descent."""
+    """A recursive-descent parser that computes the value of an expression."""
 
     def __init__(self, tokens: list[str]) -> None:
-        self.tokens, self.place = tokens, 0
+        self.tokens, self.position = tokens, 0
 
     @property
     def next(self) -> str | None:
         """The next token; None at the end."""
-        return self.tokens[self.place] if self.place < len(self.tokens) else None
+        return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     def take(self) -> str | None:
         """Return the next token and move past it."""
         token = self.next
-        self.place += 1
+        self.position += 1
         return token
 
     def sum(self, depth: int) -> Fraction:
-        """Read terms with + and - between."""
+        """Parse products with + and - between."""
         value = self.product(depth)
         while self.next in ("+", "-"):
             sign = self.take()
-            other = self.product(depth)
-            value = _check_bounds(value + other if sign == "+" else value - other)
+            operand = self.product(depth)
+            value = _check_bounds(value + operand if sign == "+" else value - operand)
         return value
 
     def product(self, depth: int) -> Fraction:
-        """Read factors with * and / between."""
+        """Parse factors with * and / between."""
         value = self.factor(depth)
         while self.next in ("*", "/"):
             sign = self.take()
-            other = self.factor(depth)
-            if sign == "/" and not other:
+            operand = self.factor(depth)
+            if sign == "/" and not operand:
                 raise ToolError("The calculator cannot divide by zero.")
-            value = _check_bounds(value * other if sign == "*" else value / other)
+            value = _check_bounds(value * operand if sign == "*" else value / operand)
         return value
 
     def factor(self, depth: int) -> Fraction:
-        """Read a number, a sign before a factor, or a sum in parentheses."""
-        if depth > DEEPEST:
-            raise ToolError(f"The expression has more than {DEEPEST} levels.")
+        """Parse a number, a sign before a factor, or a sum in parentheses."""
+        if depth > MAX_DEPTH:
+            raise ToolError(f"The expression has more than {MAX_DEPTH} levels.")
         token = self.take()
         if token in ("-", "+"):
             value = self.factor(depth + 1)
@@ -132,16 +133,16 @@ class _Reader:
 
 
 def _check_bounds(value: Fraction) -> Fraction:
-    if abs(value.numerator) >= LARGEST or value.denominator >= LARGEST:
+    if abs(value.numerator) >= NUMBER_BOUND or value.denominator >= NUMBER_BOUND:
         raise ToolError("The numbers are too large for the calculator.")
     return value
 
 
 def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, ...]:
-    """Return the documents of a library with any word of a query, the best first.
+    """Return the documents of a library that contain any word of a query, best first.
 
-    Documents are ranked by BM25, and ties keep the library's order. Only letters and digits of a
-    query count: 16 words of its first 400 characters, 40 letters of each.
+    BM25 ranks the documents, and ties keep the library's order. Only letters and digits of a query
+    count: at most 16 words in its first 400 characters, and 40 characters of each word.
 
     Args:
         library: the documents.
@@ -151,14 +152,15 @@ def search(library: Sequence[str], query: str, *, limit: int = 3) -> tuple[str, 
     Raises:
         GameError: Python's SQLite was built without FTS5.
     """
-    words = tuple(word[:WORD].lower() for word in _WORD.findall(query[:QUERY])[:WORDS])
+    matches = _WORD.findall(query[:MAX_QUERY_CHARS])[:MAX_QUERY_WORDS]
+    words = tuple(word[:MAX_WORD_CHARS].lower() for word in matches)
     if not words or not library:
         return ()
-    return _index(tuple(library), os.getpid()).find(words, max(1, min(limit, MOST)))
+    return _index(tuple(library), os.getpid()).find(words, max(1, min(limit, MAX_RESULTS)))
 
 
 class _Index:
-    """A full-text index in memory, of one process; no play contains it."""
+    """A full-text index in the memory of one process; plays do not hold it, so they can pickle."""
 
     def __init__(self, library: tuple[str, ...]) -> None:
         self.library, self.lock = library, Lock()
@@ -189,7 +191,7 @@ def _index(library: tuple[str, ...], process: int) -> _Index:
 
 
 def parse_call(reply: str, *, brief: bool) -> tuple[str, str] | None:
-    """Return the first tool call of a reply as (tool, argument); "" for an unclosed argument."""
+    """Return the first tool call in a reply as (tool, argument); "" if its tag is not closed."""
     if not brief:
         match = _TAGS.search(reply)
         return None if match is None else (match[1], match[2].strip() if match[3] else "")
@@ -198,40 +200,40 @@ def parse_call(reply: str, *, brief: bool) -> tuple[str, str] | None:
 
 
 def write_call(tool: str, argument: str, *, brief: bool) -> str:
-    """Return a call as text, which ``parse_call`` reads back."""
+    """Return the text of a call, which ``parse_call`` can parse."""
     return f"{tool} {argument}".strip() if brief else f"<{tool}>{argument}</{tool}>"
 
 
 def search_result(library: Sequence[str], words: str, *, limit: int, brief: bool) -> str:
     """Return the result of a search in words."""
     if brief:
-        return " ; ".join(search(library, words, limit=limit)) or NONE
+        return " ; ".join(search(library, words, limit=limit)) or NO_RESULT
     if not library:
         return "There is no library here."
     if not words:
         return "The search has no words; write <search>words</search>."
-    notes = search(library, words, limit=limit)
-    return "Found: " + " ".join(notes) if notes else "Nothing was found."
+    documents = search(library, words, limit=limit)
+    return "Found: " + " ".join(documents) if documents else "Nothing was found."
 
 
-def calculator_result(tool: str, argument: str, *, most: int | None) -> str:
+def calculator_result(tool: str, argument: str, *, largest: int | None) -> str:
     """Return the result of the calculator in words.
 
     Args:
         tool: "calculate", or a word for a sign in brief style.
         argument: an expression, or two numbers in brief style.
-        most: the largest result of the brief calculator; None: full style.
+        largest: the largest result of the brief calculator; None: full style.
     """
     try:
-        value = calculate(argument if most is None else _expression(tool, argument))
+        value = calculate(argument if largest is None else _brief_expression(tool, argument))
     except ToolError as error:
-        return str(error) if most is None else NONE
-    if most is None:
+        return str(error) if largest is None else NO_RESULT
+    if largest is None:
         return f"The result is {value}."
-    return value if value.isdecimal() and int(value) <= most else NONE
+    return value if value.isdecimal() and int(value) <= largest else NO_RESULT
 
 
-def _expression(tool: str, argument: str) -> str:
+def _brief_expression(tool: str, argument: str) -> str:
     words = argument.split()
-    plain = len(words) == 2 and all(word.isdecimal() for word in words)
-    return f"{words[0]} {SIGNS[tool]} {words[1]}" if plain else ""
+    is_valid = len(words) == 2 and all(word.isdecimal() for word in words)
+    return f"{words[0]} {SIGNS[tool]} {words[1]}" if is_valid else ""

@@ -17,8 +17,8 @@ from sparring.environments.drawing.pieces import TimelineMessage, heading, timel
 from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import entry_of
 from sparring.environments.toolbox import (
-    MOST,
-    NONE,
+    MAX_RESULTS,
+    NO_RESULT,
     SIGNS,
     calculator_result,
     parse_call,
@@ -27,24 +27,24 @@ from sparring.environments.toolbox import (
 )
 
 Style = Literal["brief", "full"]
-UNREAD = "<unread>"  # the action for a reply that is neither a call nor a move
-NUMBERS = 99  # the largest result in brief style
+UNPARSED = "<unread>"  # the action of a reply that is neither a call nor a move
+MAX_BRIEF_NUMBER = 99  # the largest result in brief style
 
 
 class ToolEnvironment(CombinedEnvironment):
-    """Another environment in which seats may search and calculate before each move.
+    """An environment in which seats may search and calculate before each move.
 
-    Only the calling seat sees the result of a call, and it acts again; any other reply is its
-    move. Seats that move at once wait for each other's calls. Each call is a turn. In full style
-    the calls are ``<search>words</search>`` and ``<calculate>2*(3+4)</calculate>``; the first call
-    of a reply counts, and the rest of that reply is ignored. In brief style a call is the whole
-    reply: ``search ada box``, ``add 3 4``, ``subtract``, ``multiply``, ``divide``; the calculator
-    then returns whole numbers from 0 to 99, and "none" for all others. A reply that is neither a
-    call nor a move uses up a call and gets an error notice. After the last call only a move is
-    legal.
+    A reply is a call of a tool, or a move in the wrapped environment. After a call the same seat
+    acts again, and only this seat sees the result. Seats that move at once wait for each other's
+    calls. Each call is a turn. In full style the calls are ``<search>words</search>`` and
+    ``<calculate>2*(3+4)</calculate>``; only the first call in a reply counts. In brief style a call
+    is the whole reply: ``search ada box``, ``add 3 4``, ``subtract``, ``multiply``, ``divide``; the
+    calculator then returns whole numbers from 0 to 99, and "none" for other results. A reply that
+    is neither a call nor a move uses up a call and gets an error notice. After the last call only a
+    move is legal.
 
-    The search uses ``play.library(seat)``, the documents of the play, if it has this method, as in
-    the environment ``lookups``.
+    The search finds documents in ``play.library(seat)``, if the play has this method, as in the
+    environment ``lookups``.
 
     Mathematics:
         turns <= (calls + 1) * turns of the environment
@@ -54,17 +54,17 @@ class ToolEnvironment(CombinedEnvironment):
     The rules are not searchable, so there are no exact figures, oracles or solvers.
 
     Args:
-        environment: the other environment, {name: ..., options: {...}}. null (default):
+        environment: the environment to wrap, {name: ..., options: {...}}. null (default):
             tic_tac_toe, as an example.
         calls: most calls of a seat before each of its moves, 1 to 50.
         results: most documents that a search returns, 1 to 20.
         cost: cost of a call for the seat that makes it, 0 to 1.
-        style: wording of an environment whose options leave it out, "brief" for tiny models, "full"
-            for language models. The tools have the wording of the environment.
+        style: wording of the wrapped environment if its options do not say it, "brief" for tiny
+            models, "full" for language models. The tools have the wording of the environment.
 
     Raises:
         ConfigError: a number out of range, or the option ``environment`` names no environment.
-        UnknownNameError: no such environment, or option of it.
+        UnknownNameError: the environment, or an option of it, does not exist.
 
     Reference: Schick and others, "Toolformer", arXiv 2302.04761; Yao and others, "ReAct", arXiv
     2210.03629.
@@ -75,7 +75,7 @@ class ToolEnvironment(CombinedEnvironment):
         *,
         environment: dict[str, Any] | None = None,
         calls: Annotated[int, Field(ge=1, le=50)] = 3,
-        results: Annotated[int, Field(ge=1, le=MOST)] = 3,
+        results: Annotated[int, Field(ge=1, le=MAX_RESULTS)] = 3,
         cost: Annotated[float, Field(ge=0, le=1)] = 0.0,
         style: Style = "brief",
     ) -> None:
@@ -89,36 +89,36 @@ class ToolEnvironment(CombinedEnvironment):
         if cost:
             self.zero_sum, self.utility_sum, self.cooperative = False, None, False
 
-    numbers = NUMBERS
+    numbers = MAX_BRIEF_NUMBER
 
     def reset(self, stream: Stream) -> ToolPlay:
         return ToolPlay(self, self.inner.reset(stream))
 
     def words(self) -> tuple[str, ...]:
         """Return the words of calls and results in brief style."""
-        return ("search", NONE, "spent", ";", *SIGNS, *map(str, range(self.numbers + 1)))
+        return ("search", NO_RESULT, "spent", ";", *SIGNS, *map(str, range(self.numbers + 1)))
 
     def forms(self, library: bool) -> str:
         """Return the description of the tools in full style."""
-        searching = f"<search>words</search> finds up to {self.results} notes in a library; "
+        search_text = f"<search>words</search> finds up to {self.results} notes in a library; "
         return (
             f"Before each move you may use tools, {self.calls} calls at most, one a reply: "
-            f"{searching if library else ''}<calculate>2*(3+4)</calculate> computes. The result of "
-            "a call is told to you alone."
+            f"{search_text if library else ''}<calculate>2*(3+4)</calculate> computes. The result "
+            "of a call is told to you alone."
         )
 
 
 class ToolPlay(CombinedPlay):
-    """A play with a tool loop around each move of each seat."""
+    """A play in which each seat may call tools before each of its moves."""
 
     rules: ToolEnvironment
 
     def __init__(self, rules: ToolEnvironment, play: Play) -> None:
         super().__init__(rules, play)
-        # changes replace these attributes, so that a copy may share their values
+        # a change replaces the object of a field, so a copy of the play may share it
         self.open_calls: dict[int, tuple[tuple[str, str], ...]] = {}  # (call, result) of this move
         self.waiting_moves: dict[int, str] = {}  # moves that wait for the other seats' calls
-        self.informed: tuple[int, ...] = ()  # seats that have seen the description of the tools
+        self.described_to: tuple[int, ...] = ()  # seats that have seen the description of the tools
         # (call, result) before earlier moves, one tuple per move
         self.past_calls: tuple[tuple[Any, ...], ...] = ((),) * rules.num_seats
         self.num_calls = (0,) * rules.num_seats
@@ -130,7 +130,7 @@ class ToolPlay(CombinedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """Payoffs so far, less the cost of calls."""
+        """Payoffs so far, minus the cost of calls."""
         payoffs, cost = super().returns, self.rules.cost
         if not cost:
             return payoffs
@@ -156,17 +156,17 @@ class ToolPlay(CombinedPlay):
 
     def observe(self, seat: int) -> Observation:
         """Return the result of the last call, or the current play's observation."""
-        answered = self.open_calls.get(seat, ())
+        calls_now = self.open_calls.get(seat, ())
         observation = super().observe(seat)
-        calls = (*self.past_calls[seat], answered)
+        calls = (*self.past_calls[seat], calls_now)
         key = f"{observation.key} | {calls}" if any(calls) else observation.key
-        if not answered:
+        if not calls_now:
             prompt = observation.prompt
-            if not self.rules.brief and seat not in self.informed:
+            if not self.rules.brief and seat not in self.described_to:
                 forms = self.rules.forms(bool(self.library(seat)))
                 prompt = f"{prompt}\n\n{forms}" if prompt else forms
             return observation._replace(prompt=prompt, key=key)
-        answer, ask, calls_left = answered[-1][1], observation.ask, self.calls_left(seat)
+        answer, ask, calls_left = calls_now[-1][1], observation.ask, self.calls_left(seat)
         if self.rules.brief:
             return observation._replace(
                 prompt=answer if calls_left else f"{answer} spent",
@@ -178,7 +178,7 @@ class ToolPlay(CombinedPlay):
         return observation._replace(prompt=answer, ask=ask, key=key, view=answer, fresh=False)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the call in a reply, else the move, else ``UNREAD`` if calls remain, or None."""
+        """Return the call or the move in a reply; else ``UNPARSED`` if calls remain, or None."""
         calls_left = self.calls_left(seat)
         call = parse_call(reply, brief=self.rules.brief) if calls_left else None
         if call is not None:
@@ -187,49 +187,49 @@ class ToolPlay(CombinedPlay):
         move = read_reply(self.play, seat, legal, reply, exact)
         if move is not None and (legal is None or move in legal):
             return move
-        return UNREAD if calls_left else None
+        return UNPARSED if calls_left else None
 
     def step(self, replies: Mapping[int, str]) -> None:
         self.open_calls, self.waiting_moves = dict(self.open_calls), dict(self.waiting_moves)
         for seat, reply in replies.items():
             if seat not in self.due():
                 raise GameError(f"{self.rules.name}: seat {seat} is not due.")
-            read = self.read(seat, reply, True)
+            action = self.read(seat, reply, True)
             call = parse_call(reply, brief=self.rules.brief) if self.calls_left(seat) else None
-            if read is None:
+            if action is None:
                 raise GameError(f"{self.rules.name}: {quoted(reply)} has no move of seat {seat}.")
-            if call is None and read != UNREAD:
-                self.waiting_moves[seat] = read
+            if call is None and action != UNPARSED:
+                self.waiting_moves[seat] = action
                 continue
             answer = self._answer(seat, call)
-            self.open_calls[seat] = (*self.open_calls.get(seat, ()), (read, answer))
+            self.open_calls[seat] = (*self.open_calls.get(seat, ()), (action, answer))
             num_calls = list(self.num_calls)
             num_calls[seat] += 1
             self.num_calls = tuple(num_calls)
         if self.waiting_moves and not self.due():
-            past, moves = list(self.past_calls), self.waiting_moves
+            past_calls, moves = list(self.past_calls), self.waiting_moves
             for seat in moves:
-                past[seat] = (*past[seat], self.open_calls.get(seat, ()))
-            self.informed = tuple(sorted({*self.informed, *moves}))
-            self.past_calls, self.open_calls, self.waiting_moves = tuple(past), {}, {}
+                past_calls[seat] = (*past_calls[seat], self.open_calls.get(seat, ()))
+            self.described_to = tuple(sorted({*self.described_to, *moves}))
+            self.past_calls, self.open_calls, self.waiting_moves = tuple(past_calls), {}, {}
             super().step(moves)
 
     def _answer(self, seat: int, call: tuple[str, str] | None) -> str:
-        """Return the result of a call; call None: a reply that is neither a call nor a move."""
+        """Return the result of a call; None: the reply was neither a call nor a move."""
         rules, library = self.rules, self.library(seat)
         if call is None:
-            forms = rules.forms(bool(library))
-            return NONE if rules.brief else f"Your reply holds neither a call nor a move. {forms}"
+            error = f"Your reply holds neither a call nor a move. {rules.forms(bool(library))}"
+            return NO_RESULT if rules.brief else error
         if call[0] == "search":
             return search_result(library, call[1], limit=rules.results, brief=rules.brief)
-        return calculator_result(*call, most=rules.numbers if rules.brief else None)
+        return calculator_result(*call, largest=rules.numbers if rules.brief else None)
 
     def calls_of(self, seat: int) -> list[tuple[str, str]]:
         """Return all calls of a seat so far with their results."""
         return [
             pair
-            for part in (*self.past_calls[seat], self.open_calls.get(seat, ()))
-            for pair in part
+            for calls in (*self.past_calls[seat], self.open_calls.get(seat, ()))
+            for pair in calls
         ]
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
@@ -240,7 +240,7 @@ class ToolPlay(CombinedPlay):
             note = f"{self.calls_left(player)} calls left" if player in self.due() else ""
             heading(canvas, f"Calls of {role}", note)
             messages = [
-                TimelineMessage(_plain(call), answer, seat_colour(player))
+                TimelineMessage(_call_text(call), answer, seat_colour(player))
                 for call, answer in self.calls_of(player)
             ]
             timeline(canvas, messages, most=8, lines=3)
@@ -251,7 +251,7 @@ class ToolPlay(CombinedPlay):
             calls = self.calls_of(player) if seat in (None, player) else []
             if calls:
                 call, answer = calls[-1]
-                last = wrap_text(f"{_plain(call)} and was told {answer}", 1, 90, 1)[0]
+                last = wrap_text(f"{_call_text(call)} and was told {answer}", 1, 90, 1)[0]
                 parts.append(f"{role} called {last}")
         return " ".join(parts)
 
@@ -266,8 +266,8 @@ class ToolPlay(CombinedPlay):
         return random_reply(self.play, seat, super().legal(seat), stream.child("move"))
 
 
-def _plain(call: str) -> str:
-    return "(neither a call nor a move)" if call == UNREAD else call
+def _call_text(call: str) -> str:
+    return "(neither a call nor a move)" if call == UNPARSED else call
 
 
 tools = entry_of(ToolEnvironment)

@@ -1,4 +1,4 @@
-"""A game's tree as arrays, with information states by string, for solvers of hidden information."""
+"""The tree of a game as arrays, for solvers of games with hidden information."""
 
 from __future__ import annotations
 
@@ -26,11 +26,12 @@ class TreeArrays:
 
 @dataclass(kw_only=True, slots=True)
 class TreeBuilder:
-    """The lists that ``walk`` fills."""
+    """The lists of a ``TreeArrays`` in the making, which ``walk`` fills."""
 
     number: dict[tuple[int, str], int] = field(default_factory=dict)
     legal: list[tuple[int, ...]] = field(default_factory=list)
     examples: list[Node] = field(default_factory=list)
+    # of each history: parent, information state and choice there (-1: chance), probability
     edges: list[tuple[int, int, int, float]] = field(default_factory=list)
     terminal: list[int] = field(default_factory=list)
     returns: list[list[float]] = field(default_factory=list)
@@ -39,15 +40,15 @@ class TreeBuilder:
         self, node: Node, edge: tuple[int, int, int, float]
     ) -> list[tuple[Node, tuple[int, int, int, float]]]:
         """Add a history, and return its children as (node, edge to the node)."""
-        number = len(self.edges)
+        index = len(self.edges)
         self.edges.append(edge)
         if node.is_terminal():
-            self.terminal.append(number)
+            self.terminal.append(index)
             self.returns.append(list(node.returns()))
             return []
         if node.is_chance_node():
             return [
-                (node.child(action), (number, -1, -1, chance))
+                (node.child(action), (index, -1, -1, chance))
                 for action, chance in node.chance_outcomes()
                 if chance > 0
             ]
@@ -59,13 +60,13 @@ class TreeBuilder:
             self.legal.append(tuple(node.legal_actions()))
             self.examples.append(node)
         return [
-            (node.child(action), (number, state, choice, 1.0))
+            (node.child(action), (index, state, choice, 1.0))
             for choice, action in enumerate(self.legal[state])
         ]
 
 
 def walk(game: GameRules, *, most: float = math.inf) -> TreeArrays:
-    """Return every history of a game with information states.
+    """Walk over every history of a game with information states, and return them as arrays.
 
     Args:
         game: the game.

@@ -12,7 +12,7 @@ from sparring.core.errors import ConfigError
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
 from sparring.environments.combining import (
-    SHOWS,
+    REVEALED_WORD,
     CombinedEnvironment,
     CombinedPlay,
     inner_of,
@@ -29,7 +29,7 @@ from sparring.environments.drawing.pieces import (
 )
 from sparring.environments.drawing.words import wrap_text
 from sparring.environments.options import seats_of
-from sparring.environments.repeated import RESULTS, SHOWN, result_text
+from sparring.environments.repeated import MAX_DRAWN, RESULTS, result_text
 
 REFLECT = "reflect"  # the question between attempts, in brief style
 OVER = "The attempt is over."
@@ -47,9 +47,9 @@ class TrialPlay(CombinedPlay):
     Attributes:
         attempt: number of the current attempt, from 0.
         past_returns: sum of the returns of earlier attempts, [num_seats].
-        reflecting: whether the carried seats are to write their notes.
-        notes: the notes of each seat, by seat.
-        before: the earlier attempts.
+        reflecting: whether the carried seats must write their notes now; see ``Trial``.
+        notes: by seat, the notes of the seat.
+        earlier_plays: the attempts that are over.
     """
 
     def __init__(self, rules: Any, stream: Stream) -> None:
@@ -57,10 +57,10 @@ class TrialPlay(CombinedPlay):
         self.stream, self.attempt, self.reflecting, self.ended = stream, 0, False, False
         self.past_returns = (0.0,) * rules.num_seats
         self.notes: dict[int, tuple[str, ...]] = {}
-        self.before: tuple[Any, ...] = ()
-        self.opened: frozenset[int] = frozenset()  # seats that have replied in this attempt
+        self.earlier_plays: tuple[Any, ...] = ()
+        self.replied_seats: frozenset[int] = frozenset()  # seats that have replied in this attempt
         self.keys = ("",) * rules.num_seats  # each seat's knowledge of earlier attempts
-        self.last: dict[int, str] = {}  # information state and reply at the last turn, by seat
+        self.last_turns: dict[int, str] = {}  # by seat: information state and reply at its turn
 
     @property
     def done(self) -> bool:
@@ -77,7 +77,7 @@ class TrialPlay(CombinedPlay):
         return tuple(sorted(self.rules.carried)) if self.reflecting else super().due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the legal actions of the attempt; None: any text, for example a note."""
+        """Return the legal actions of the attempt; None if any text is legal, as for a note."""
         return None if self.reflecting else super().legal(seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
@@ -97,15 +97,15 @@ class TrialPlay(CombinedPlay):
         if self.reflecting:
             ask = "" if rules.brief else ASK
             prompt = join_texts([news, REFLECT], True) if rules.brief else news
-            key = f"{self.keys[seat]}{self.last.get(seat, '')}{news}|{REFLECT}"
+            key = f"{self.keys[seat]}{self.last_turns.get(seat, '')}{news}|{REFLECT}"
             return Observation(prompt=prompt, ask=ask, key=key, attempt=self.attempt, note=True)
-        begins = self.attempt > 0 and seat not in self.opened
-        keeps = seat in rules.carried and rules.memory == "all"
+        is_new_attempt = self.attempt > 0 and seat not in self.replied_seats
+        keeps_conversation = seat in rules.carried and rules.memory == "all"
         observation = self.play.observe(seat)
-        if begins and keeps and rules.told_once:
-            text = observation.prompt.removeprefix(rules.told_once).strip()
+        if is_new_attempt and keeps_conversation and rules.omitted_rules:
+            text = observation.prompt.removeprefix(rules.omitted_rules).strip()
             observation = observation._replace(prompt=join_texts([AGAIN, text], False))
-        fresh = (begins or observation.fresh) and not keeps
+        fresh = (is_new_attempt or observation.fresh) and not keeps_conversation
         observation = with_news(observation, self._notes(seat) if fresh else news, rules.brief)
         key = f"{self.keys[seat]}{observation.key}" if seat in rules.carried else observation.key
         return observation._replace(key=key, attempt=self.attempt, fresh=fresh)
@@ -132,37 +132,37 @@ class TrialPlay(CombinedPlay):
         self._record_replies(key_parts)
 
     def after(self, replies: Mapping[int, str], play: Any) -> TrialPlay:
-        """Return a copy after replies of some seats, with a given play as the result.
+        """Return a copy after replies of some seats, in which ``play`` is the current play.
 
-        Walks over all chance outcomes use it, as ``step`` draws one outcome.
+        Exact solvers call this for every chance outcome, whereas ``step`` draws one outcome.
 
         Args:
             replies: replies to the current attempt; empty: only the play changes.
-            play: of the inner environment; the copy owns it, and ends the attempt if it is over.
+            play: a play of the inner environment after the replies; the copy owns it.
         """
-        twin, key_parts = self.clone(), self.key_parts(replies)
-        twin.play = play
+        copy, key_parts = self.clone(), self.key_parts(replies)
+        copy.play = play
         for seat in replies:
-            twin.news.pop(seat, None)
-        twin._record_replies(key_parts)
-        return twin
+            copy.news.pop(seat, None)
+        copy._record_replies(key_parts)
+        return copy
 
     def _add_to_key(self, seat: int, text: str) -> None:
         """Add a finished attempt to a seat's key, unless the seat remembers only its notes."""
         if self.rules.memory == "all":
-            self.keys = _append_key(self.keys, seat, f"{self.last.get(seat, '')}{text}|")
+            self.keys = _append_key(self.keys, seat, f"{self.last_turns.get(seat, '')}{text}|")
 
     def _record_replies(self, key_parts: Mapping[int, str]) -> None:
-        """Record which seats replied, with their information states, and end a finished attempt."""
-        self.opened |= set(key_parts)
-        self.last = {**self.last, **key_parts}
+        """Record replies with the information states, and end the attempt if its play is over."""
+        self.replied_seats |= set(key_parts)
+        self.last_turns = {**self.last_turns, **key_parts}
         while self.play.done and not self.ended and not self.reflecting:
             self._end_attempt()
 
     def _end_attempt(self) -> None:
         rules, results = self.rules, tuple(self.play.returns)
-        won = any(results[seat] > 0 for seat in rules.carried)
-        if self.attempt + 1 == rules.attempts or (rules.stop_on_win and won):
+        has_won = any(results[seat] > 0 for seat in rules.carried)
+        if self.attempt + 1 == rules.attempts or (rules.stop_on_win and has_won):
             self.ended = True
             return
         for seat in rules.carried:
@@ -176,32 +176,32 @@ class TrialPlay(CombinedPlay):
             self._begin_attempt()
 
     def _begin_attempt(self) -> None:
-        self.before = (*self.before, self.play)
+        self.earlier_plays = (*self.earlier_plays, self.play)
         self.past_returns, self.attempt = self.returns, self.attempt + 1
-        self.reflecting, self.opened, self.last = False, frozenset(), {}
+        self.reflecting, self.replied_seats, self.last_turns = False, frozenset(), {}
         number = 0 if self.rules.redeal == "same" else self.attempt
         self.begin_another(self.stream.child(number))
 
     def clone(self) -> TrialPlay:
-        twin: TrialPlay = super().clone()
-        twin.notes = dict(self.notes)
-        return twin
+        copy: TrialPlay = super().clone()
+        copy.notes = dict(self.notes)
+        return copy
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
-        rules, knows = self.rules, seat is None or seat in self.rules.carried
-        if knows:
+        rules, remembers = self.rules, seat is None or seat in self.rules.carried
+        if remembers:
             note = "notes are due" if self.reflecting else ""
             heading(canvas, f"Attempt {self.attempt + 1} of {rules.attempts}", note)
-        if not knows and self.reflecting:
-            paragraph(canvas, OVER)  # only seats that remember see how it ended
+        if not remembers and self.reflecting:
+            paragraph(canvas, OVER)  # only seats that remember attempts see the result
             return
         super().paint(canvas, seat)
-        if not knows:
+        if not remembers:
             return
-        if self.before:
+        if self.earlier_plays:
             heading(canvas, "Attempts before")
-            messages = finished_plays(self.before, rules.roles, seat, "attempt", SHOWN)
-            timeline(canvas, messages, most=SHOWN, lines=2)
+            messages = finished_plays(self.earlier_plays, rules.roles, seat, "attempt", MAX_DRAWN)
+            timeline(canvas, messages, most=MAX_DRAWN, lines=2)
         for player, notes in sorted(self.notes.items()):
             if seat in (None, player):
                 name = f"note of {rules.roles[player]}"
@@ -233,41 +233,42 @@ class Trial(CombinedEnvironment):
     """Several attempts at an environment in one episode: meta-RL, learning within an episode.
 
     What: the seats in ``carry`` remember earlier attempts, and write a note (any text) between two
-    attempts. All other seats begin a new conversation at every attempt, so that each attempt meets
-    the same opponents. Turns have the number of their attempt (record ``attempt``); a note belongs
+    attempts. All other seats begin a new conversation at every attempt, so the opponents of all
+    attempts behave alike. A turn records the number of its attempt in ``attempt``; a note belongs
     to the attempt before it.
     When to use: to train players that learn about a task or an opponent while they play (MAGE,
-    LaMer), with an estimator that uses attempts.
+    LaMer), with a credit estimator that uses attempts.
     Mathematics:
         return of a seat = sum over attempts of its return
-    Pitfalls: with ``redeal: same`` (as MAGE's release) a note can reveal chance outcomes that
-    repeat, so that the next attempt needs only memory. With ``stop_on_win`` an early win ends the
-    episode; later attempts are missing, not lost. A note is a turn, and training uses it as such.
+    Pitfalls: with ``redeal: same`` (as in MAGE's release) a note can reveal chance outcomes that
+    repeat, so the next attempt needs only memory. With ``stop_on_win`` an early win ends the
+    episode: later attempts do not exist, and do not count as losses. A note is a turn, and is
+    trained like other turns.
     Reference: MAGE (arXiv 2603.03680); LaMer (arXiv 2512.16848).
     Verified by: tests/environments/test_combinators.py.
 
     Args:
-        environment: the other environment, {name: ..., options: {...}}. null (default):
+        environment: the environment to attempt, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, as an example.
         attempts: number of attempts, 1 to 100.
-        carry: roles that remember. Empty (default): only the first role.
-        reflect: whether these write a note between attempts. true by default.
-        memory: what they remember: "all" (default), their whole conversation; "notes", only their
-            notes, in a new conversation at every attempt.
+        carry: roles that remember earlier attempts. Empty (default): only the first role.
+        reflect: whether these roles write a note between attempts. true by default.
+        memory: what these roles remember: "all" (default), their whole conversation; "notes", only
+            their notes, in a new conversation at every attempt.
         redeal: "fresh" (default): chance is drawn anew at every attempt. "same": every attempt has
             the chance outcomes of the first, as long as the actions are the same.
-        stop_on_win: whether an attempt with a positive return of a carried seat is the last.
+        stop_on_win: whether an attempt with a positive return of a role in ``carry`` is the last.
         note_limit: most characters of a note, 1 to 100,000.
-        reveal: whether roles that remember see at the end of an attempt what the rules reveal, such
-            as the cards of a show-down in kuhn_poker (no card after a fold). Default false: only
+        reveal: whether roles in ``carry`` see at the end of an attempt what the rules reveal, such
+            as the cards of a show-down in kuhn_poker (no card after a fold). false (default): only
             the actions and the result.
-        retell: whether roles with their whole conversation see the rules at every attempt. true by
-            default. false: only at the first attempt, so that a conversation has fewer tokens; for
-            an environment in full style whose rules are one text.
+        retell: whether roles with ``memory: all`` see the rules at every attempt. true by default.
+            false: only at the first attempt, which saves tokens; for an environment in full style
+            whose rules are one text.
 
     Raises:
-        ConfigError: the option ``environment`` names no environment, a role is carried twice, or
-            there are no rules to leave out.
+        ConfigError: the option ``environment`` names no environment, ``carry`` names a role twice,
+            or ``retell: false`` finds no rules to leave out.
         UnknownNameError: a name in ``carry`` is not a role.
     """
 
@@ -286,13 +287,13 @@ class Trial(CombinedEnvironment):
         super().__init__("trial", inner_of("trial", self.environment))
         inner, attempts, reflect = self.inner, self.attempts, self.reflect
         self.carried = seats_of("trial", "carry", self.carry, inner.roles, inner.name) or (0,)
-        self.told_once = "" if self.retell else _rules_of(inner)
+        self.omitted_rules = "" if self.retell else _rules_of(inner)
         notes = (attempts - 1) * len(self.carried) if reflect else 0
         self.notes = notes > 0 or inner.notes
         self.max_turns = attempts * inner.max_turns + notes
-        ends = (inner.min_utility, inner.max_utility)
-        self.min_utility, self.max_utility = (attempts * end for end in ends)
-        if self.stop_on_win:  # the first attempt may be a win and so the last
+        bounds = (inner.min_utility, inner.max_utility)
+        self.min_utility, self.max_utility = (attempts * bound for bound in bounds)
+        if self.stop_on_win:  # the episode may end after a first attempt that is a win
             self.max_utility = max(self.max_utility, inner.max_utility)
             self.min_utility = min(self.min_utility, inner.min_utility)
         total = inner.utility_sum
@@ -302,7 +303,7 @@ class Trial(CombinedEnvironment):
 
     def words(self) -> tuple[str, ...]:
         """Return the words between attempts."""
-        return (*RESULTS, REFLECT, NOTE, *([SHOWS] if self.reveal else []))
+        return (*RESULTS, REFLECT, NOTE, *([REVEALED_WORD] if self.reveal else []))
 
     def reset(self, stream: Stream) -> TrialPlay:
         return TrialPlay(self, stream)
@@ -311,12 +312,12 @@ class Trial(CombinedEnvironment):
 def _rules_of(inner: Any) -> str:
     rules = getattr(inner, "rules", "")
     if inner.brief or not isinstance(rules, str) or not rules:
-        has, other = "does not have its rules as one text", ""
+        reason, advice = "does not have its rules as one text", ""
         if inner.brief:
-            has, other = "has no rules in brief style", ", or an environment in style: full"
+            reason, advice = "has no rules in brief style", ", or an environment in style: full"
         raise ConfigError(
-            f"environments 'trial': retell=false leaves the rules out, and {inner.name} {has}; "
-            f"write retell: true{other}."
+            f"environments 'trial': retell=false leaves the rules out, and {inner.name} {reason}; "
+            f"write retell: true{advice}."
         )
     return rules
 

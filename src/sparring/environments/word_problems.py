@@ -22,23 +22,27 @@ HAS, BAGS, MORE = "has", "bags", "more"
 GETS, LOSES, DOUBLES = "gets", "loses", "doubles"
 WORDS = ("has", "bags", "of", "more", "than", "gets", "loses", "doubles", "how", "many")
 _FULL = {
-    HAS: "{who} has {a} {ones}.",
-    BAGS: "{who} has {a} bags with {b} {things} in each bag.",
-    MORE: "{other} has {a} {ones}. {who} has {b} more {things} than {other}.",
+    HAS: "{name} has {a} {ones}.",
+    BAGS: "{name} has {a} bags with {b} {things} in each bag.",
+    MORE: "{other} has {a} {ones}. {name} has {b} more {things} than {other}.",
 }
 _BRIEF = {
-    HAS: "{who} has {a} {things}",
-    BAGS: "{who} has {a} bags of {b} {things}",
-    MORE: "{other} has {a} {things} {who} has {b} more than {other}",
+    HAS: "{name} has {a} {things}",
+    BAGS: "{name} has {a} bags of {b} {things}",
+    MORE: "{other} has {a} {things} {name} has {b} more than {other}",
 }
-_THEN = {  # wordings of each event, of which a story draws one; "2 more" could mean bags
+_EVENT_SENTENCES = {  # wordings of each event, of which a story draws one; all name the things
     GETS: (
-        "{who} buys {a} more {ones}.",
-        "{who} finds {a} more {ones}.",
-        "A friend gives {who} {a} more {ones}.",
+        "{name} buys {a} more {ones}.",
+        "{name} finds {a} more {ones}.",
+        "A friend gives {name} {a} more {ones}.",
     ),
-    LOSES: ("{who} loses {a} {ones}.", "{who} gives away {a} {ones}.", "{who} sells {a} {ones}."),
-    DOUBLES: ("Then {who} doubles the number of {things}.",),
+    LOSES: (
+        "{name} loses {a} {ones}.",
+        "{name} gives away {a} {ones}.",
+        "{name} sells {a} {ones}.",
+    ),
+    DOUBLES: ("Then {name} doubles the number of {things}.",),
 }
 
 
@@ -47,15 +51,15 @@ class Story:
     """A story about a number of things.
 
     Args:
-        who: the main person.
+        person: the main person.
         other: another person.
         things: the things to count.
         opening: HAS, BAGS or MORE.
-        numbers: two numbers of the opening; the second is 0 for HAS.
-        events: later events: GETS, LOSES or DOUBLES, a number, and the number of the wording.
+        numbers: the two numbers of the opening; the second is 0 for HAS.
+        events: later events as (GETS, LOSES or DOUBLES, amount, index of the wording).
     """
 
-    who: str
+    person: str
     other: str
     things: str
     opening: str
@@ -73,9 +77,9 @@ class Story:
 
     def text(self, brief: bool) -> str:
         """Return the story and its question."""
-        names = {"who": self.who, "other": self.other, "things": self.things}
+        names = {"name": self.person, "other": self.other, "things": self.things}
         if not brief:
-            names |= {"who": self.who.capitalize(), "other": self.other.capitalize()}
+            names |= {"name": self.person.capitalize(), "other": self.other.capitalize()}
         first, second = self.numbers
         ones = self.things if first != 1 else self.things[:-1]
         opening = (_BRIEF if brief else _FULL)[self.opening]
@@ -85,10 +89,10 @@ class Story:
                 parts.append(kind if kind == DOUBLES else f"{kind} {number}")
             else:
                 ones = self.things if number != 1 else self.things[:-1]
-                parts.append(_THEN[kind][wording].format(**names, a=number, ones=ones))
+                parts.append(_EVENT_SENTENCES[kind][wording].format(**names, a=number, ones=ones))
         if brief:
             return f"{' '.join(parts)} how many"
-        return f"{' '.join(parts)} How many {self.things} does {names['who']} have now?"
+        return f"{' '.join(parts)} How many {self.things} does {names['name']} have now?"
 
 
 @lru_cache(maxsize=4096)
@@ -101,25 +105,25 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
         largest: largest number in the story, at least 2.
     """
     names = stream.child("names")
-    first = names.integer(0, len(PEOPLE))
-    second = (first + 1 + names.integer(1, len(PEOPLE) - 1)) % len(PEOPLE)
+    person = names.integer(0, len(PEOPLE))
+    other = (person + 1 + names.integer(1, len(PEOPLE) - 1)) % len(PEOPLE)
     draws = stream.child("numbers")
     opening = (HAS, BAGS, MORE)[stream.child("opening").integer(0, 3)]
     amount = 1 + draws.integer(0, largest) if opening != BAGS else 2 + draws.integer(0, largest - 1)
     extra = 0 if opening == HAS else 2 + draws.integer(1, largest - 1)
     count = {HAS: amount, BAGS: amount * extra, MORE: amount + extra}[opening]
     events: list[tuple[str, int, int]] = []
-    for place in range(steps - (opening != HAS)):
+    for index in range(steps - (opening != HAS)):
         kinds = (GETS, GETS, LOSES, LOSES, DOUBLES) if count else (GETS,)
-        choices = stream.child("events").child(place)
+        choices = stream.child("events").child(index)
         kind = kinds[choices.integer(0, len(kinds))]
         limit = {GETS: largest, LOSES: min(largest, count), DOUBLES: 1}[kind]
         number = 0 if kind == DOUBLES else 1 + choices.integer(1, limit)
-        events.append((kind, number, choices.integer(2, len(_THEN[kind]))))
+        events.append((kind, number, choices.integer(2, len(_EVENT_SENTENCES[kind]))))
         count = {GETS: count + number, LOSES: count - number, DOUBLES: 2 * count}[kind]
     return Story(
-        who=PEOPLE[first],
-        other=PEOPLE[second],
+        person=PEOPLE[person],
+        other=PEOPLE[other],
         things=THINGS[names.integer(2, len(THINGS))],
         opening=opening,
         numbers=(amount, extra),
@@ -128,7 +132,7 @@ def story(stream: Stream, steps: int, largest: int) -> Story:
 
 
 def max_answer(steps: int, largest: int) -> int:
-    """Return an upper bound of all answers: the largest opening, then doubled or added to."""
+    """Return an upper bound of all answers: the largest opening, then doublings or additions."""
     count = largest * largest if steps else largest
     for _ in range(max(steps - 1, 0)):
         count = max(2 * count, count + largest)
@@ -139,7 +143,7 @@ _NUMBERS = re.compile(
     r"(?:(?<![\w.)\]])[-\u2212])?"  # a sign, but not the minus of "12-5"
     r"(?:(?<![\d.,])\d{1,3}(?:,\d{3})+(?!,?\d)|\d+)(?:\.\d+)?"
 )
-LONGEST = 15  # most digits of a number in a reply
+MAX_DIGITS = 15  # most digits of a number in a reply
 
 
 @dataclass(kw_only=True, eq=False)
@@ -147,27 +151,27 @@ class WordProblems(Bank):
     """A short story about a number of things, and one reply: the final number.
 
     What: "Ada has 3 bags with 4 apples in each bag. Ada gives away 2 apples. How many apples does
-    Ada have now?" A story begins with a number, with bags of equal size, or with more than another
-    person has; then things are bought, lost or doubled. Stories are drawn from a bank.
-    When to use: to measure whether learning in games transfers to questions of another kind (claims
-    of SPIRAL, MARS and VPR), on problems that are in no corpus.
+    Ada have now?" A story begins with a number, with bags of equal size, or with how many more than
+    another person has. Then things are bought, lost or doubled. Stories are drawn from a bank.
+    When to use: to measure whether learning in games transfers to questions of another kind (as
+    SPIRAL, MARS and VPR claim), on problems that are in no training corpus.
     Mathematics:
 
         return = 1 if the last number of the reply is the answer, else 0
 
-    A sign counts, commas between thousands and a fraction of 0 do not.
+    The sign must be right. Commas between thousands and a fraction of 0 are ignored.
 
     Pitfalls: a reply without a number is illegal. A pretrained model may know how to solve such
-    stories and still write another number last. Answers are small, so that guessing scores above 0:
-    with one step and numbers to 9 the most frequent answer is right in about one story of 14.
+    stories and still write another number last. Answers are small, so guesses score above 0: with
+    one step and numbers to 9 the most frequent answer is right in about 1 of 14 stories.
     Reference: problems of the kind of GSM8K (arXiv 2110.14168), which is not used here.
     Verified by: tests/environments/test_word_problems.py.
 
     Args:
         steps: number of operations to the answer, 1 to 5.
         largest: largest number in a story, 2 to 100.
-        problems: stories in the bank, 1 to 10,000,000.
-        bank: number of the bank, below 2^31; another one has other stories.
+        problems: number of stories in the bank, 1 to 10,000,000.
+        bank: number of the bank, below 2^31; another bank has other stories.
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
     """
 
@@ -177,7 +181,7 @@ class WordProblems(Bank):
     bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     style: Literal["brief", "full"] = "brief"
 
-    name, counted = "word_problems", "problems"
+    name, size_option = "word_problems", "problems"
     roles, num_seats, max_turns = ("solver",), 1, 1
     min_utility, max_utility, utility_sum = 0.0, 1.0, None
     zero_sum, cooperative = False, False
@@ -208,7 +212,7 @@ class WordProblems(Bank):
 
 
 class Problem(QuestionPlay):
-    """A play of one problem; its initial state is the story."""
+    """One episode with one problem; its initial state is the story."""
 
     kind, lines = "problem", 8
     start: Story
@@ -224,22 +228,22 @@ class Problem(QuestionPlay):
         return Observation(prompt=prompt, ask=ask, key=prompt, view=prompt)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
-        """Return the last number of a reply without commas, or None; ``exact``: the whole reply."""
+        """Return the last number in a reply (``exact``: the whole reply), without commas."""
         numbers = _NUMBERS.findall(reply)
         if not numbers or (exact and reply.strip() != numbers[-1]):
             return None
         last = numbers[-1].replace(",", "").replace("\u2212", "-")
         integer_part, _, fraction = last.partition(".")
-        if len(integer_part) > LONGEST:
+        if len(integer_part) > MAX_DIGITS:
             return None
         number = str(int(integer_part))
         return f"{number}.{fraction}" if fraction.strip("0") else number
 
     def step(self, replies: Mapping[int, str]) -> None:
-        read = self.read(0, replies[0])
-        if self.done or read is None:
+        number = self.read(0, replies[0])
+        if self.done or number is None:
             raise GameError(f"word_problems: {quoted(replies[0])} is not an answer that is due.")
-        self.answer = read
+        self.answer = number
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random answer in the possible range."""

@@ -117,7 +117,7 @@ class ChooserScorer:
     def _lines(
         self, query: Query, lines_of: dict[tuple[int, str], list[tuple[_CandidateLine, FloatArray]]]
     ) -> list[_CandidateLine]:
-        offers = self.game.proposer.offers(query.legal_actions)
+        offers = self.game.proposer.possible_lists(query.legal_actions)
         starts: list[_Start] = [(1.0, (), (), "")]
         if query.actions:
             parent = lines_of.get((query.seat, query.seen[-2].key))

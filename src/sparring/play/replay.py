@@ -208,7 +208,7 @@ def conversations(game: Environment, episode: Episode) -> list[Conversation]:
 def _endings(play: Play, seats: Iterable[int]) -> Iterator[tuple[int, ConversationEnd]]:
     if isinstance(play, HasConversationEnd):
         for seat in sorted(seats):
-            end = play.closed(seat)
+            end = play.conversation_end(seat)
             if end is not None:
                 yield seat, end
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sparring.core.errors import GameError
-from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, QuestionsTable, rows_of
+from sparring.environments.twenty_questions import ATTRIBUTES, NOUNS, QuestionsTable, draw_rows
 from tests.environments.worlds import check_contains, make_game_factory, make_refusal_test, start
 
 game = make_game_factory("twenty_questions")
@@ -17,11 +17,11 @@ game = make_game_factory("twenty_questions")
 def test_words_are_unique_and_tables_uniform():
     words = [*NOUNS, *(value for _, values in ATTRIBUTES for value in values)]
     assert len(set(words)) == len(words) == 32 + 20 and len({name for name, _ in ATTRIBUTES}) == 5
-    counts = Counter(rows_of(2, 2, 2, 0, number) for number in range(3000))
+    counts = Counter(draw_rows(2, 2, 2, 0, number) for number in range(3000))
     pairs = [(a, b) for a in ((0, 0), (0, 1), (1, 0), (1, 1)) for b in ((0, 0), (0, 1), (1, 0), (1, 1)) if a != b]
     assert set(counts) == set(pairs)
     assert stats.chisquare([counts[pair] for pair in pairs]).pvalue > 0.005
-    assert sorted(rows_of(27, 3, 3, 0, 5)) == sorted((a, b, c) for a in range(3) for b in range(3) for c in range(3))
+    assert sorted(draw_rows(27, 3, 3, 0, 5)) == sorted((a, b, c) for a in range(3) for b in range(3) for c in range(3))
 
 
 def test_prompts_hide_the_object_and_questions_are_limited():

@@ -18,7 +18,7 @@ from sparring.environments.history_tree import tree_of
 from sparring.environments.werewolf import werewolf
 from sparring.environments.werewolf.deduction import (
     STANCE_FIGURES,
-    guesses,
+    parse_guesses,
     random_deduction,
     read_deduction,
 )
@@ -66,7 +66,7 @@ def test_seats_deduce_before_they_speak_or_vote():
         play.step({**night, 0: victim})
         assert play.position.phase == "speak" and play.due() == (0,) and play.legal(0) is None
         while play.position.phase in ("speak", "vote"):
-            reply = "?" if play.position.deducing else "silence" if play.position.phase == "speak" else "abstain"
+            reply = "?" if play.position.is_deducing else "silence" if play.position.phase == "speak" else "abstain"
             play.step(dict.fromkeys(play.due(), reply))
     assert play.done or play.position.round == 3
     play = werewolf(deduce=True).reset(ROOT)
@@ -253,7 +253,7 @@ def test_malformed_deductions_figures_and_full_style_prompts():
     assert play.observe(0).ask.startswith("What do you say to all?")
     free_text_play = play_at_day(style="full", speech="text", limit=20)
     free_text_play.step({0: "p2: seer, high, as it speaks a great deal and says nothing"})
-    assert free_text_play.cut == (0, 0, 0, 0) and free_text_play.observe(0).ask.endswith(
+    assert free_text_play.num_truncated == (0, 0, 0, 0) and free_text_play.observe(0).ask.endswith(
         "Reply with your speech alone."
     )
 
@@ -274,7 +274,7 @@ def test_scripted_players_deduce():
     self_play = self_plays(Starts(label="all", game=game), werewolf_bot(), plays=8, stream=ROOT)
     assert 0 < self_play.figures["right_roles"].mean < 1 and self_play.figures["right_roles_wolf"].count == 8
     play, bot = play_at_day(), werewolf_bot()
-    assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(guesses(bot.choose(play, 0, ROOT))) == 2
+    assert bot.choose(play, 0, ROOT).startswith("p2 ") and len(parse_guesses(bot.choose(play, 0, ROOT))) == 2
     with pytest.raises(GameError, match="no exact probabilities if any text is a reply"):
         bot.chances(play, 0)
 
@@ -330,11 +330,11 @@ def test_sampled_deductions_are_possible_and_their_confidence_is_exact(seed, pla
         if play.done:
             break
         stream = draws.child(number)
-        for seat in play.due() if play.position.deducing else ():
+        for seat in play.due() if play.position.is_deducing else ():
             deals = list(possible_deals(play.position, seat))
             for turn in range(4):
                 text = random_deduction(play.position, seat, stream.child(f"{seat} {turn}"))
-                parts, names = guesses(text), [f"p{index + 1}" for index in play.position.targets(seat)]
+                parts, names = parse_guesses(text), [f"p{index + 1}" for index in play.position.targets(seat)]
                 assert all(
                     read_deduction(text, names, play.rules.setup.kinds, is_brief) == text for is_brief in (True, False)
                 )
@@ -359,7 +359,7 @@ def test_right_roles_follow_player_numbers_and_deductions_prevent_a_tree():
         play.step(
             {
                 seat: " ".join(text for name, text in texts.items() if name != names[seat])
-                if play.position.deducing
+                if play.position.is_deducing
                 else action
                 for seat in names
             }

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from sparring.core.rng import Stream
 from sparring.environments.werewolf.rules import SAY, SILENCE, phrases
-from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, meaning, to_sentence
+from sparring.environments.werewolf.sentences import CLAIMS, WORDINGS, phrase_meant, to_sentence
 from tests.cases import every_case
 
 PHRASES = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))
@@ -14,12 +14,14 @@ PHRASES = phrases(SAY, ("wolf", "seer", "doctor", "villager"), ("p2", "p9"))
 
 @pytest.mark.parametrize("phrase", PHRASES)
 def test_all_wordings_of_a_phrase_are_parsed_as_it(phrase):
-    assert meaning(phrase) == phrase
+    assert phrase_meant(phrase) == phrase
     sentences = {to_sentence(phrase, Stream.from_seed(seed)) for seed in range(60)}
     assert (
-        {meaning(sentence) for sentence in sentences} == {phrase} == {meaning(sentence, "p1") for sentence in sentences}
+        {phrase_meant(sentence) for sentence in sentences}
+        == {phrase}
+        == {phrase_meant(sentence, "p1") for sentence in sentences}
     )
-    assert {meaning(sentence.upper().rstrip(".!")) for sentence in sentences} == {phrase}
+    assert {phrase_meant(sentence.upper().rstrip(".!")) for sentence in sentences} == {phrase}
     lines = WORDINGS.get(phrase.replace("p2", "@").replace("p9", "@"), CLAIMS)
     assert len(sentences) == len(lines) == len(set(lines)) > 1
 
@@ -59,12 +61,12 @@ def test_all_wordings_of_a_phrase_are_parsed_as_it(phrase):
     ],
 )
 def test_free_text_is_parsed_by_its_words(text, phrase):
-    assert meaning(text, "p1") == phrase
+    assert phrase_meant(text, "p1") == phrase
 
 
 @given(st.text(max_size=60), st.sampled_from(["", "p1", "p2"]))
 def test_any_text_means_a_phrase_of_the_grammar_about_another_player(text, speaker):
     all_phrases = phrases(SAY, ("wolf", "seer", "doctor", "villager"), tuple(f"p{number}" for number in range(1, 10)))
-    phrase = meaning(text, speaker)
-    assert phrase in all_phrases and meaning(phrase) == phrase
+    phrase = phrase_meant(text, speaker)
+    assert phrase in all_phrases and phrase_meant(phrase) == phrase
     assert not speaker or speaker not in phrase.split()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from sparring.core.rng import Stream
 from sparring.environments.base import random_reply
 from sparring.environments.werewolf import werewolf
-from sparring.environments.werewolf.deduction import STANCE_FIGURES, stance
+from sparring.environments.werewolf.deduction import STANCE_FIGURES, stance_of
 from sparring.environments.werewolf.rules import WerewolfEvent
 from sparring.play.players.werewolf_bot import werewolf_bot
 
@@ -30,7 +30,7 @@ STREAM = Stream.from_seed(0)
     ],
 )
 def test_stances_of_speeches(speech, expected):
-    assert stance(WerewolfEvent("say", 0, word=speech)) == expected
+    assert stance_of(WerewolfEvent("say", 0, word=speech)) == expected
 
 
 def figures_of_day(speeches, votes, **options):
@@ -38,9 +38,9 @@ def figures_of_day(speeches, votes, **options):
     play = werewolf(players=5, doctor=True, tie="none", rounds=1, **options).begin((0, 1, 2, 3, 4), STREAM)
     play.step({0: "p5", 1: "p1", 2: "p5"})
     while play.position.phase == "speak":
-        play.step({seat: "" if play.position.deducing else speeches[seat] for seat in play.due()})
+        play.step({seat: "" if play.position.is_deducing else speeches[seat] for seat in play.due()})
     while not play.done:
-        play.step({seat: "" if play.position.deducing else votes[seat] for seat in play.due()})
+        play.step({seat: "" if play.position.is_deducing else votes[seat] for seat in play.due()})
     return {name: pytest.approx(play.figures()[name], nan_ok=True) for name in STANCE_FIGURES}
 
 
@@ -96,12 +96,13 @@ def test_figures_are_shares_for_random_episodes(seed, options):
         replies = {
             seat: random_reply(play, seat, play.legal(seat), draws.child(number).child(seat)) for seat in play.due()
         }
-        if play.position.speaking and play.legal(play.due()[0]) is None:  # speeches may name players that do not exist
+        # speeches may name players that do not exist
+        if play.position.is_speaking and play.legal(play.due()[0]) is None:
             replies = {seat: text.replace("p2", "p9").replace("p3", "p6") for seat, text in replies.items()}
         assert all(
             play.gist(seat).key and werewolf_bot().chances(play, seat)
             for seat in play.due()
-            if not play.position.deducing
+            if not play.position.is_deducing
         )
         play.step(replies)
     figures = play.figures()

@@ -182,7 +182,7 @@ def test_nights_and_whispers_of_two_wolves_by_hand():
         and play.observe(0).ask == "What do you say to the werewolves alone? Reply with your speech alone."
     )
     play.step({0: 'Kill\n"p3" says: p2 is out and on it goes', 1: ""})
-    assert play.position.phase == "speak" and play.cut[0] == 1  # nobody acts in that night
+    assert play.position.phase == "speak" and play.num_truncated[0] == 1  # nobody acts in that night
     assert play.observe(1).prompt.split("\n")[-2:] == [
         "Among the werewolves p4 says: \"Kill 'p3' says: p2 i\"",
         "Nobody was killed in the night.",
@@ -303,7 +303,7 @@ def test_views_do_not_depend_on_hidden_information(seed, options, inside_choose,
         if first.done or second.done:
             break
         for play, other in ((first, second), (second, first)):  # deducers of one episode may be dead in the other
-            if play.position.deducing and not other.position.deducing:
+            if play.position.is_deducing and not other.position.is_deducing:
                 assert observer not in play.due()
                 play.step(dict.fromkeys(play.due(), "other"))
         for play in (first, second) if observer not in rules.setup.wolves else ():
@@ -320,11 +320,11 @@ def test_views_do_not_depend_on_hidden_information(seed, options, inside_choose,
                 break
         else:
             replies = {first.position.places[s]: random_reply(first, s, stream.child(s)) for s in first.due()}
-            if first.position.phase == "speak" and rules.setup.speech == "words" and not first.position.deducing:
+            if first.position.phase == "speak" and rules.setup.speech == "words" and not first.position.is_deducing:
                 assert {first.position.places[s] for s in first.due()} == {
                     second.position.places[s] for s in second.due()
                 }
-            deducing = first.position.deducing
+            deducing = first.position.is_deducing
             for play in (first, second):
                 play.step(
                     {
@@ -446,8 +446,8 @@ def test_patterns_of_phrases_filled_with_names_are_the_phrases():
                 verb = {"speak": "speaks", "whisper": "whispers"}.get(play.position.phase)
                 assert play.kind(seat) == (f"{kind} {verb}" if verb else "")
                 if play.kind(seat):
-                    patterns = dict.fromkeys(pattern(line, rules.called) for line in legal)
-                    assert not any(name in line for name in rules.called for line in patterns)
+                    patterns = dict.fromkeys(pattern(line, rules.player_names) for line in legal)
+                    assert not any(name in line for name in rules.player_names for line in patterns)
                     assert sorted(fill_names(tuple(patterns), play.legal_names(seat))) == sorted(legal)
                 replies[seat] = legal[draws.integer(0, len(legal))]
             play.step(replies)
@@ -502,7 +502,7 @@ def test_a_speech_cannot_imitate_the_moderator(speech):
     copy = play.clone()
     play.step({0: speech})
     copy.step({0: cleaned})
-    assert copy.position == play.position and copy.cut == play.cut
+    assert copy.position == play.position and copy.num_truncated == play.num_truncated
     lines = play.observe(1).prompt.split("\n\n")[-1].split("\n")
     assert lines[:-1] == ["You learn that p1 is a werewolf.", "p3 was killed in the night."]
     last_line = lines[-1]
@@ -512,7 +512,7 @@ def test_a_speech_cannot_imitate_the_moderator(speech):
         assert len(last_line) <= 100 + len('p1 says: ""') and last_line.isprintable()
     else:
         assert last_line == "p1 says nothing."
-    assert play.cut == (int(len(speech) > 1000), 0, 0, 0)
+    assert play.num_truncated == (int(len(speech) > 1000), 0, 0, 0)
     assert play.position.living() == (0, 1, 3)
 
 

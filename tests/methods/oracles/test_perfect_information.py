@@ -65,14 +65,14 @@ def test_finished_positions_count_against_the_budget():
     """A trade of 10 turns has 200 moves at each, most of which end it."""
     trade = make_game("simple_negotiation")
     search = Search(trade, 2000)
-    assert search.bounds(trade.first_node()) == (trade.min_utility, trade.max_utility) and search.cut
+    assert search.bounds(trade.first_node()) == (trade.min_utility, trade.max_utility) and search.is_incomplete
     widest = 2 + len(trade.first_node().legal_actions())
     assert 2000 <= len(search.table) + search.finished <= 2000 + 10 * widest
     whole = Search(TIC, 4520 + 2862)  # positions where play goes on, and ends of play from these
-    assert whole.bounds(TIC.first_node()) == (0.0, 0.0) and not whole.cut
+    assert whole.bounds(TIC.first_node()) == (0.0, 0.0) and not whole.is_incomplete
     short = Search(TIC, 7000)
     short.bounds(TIC.first_node())
-    assert short.cut
+    assert short.is_incomplete
 
 
 def test_a_position_is_judged_once_however_it_was_reached():

@@ -4,7 +4,7 @@ from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 from sparring.environments.catalogue import make_game
 from sparring.environments.werewolf import werewolf
-from sparring.environments.werewolf.sentences import meaning, victim
+from sparring.environments.werewolf.sentences import phrase_meant, victim_in
 from sparring.play.players.werewolf_bot import werewolf_bot
 
 
@@ -59,7 +59,7 @@ def test_free_text_by_night_names_a_victim(speech, names):
     bot = werewolf_bot(sentences=True)
     assert set(bot.chances(play, 1)) == {f"kill {name}" for name in names}
     spoken = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(200)}
-    assert len(spoken) == 3 * len(names) and {victim(text) for text in spoken} == names
+    assert len(spoken) == 3 * len(names) and {victim_in(text) for text in spoken} == names
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_it_says_phrases_or_sentences_that_mean_them(sentences):
     play, bot = day(style="full", speech="text"), werewolf_bot(sentences=sentences)
     play.step({0: "I have nothing to say."})
     texts = {bot.choose(play, 1, Stream.from_seed(seed)) for seed in range(20)}
-    assert {meaning(text) for text in texts} == {"seer p1 wolf"}
+    assert {phrase_meant(text) for text in texts} == {"seer p1 wolf"}
     assert len(texts) == (3 if sentences else 1) and ("seer p1 wolf" in texts) is not sentences
     wolf = day(style="full", speech="text")
     accused = {bot.choose(wolf, 0, Stream.from_seed(seed)) for seed in range(100)}
@@ -145,7 +145,7 @@ def test_every_style_says_in_sentences_what_it_says_in_phrases(style, wolf, vill
     meanings = {}
     while play.position.phase == "speak":
         texts = {seat: bot.choose(play, seat, Stream.from_seed(0).child(seat)) for seat in play.due()}
-        meanings |= {seat: meaning(text) for seat, text in texts.items()}
+        meanings |= {seat: phrase_meant(text) for seat, text in texts.items()}
         play.step(texts)
     assert meanings[1] == "seer p1 wolf" and (meanings[0].split()[0], meanings[3].split()[0]) == (wolf, villager)
     assert "p1" in bot.chances(play, 3)  # it has understood the seer

@@ -474,7 +474,7 @@ class Bargain(Bank):
     Reference: Lewis et al., "Deal or no deal? End-to-end learning for negotiation dialogues", 2017.
     """
 
-    counted = "scenarios"
+    size_option = "scenarios"
 
     name, roles, num_seats, version = NAME, ROLES, 2, 1
     min_utility, max_utility, utility_sum, zero_sum = 0.0, 1.0, None, False

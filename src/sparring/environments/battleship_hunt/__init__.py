@@ -282,7 +282,7 @@ class BattleshipHunt(BankGame):
     """
 
     title = "battleship"
-    counted = "layouts"
+    size_option = "layouts"
 
     def __init__(self, options: BattleshipOptions, *, style: Style = "brief") -> None:
         rows, columns, lengths = options.rows, options.columns, lengths_of(options.fleet)

@@ -1,4 +1,4 @@
-"""Combinator: a proposer names a few actions, and the seat chooses one by number."""
+"""Combinator ``choose``: a proposer names a few actions, and the seat chooses one by number."""
 
 from __future__ import annotations
 
@@ -32,17 +32,17 @@ from sparring.environments.drawing.pieces import heading, printed_lines
 from sparring.environments.options import seats_of, unknown_words
 from sparring.environments.reply import listed_reply
 
-NOTHING = "(nothing)"  # a text without letters, as a candidate
+NOTHING = "(nothing)"  # shown for a candidate that is an empty text
 
 
 class ChooseEnvironment(CombinedEnvironment):
-    """The rules of the other environment, with candidates in place of actions.
+    """The rules of the wrapped environment, with candidates in place of actions.
 
     Attributes:
         proposer: the source of the candidates.
-        choosers: the seats that choose; the others reply with actions.
-        figures: names of the figures of the other environment.
-        version: 2; version 1 drew candidates by the moment of the episode.
+        choosers: the seats that choose by number; other seats reply with actions.
+        figures: names of the figures of the wrapped environment.
+        version: 2; in version 1 the draws of a seat depended on the turns of other seats.
     """
 
     version = 2
@@ -67,9 +67,9 @@ class ChooseEnvironment(CombinedEnvironment):
         """Return an observation with the candidates of a seat that chooses next.
 
         Args:
-            observation: the observation of the other environment.
-            candidates: the candidates in order.
-            earlier_key: earlier candidates of the seat, by ``candidates_key``.
+            observation: the observation of the wrapped environment.
+            candidates: the candidates in order of their numbers.
+            earlier_key: ``candidates_key`` of all earlier candidates of the seat.
         """
         pairs = list(zip(numbers(len(candidates)), candidates, strict=True))
         key = f"{earlier_key}{observation.key} {candidates_key(candidates)}"
@@ -77,7 +77,7 @@ class ChooseEnvironment(CombinedEnvironment):
             choices = " ".join(f"{number} {action}" for number, action in pairs)
             ask = ""
         else:
-            lines = (f"{place}. {' '.join(action.split()) or NOTHING}" for place, action in pairs)
+            lines = (f"{number}. {' '.join(action.split()) or NOTHING}" for number, action in pairs)
             choices = "Your choices:\n" + "\n".join(lines)
             ask = f"Reply with exactly one of these numbers: {', '.join(n for n, _ in pairs)}."
         view = join_texts([observation.view, choices], self.brief) if observation.view else ""
@@ -89,9 +89,9 @@ class ChoosePlay(CombinedPlay):
     """A play in which a seat sees candidates and replies with a number.
 
     Attributes:
-        draws: candidates of the seats that act next, in the order of the draws, by seat.
-        candidates: the same candidates in the order of their numbers, by seat.
-        chosen: the last candidates and the chosen candidate, by seat.
+        draws: by seat that acts next, its candidates in the order of the draws.
+        candidates: by seat, the same candidates in the order of their numbers.
+        chosen: by seat, its last candidates and the one that it chose.
     """
 
     def __init__(self, rules: Any, play: Any, stream: Stream) -> None:
@@ -116,7 +116,7 @@ class ChoosePlay(CombinedPlay):
             if seat in self.rules.choosers and legal is not None:
                 stream = self._choice_stream(seat)
                 self.draws[seat] = self.rules.proposer.draw(legal, stream)
-                self.candidates[seat] = self.rules.proposer.in_order(
+                self.candidates[seat] = self.rules.proposer.order_candidates(
                     legal, self.draws[seat], stream
                 )
 
@@ -135,9 +135,11 @@ class ChoosePlay(CombinedPlay):
             return super().read(seat, reply, exact)
         return listed_reply(numbers(self.rules.proposer.count), reply, exact or self.rules.brief)
 
-    def meant(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
+    def inner_actions(self, seat: int, legal: tuple[str, ...]) -> tuple[str, ...]:
         """Return the candidates, in the order of their numbers."""
-        return self.candidates[seat] if seat in self.candidates else super().meant(seat, legal)
+        return (
+            self.candidates[seat] if seat in self.candidates else super().inner_actions(seat, legal)
+        )
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply drawn at random."""
@@ -159,8 +161,8 @@ class ChoosePlay(CombinedPlay):
             actions[seat] = candidates[int(replies[seat]) - 1]
             self.chosen = {**self.chosen, seat: (candidates, actions[seat])}
             self.keys = tuple(
-                f"{key}{candidates_key(candidates)}" if place == seat else key
-                for place, key in enumerate(self.keys)
+                f"{key}{candidates_key(candidates)}" if player == seat else key
+                for player, key in enumerate(self.keys)
             )
         choosers = self.candidates
         self.num_choices = tuple(
@@ -170,17 +172,17 @@ class ChoosePlay(CombinedPlay):
         self._propose()
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return the figures of the other environment for a finished play."""
+        """Return the figures of the wrapped environment for a finished play."""
         return dict(self.play.figures())
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         super().paint(canvas, seat)
-        for line in self._lines(seat):
+        for line in self._candidate_lines(seat):
             heading(canvas, line[0])
             printed_lines(canvas, line[1])
 
-    def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
-        """Return a heading and the numbered candidates of every seat that the reader may see."""
+    def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
+        """Return (heading, numbered candidates) of a seat, or of all seats for seat None."""
         lines, roles = list[tuple[str, list[str]]](), self.rules.roles
         for player in range(self.rules.num_seats):
             if seat not in (None, player):
@@ -195,7 +197,7 @@ class ChoosePlay(CombinedPlay):
         return lines
 
     def described(self, seat: int | None) -> str:
-        parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
+        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_lines(seat)]
         return " ".join([super().described(seat), *parts])
 
 
@@ -206,15 +208,15 @@ def _numbered_lines(candidates: Sequence[str], chosen: str | None = None) -> lis
     ]
 
 
-PROPOSE = "propose"  # the question in brief style
-CHOSEN_WORD = "took"  # the word before a chosen action in brief style
+PROPOSE = "propose"  # asks for a proposal in brief style
+CHOSEN_PREFIX = "took"  # the word before the chosen action in brief style
 ASK_FIRST = "Propose an action."
 ASK_AGAIN = "Propose an action once more."
 ASK_OTHER = "Propose another action."
 
 
 class ChooseWithProposerSeats(ChooseEnvironment):
-    """Rules in which every seat has a proposer, which is another seat of the same team."""
+    """Rules in which every seat has a proposer: another seat in the same team."""
 
     def __init__(self, inner: Any, proposer: Proposer, choosers: Sequence[int] = ()) -> None:
         super().__init__(inner, proposer, choosers)
@@ -226,19 +228,19 @@ class ChooseWithProposerSeats(ChooseEnvironment):
 
     def words(self) -> tuple[str, ...]:
         """Return the words around proposals and choices."""
-        return (*super().words(), PROPOSE, CHOSEN_WORD)
+        return (*super().words(), PROPOSE, CHOSEN_PREFIX)
 
     def reset(self, stream: Stream) -> ProposerSeatsPlay:
         return ProposerSeatsPlay(self, self.inner.reset(stream.child(0)), stream.child(1))
 
 
 class ProposerSeatsPlay(ChoosePlay):
-    """A play in which proposers name the candidates, one after the other, before a seat chooses.
+    """A play in which a seat's proposer names the candidates one by one before the seat chooses.
 
-    Where any text is legal, candidates are texts. Seats write their notes themselves.
+    Where any text is legal, candidates are texts. Seats write notes without a proposer.
 
     Attributes:
-        proposals: the proposals so far, by chooser.
+        proposals: by chooser, the proposals so far.
     """
 
     def _propose(self) -> None:
@@ -257,15 +259,15 @@ class ProposerSeatsPlay(ChoosePlay):
 
     def _seats_without_candidates(self) -> tuple[int, ...]:
         """Return the seats that need more proposals."""
-        rules, seats = self.rules.proposer, list[int]()
+        proposer, seats = self.rules.proposer, list[int]()
         for seat, proposals in self.proposals.items():
             legal = self.play.legal(seat)
-            num_needed = len(legal) if rules.diverse and legal is not None else rules.count
-            if len(proposals) < min(num_needed, rules.count):
+            num_needed = len(legal) if proposer.diverse and legal is not None else proposer.count
+            if len(proposals) < min(num_needed, proposer.count):
                 seats.append(seat)
         return tuple(seats)
 
-    def _proposes(self, seat: int) -> bool:
+    def _is_proposer(self, seat: int) -> bool:
         return self.inner_seat(seat) != seat
 
     @property
@@ -274,7 +276,7 @@ class ProposerSeatsPlay(ChoosePlay):
         return tuple(self.play.returns) * 2
 
     def figures(self) -> dict[str, tuple[float, ...]]:
-        """Return the figures of the other environment; a proposer has those of its chooser."""
+        """Return the figures of the wrapped environment; a proposer has those of its chooser."""
         return {name: tuple(values) * 2 for name, values in super().figures().items()}
 
     def due(self) -> tuple[int, ...]:
@@ -285,7 +287,7 @@ class ProposerSeatsPlay(ChoosePlay):
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
         """Return the numbers of candidates, or the possible proposals; None: any text."""
-        if not self._proposes(seat):
+        if not self._is_proposer(seat):
             return super().legal(seat)
         chooser = self.inner_seat(seat)
         proposed = self.proposals.get(chooser, ()) if self.rules.proposer.diverse else ()
@@ -296,20 +298,20 @@ class ProposerSeatsPlay(ChoosePlay):
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
         """Return the number or the proposed action in a reply."""
-        if not self._proposes(seat):
+        if not self._is_proposer(seat):
             return super().read(seat, reply, exact)
         legal = self.legal(seat)
         return read_reply(self.play, self.inner_seat(seat), legal, reply, exact or self.rules.brief)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a reply drawn at random."""
-        if not self._proposes(seat):
+        if not self._is_proposer(seat):
             return super().sample(seat, stream)
         return random_reply(self.play, self.inner_seat(seat), self.legal(seat), stream)
 
     def observe(self, seat: int) -> Observation:
-        """Return the current play's observation; a proposer gets that of its chooser."""
-        if not self._proposes(seat):
+        """Return the observation of a seat; a proposer sees the observation of its chooser."""
+        if not self._is_proposer(seat):
             return super().observe(seat)
         rules, proposals = self.rules, self.proposals.get(self.inner_seat(seat), ())
         observation: Observation = self.play.observe(self.inner_seat(seat))
@@ -322,8 +324,8 @@ class ProposerSeatsPlay(ChoosePlay):
             prompt = join_texts([prompt, PROPOSE], True)
             observation = observation._replace(prompt=prompt, ask="", key=key)
         else:
-            again = ASK_OTHER if rules.proposer.diverse else ASK_AGAIN
-            ask = again if proposals else ASK_FIRST
+            repeat_question = ASK_OTHER if rules.proposer.diverse else ASK_AGAIN
+            ask = repeat_question if proposals else ASK_FIRST
             parts = [part for part in (observation.ask, ask) if part]
             observation = observation._replace(prompt=prompt, ask=" ".join(parts), key=key)
         observation = observation._replace(fresh=observation.fresh and not proposals)
@@ -342,48 +344,48 @@ class ProposerSeatsPlay(ChoosePlay):
         super().step(replies)
         for seat in choosers:
             proposer, action = seat + self.rules.inner.num_seats, self.chosen[seat][1]
-            start, end = (CHOSEN_WORD, "") if self.rules.brief else ("What was chosen:", ".")
+            start, end = (CHOSEN_PREFIX, "") if self.rules.brief else ("What was chosen:", ".")
             self.news[proposer] = f"{start} {action}{end}"
             self.keys = tuple(
-                f"{key}{join_actions((*proposals[seat], action))}|" if place == proposer else key
-                for place, key in enumerate(self.keys)
+                f"{key}{join_actions((*proposals[seat], action))}|" if player == proposer else key
+                for player, key in enumerate(self.keys)
             )
 
     def _number_candidates(self) -> None:
         for seat, proposals in self.proposals.items():
             self.draws = {**self.draws, seat: tuple(dict.fromkeys(proposals))}
             legal, stream = self.play.legal(seat), self._choice_stream(seat)
-            candidates = self.rules.proposer.in_order(legal, self.draws[seat], stream)
+            candidates = self.rules.proposer.order_candidates(legal, self.draws[seat], stream)
             self.candidates = {**self.candidates, seat: candidates}
 
     def ending(self, seat: int) -> str:
-        """Return the final news of a seat or of a proposer's chooser."""
+        """Return the final news of a seat; a proposer gets the news of its chooser."""
         return ending_of(self.play, self.inner_seat(seat))
 
     def shown(self, seat: int) -> str:
-        """Return what the rules show a seat or a proposer's chooser at the end."""
+        """Return what the rules show a seat at the end; a proposer sees the same as its chooser."""
         return shown_of(self.play, self.inner_seat(seat), brief=False)
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         CombinedPlay.paint(self, canvas, None if seat is None else self.inner_seat(seat))
-        for head, lines in self._lines(seat):
-            heading(canvas, head)
+        for title, lines in self._candidate_lines(seat):
+            heading(canvas, title)
             printed_lines(canvas, lines)
 
     def described(self, seat: int | None) -> str:
         chooser = None if seat is None else self.inner_seat(seat)
-        parts = [f"{head}: {', '.join(lines)}." for head, lines in self._lines(seat)]
+        parts = [f"{title}: {', '.join(lines)}." for title, lines in self._candidate_lines(seat)]
         return " ".join([CombinedPlay.described(self, chooser), *parts])
 
-    def _lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
-        """Return the candidates that a seat sees, and a proposer's own proposals."""
+    def _candidate_lines(self, seat: int | None) -> list[tuple[str, list[str]]]:
+        """Return the candidates that a seat sees, and the proposals that a proposer made."""
         choosers = self._seats_without_candidates()
         proposal_lines = [
             (f"Proposed for {self.rules.roles[chooser]}", list(self.proposals[chooser]))
             for chooser in choosers
             if self.proposals[chooser] and seat in (None, chooser + self.rules.inner.num_seats)
         ]
-        return [*super()._lines(seat), *proposal_lines]
+        return [*super()._candidate_lines(seat), *proposal_lines]
 
 
 Count = Annotated[int, Field(ge=1, le=26)]
@@ -404,47 +406,47 @@ def choose(
 
     What: at every decision the environment draws up to ``count`` different legal actions and shows
     them with numbers in random order. The seat replies with a number. The prompt contains the
-    candidates, so the episode records them and the update sees the same ones. Any policy can
-    choose: this is the chooser of SLA with the language model itself as its network.
+    candidates, so the episode records them and the update sees the same candidates. SLA (see
+    Reference) trains a separate network to choose; here the language model itself chooses.
     When to use: to learn which of a few proposed actions to take, with a fixed proposer; to measure
     the cost of a biased proposer.
     Mathematics: the policy over actions a of the base game in information state h is
 
         P(a | h) = sum over lists c of candidates of  P(c | h) * P(number of a in c | h, c)
 
-    Exact figures (``nash_conv``, ``exploitability``) are those of this policy in the base game,
-    where every action can be a best response, even one that is never proposed. ``diverse`` draws
+    Exact figures (``nash_conv``, ``exploitability``) are those of this policy in the base game. A
+    best response there may use every action, even one that is never proposed. ``diverse`` draws
     without replacement, in proportion to the remaining weights. Without ``diverse`` there are
     ``count`` draws with replacement, and equal draws are one candidate.
-    Pitfalls: the equilibrium of the candidates is not that of the game: the equilibrium of rock,
-    paper and scissors has exploitability 1/3 in ``rps_spock_lizard``. Without ``shuffle`` the
-    policy may learn places instead of actions. Where any text is legal, "weights" proposes nothing,
-    and "seat" proposes texts; equal texts are one candidate. Players that compute the game's
-    actions (``cfr``, ``minimax``) do not reply with numbers.
+    Pitfalls: an equilibrium among proposed actions need not be one of the base game: with only
+    rock, paper and scissors, the exploitability in ``rps_spock_lizard`` is 1/3. Without ``shuffle``
+    the policy may learn positions in the list instead of actions. Where any text is legal,
+    "weights" proposes nothing, and "seat" proposes texts; equal texts are one candidate. Players
+    that compute the game's actions (``cfr``, ``minimax``) do not reply with numbers.
     Reference: Xu et al., "Language agents with reinforcement learning for strategic play in the
     Werewolf game", 2024 (arXiv:2310.18940).
     Verified by: tests/environments/test_choose.py, tests/environments/test_choose_asked.py,
     tests/measure/test_exact_figures.py.
 
     Args:
-        environment: the other environment, {name: ..., options: {...}}. null (default):
+        environment: the environment to wrap, {name: ..., options: {...}}. null (default):
             rock_paper_scissors, as an example.
         proposer: "weights" (default): the environment draws the candidates. "seat": each seat has
             a proposer, the role ROLE_proposer of its team, which acts ``count`` times before the
             seat. A frozen policy or any player can have this role. "seat" has no exact figures.
-        count: candidates of a decision, 1 to 26; fewer if there are fewer proposals.
+        count: number of candidates of a decision, 1 to 26; fewer if there are fewer proposals.
         proposals: weights of the actions that the proposer knows, {rock: 0.6, paper: 0.4}; other
             actions are never proposed if one of these is legal. null (default): equal weights of
             all legal actions.
         diverse: whether candidates are drawn until ``count`` are different.
         shuffle: whether candidates are shown in random order; otherwise in the order of the legal
             actions.
-        choosers: roles that choose; the others reply with actions, as without the combinator, so
-            that a policy of the base game can have these roles. Empty (default): all.
+        choosers: roles that choose. Other roles reply with actions, as without the combinator, so a
+            policy of the base game can play them. Empty (default): all roles choose.
 
     Raises:
-        ConfigError: the option ``environment`` names no environment, all weights are 0, there are
-            weights together with a seat as proposer, or a role is named twice.
+        ConfigError: the option ``environment`` names no environment, all weights are 0,
+            ``proposals`` and proposer "seat" are combined, or a role is named twice.
         UnknownNameError: a name in ``choosers`` is not a role, or an action in ``proposals`` has an
             unknown word.
     """
@@ -456,15 +458,15 @@ def choose(
     inner = inner_of("choose", environment)
     _check_words(proposals or {}, inner)
     seats = seats_of("choose", "choosers", choosers, inner.roles, inner.name)
-    source = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
+    drawer = Proposer(count=count, weights=proposals or {}, diverse=diverse, shuffle=shuffle)
     if proposer == "weights":
-        return ChooseEnvironment(inner, source, seats)
+        return ChooseEnvironment(inner, drawer, seats)
     if proposals is not None:
         raise ConfigError(
             "environments 'choose': 'proposals' need proposer: weights; leave them out, and let "
             "the player in the seat ROLE_proposer propose."
         )
-    return ChooseWithProposerSeats(inner, source, seats)
+    return ChooseWithProposerSeats(inner, drawer, seats)
 
 
 def _check_words(proposals: dict[str, float], inner: Environment) -> None:

@@ -1,4 +1,4 @@
-"""A frozen proposer: its candidates, their probabilities and their order."""
+"""The proposer of ``choose``: draws, chances and order of candidates."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from sparring.core.errors import GameError
 from sparring.core.rng import Stream
 
-__all__ = ["MOST", "Proposer", "candidates_key", "join_actions", "numbers"]
+__all__ = ["MAX_DRAWS", "Proposer", "candidates_key", "join_actions", "numbers"]
 
-MOST = 20_000  # most draws of a proposer that exact figures enumerate
+MAX_DRAWS = 20_000  # most draws of a proposer that exact figures enumerate
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Proposer:
-    """The source of the candidates of a decision, all different.
+    """A fixed distribution that draws the candidates of a decision, all different.
 
     Args:
         count: most candidates.
-        weights: weights of the proposed actions; {}: equal weights of all legal actions.
+        weights: weight of each action to propose; {}: all legal actions have equal weights.
         diverse: whether to draw until ``count`` candidates are different.
         shuffle: whether to show candidates in random order.
     """
@@ -33,7 +33,7 @@ class Proposer:
     shuffle: bool = True
 
     def weights_of(self, legal: Sequence[str]) -> dict[str, float]:
-        """Return the positive weights of legal actions, or equal weights if there are none."""
+        """Return the positive weights of legal actions; equal weights if no weight is positive."""
         weights = {action: self.weights.get(action, 0.0) for action in legal}
         if any(weights.values()):
             return {action: weight for action, weight in weights.items() if weight}
@@ -44,7 +44,7 @@ class Proposer:
 
         Args:
             legal: the legal actions.
-            stream: of the decision.
+            stream: source of random numbers for this decision.
         """
         weights, actions = self.weights_of(legal), list[str]()
         for number in range(self._num_draws(weights)):
@@ -53,24 +53,25 @@ class Proposer:
                 del weights[actions[-1]]
         return tuple(dict.fromkeys(actions))
 
-    def in_order(
+    def order_candidates(
         self, legal: Sequence[str] | None, candidates: Iterable[str], stream: Stream
     ) -> tuple[str, ...]:
         """Return candidates in the order of their numbers.
 
         Args:
-            legal: the legal actions; None: any text, and without ``shuffle`` no change of order.
+            legal: the legal actions, which give the order without ``shuffle``; None: any text is
+                legal, and without ``shuffle`` the order of the draws stays.
             candidates: the candidates in the order of the draws.
-            stream: of the decision.
+            stream: source of random numbers for this decision.
         """
         ordered = list(candidates) if legal is None else sorted(candidates, key=list(legal).index)
         order = stream.child("order")
-        for place in range(len(ordered) - 1, 0, -1) if self.shuffle else ():
-            other = order.integer(place, place + 1)
-            ordered[place], ordered[other] = ordered[other], ordered[place]
+        for last in range(len(ordered) - 1, 0, -1) if self.shuffle else ():
+            index = order.integer(last, last + 1)
+            ordered[last], ordered[index] = ordered[index], ordered[last]
         return tuple(ordered)
 
-    def offers(self, legal: Sequence[str]) -> tuple[tuple[float, tuple[str, ...]], ...]:
+    def possible_lists(self, legal: Sequence[str]) -> tuple[tuple[float, tuple[str, ...]], ...]:
         """Return every possible list of candidates as (probability, candidates).
 
         Args:
@@ -81,34 +82,34 @@ class Proposer:
         """
         weights = self.weights_of(legal)
         size = self._num_draws(weights)
-        draws = math.perm(len(weights), size) if self.diverse else len(weights) ** size
-        if draws > MOST:
+        num_draws = math.perm(len(weights), size) if self.diverse else len(weights) ** size
+        if num_draws > MAX_DRAWS:
             raise GameError(
                 f"choose: no exact figures, as {size} candidates of {len(weights)} actions have "
-                f"{draws:,} draws, more than the limit of {MOST:,}; write a smaller count."
+                f"{num_draws:,} draws, more than the limit of {MAX_DRAWS:,}; write a smaller count."
             )
-        chance: dict[tuple[str, ...], float] = defaultdict(float)
+        chances: dict[tuple[str, ...], float] = defaultdict(float)
         draws = itertools.product(weights, repeat=size)
-        for line in itertools.permutations(weights, size) if self.diverse else draws:
-            chance[tuple(sorted({*line}, key=list(legal).index))] += self._share(weights, line)
+        for draw in itertools.permutations(weights, size) if self.diverse else draws:
+            chances[tuple(sorted({*draw}, key=list(legal).index))] += self._chance_of(weights, draw)
         if not self.shuffle:
-            return tuple((share, candidates) for candidates, share in chance.items())
+            return tuple((chance, candidates) for candidates, chance in chances.items())
         return tuple(
-            (share / math.factorial(len(candidates)), ordered)
-            for candidates, share in chance.items()
+            (chance / math.factorial(len(candidates)), ordered)
+            for candidates, chance in chances.items()
             for ordered in itertools.permutations(candidates)
         )
 
     def _num_draws(self, weights: Mapping[str, float]) -> int:
         return min(self.count, len(weights)) if self.diverse else self.count
 
-    def _share(self, weights: Mapping[str, float], line: Sequence[str]) -> float:
-        remaining, share = dict(weights), 1.0
-        for action in line:
-            share *= remaining[action] / sum(remaining.values())
+    def _chance_of(self, weights: Mapping[str, float], draw: Sequence[str]) -> float:
+        remaining, probability = dict(weights), 1.0
+        for action in draw:
+            probability *= remaining[action] / sum(remaining.values())
             if self.diverse:
                 del remaining[action]
-        return share
+        return probability
 
 
 def numbers(count: int) -> tuple[str, ...]:
@@ -117,14 +118,14 @@ def numbers(count: int) -> tuple[str, ...]:
 
 
 def candidates_key(candidates: Sequence[str]) -> str:
-    """Return candidates as a part of a seat's key."""
+    """Return candidates as text for the key of a seat's information state."""
     return f"{join_actions(candidates)}|"
 
 
 def join_actions(actions: Sequence[str]) -> str:
-    """Return actions as an unambiguous line."""
-    plain = (action if action.replace(" ", "").isalnum() else repr(action) for action in actions)
-    return "/".join(plain)
+    """Return actions as one line, different for different actions."""
+    texts = (action if action.replace(" ", "").isalnum() else repr(action) for action in actions)
+    return "/".join(texts)
 
 
 def _pick_action(weights: Mapping[str, float], uniform: float) -> str:
@@ -134,4 +135,4 @@ def _pick_action(weights: Mapping[str, float], uniform: float) -> str:
         remainder -= weight
         if remainder < 0:
             return action
-    return action  # by rounding
+    return action  # rounding left a small remainder

@@ -18,7 +18,7 @@ from sparring.environments.bank import BANKS, Bank
 from sparring.environments.base import ConversationEnd
 from sparring.environments.drawing.canvas import Canvas, PaintedPlay
 from sparring.environments.drawing.pieces import heading, paragraph, seats, table
-from sparring.environments.wide_search.scoring import FIGURES, critical_steps, wave_figures
+from sparring.environments.wide_search.scoring import FIGURES, count_critical_steps, wave_figures
 from sparring.environments.wide_search.world import NAMES, VALUES
 
 Shape = Literal["independent", "chain", "random"]
@@ -338,7 +338,7 @@ class DagSearch(Bank):
     bank: Annotated[int, Field(ge=0, lt=BANKS)] = 0
     style: Literal["brief", "full"] = "brief"
 
-    name, counted = "dag_search", "worlds"
+    name, size_option = "dag_search", "worlds"
     min_utility, max_utility, utility_sum = 0.0, 1.0, None
     zero_sum, cooperative = False, True
     figures = (
@@ -446,7 +446,7 @@ class Dag(PaintedPlay):
     @property
     def critical_steps(self) -> int:
         """The lead's steps plus those of the slowest worker of each wave."""
-        return critical_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
+        return count_critical_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
 
     @property
     def steps_left(self) -> int:
@@ -457,7 +457,7 @@ class Dag(PaintedPlay):
         """Return the sub-tasks that are ready."""
         return self.schedule.ready(self.finished)
 
-    def closed(self, seat: int) -> ConversationEnd | None:
+    def conversation_end(self, seat: int) -> ConversationEnd | None:
         """Return how a worker's latest conversation ended; see ``HasConversationEnd``."""
         return self.ends.get(seat)
 

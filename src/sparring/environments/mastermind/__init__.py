@@ -201,8 +201,8 @@ class Mastermind(BankGame):
     """
 
     title = "mastermind"
-    counted = "codes"
-    others = 0  # all codes
+    size_option = "codes"
+    other_size = 0  # all codes
 
     def __init__(self, options: MastermindOptions, *, style: Style = "brief") -> None:
         pegs, colours, codes = options.pegs, options.colours, options.codes

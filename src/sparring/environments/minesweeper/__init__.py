@@ -285,7 +285,7 @@ class Minesweeper(BankGame):
     """
 
     title = "minesweeper"
-    counted = "layouts"
+    size_option = "layouts"
 
     def every_start(self) -> int:
         """Return the number of sets of mines, each with a cell to replace the first revealed."""

@@ -1,4 +1,4 @@
-"""Base of OpenSpiel games whose initial state chance draws from a bank, such as puzzles."""
+"""Base class of OpenSpiel games, such as puzzles, that draw initial states from a bank."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ BANK_OPTIONS = (
 
 
 class BankGame(Game):
-    """A game whose initial state is drawn from a bank.
+    """A game whose initial state is drawn from a bank, a numbered list of initial states.
 
     The attribute ``start`` of its table identifies the initial state. Subclasses define
-    ``counted``, the option with the size of the bank, and draw and describe a table.
+    ``size_option`` and the methods that draw and describe a table.
     """
 
-    counted: str
-    others: int = OTHERS  # number of initial states in the other bank
-    # whether a single initial state is left out of the prompts, to be learnt by heart
-    untold: bool = False
+    size_option: str  # name of the option with the number of initial states in the bank
+    other_size: int = OTHERS  # number of initial states in the other bank
+    # whether prompts leave out the initial state if the bank has only one, so a model learns it
+    omits_only_start: bool = False
 
     def paint_table(self, canvas: Canvas, table: Any, seat: int | None) -> None:
         """Draw a table.
@@ -47,7 +47,7 @@ class BankGame(Game):
         raise NotImplementedError
 
     def describe_table(self, table: Any, seat: int | None) -> str:
-        """Return a table in a sentence or two, as a seat knows it; None: nothing is hidden."""
+        """Return a table in a sentence or two, as a seat sees it; seat None: nothing is hidden."""
         raise NotImplementedError
 
     def paint(self, canvas: Canvas, state: State, seat: int | None) -> None:
@@ -66,27 +66,24 @@ class BankGame(Game):
         return start
 
     def starts(self) -> frozenset[Hashable]:
-        """Return all initial states of the bank, which takes up to milliseconds each."""
+        """Return all initial states of the bank; each takes up to milliseconds."""
         opening, all_starts = self.opening.spiel.table, self.every_start()
         starts: set[Hashable] = set()
         for index in opening.draws():
             starts.add(opening.after(index).start)
             if len(starts) == all_starts:
-                break  # a long bank repeats initial states
+                break  # every initial state occurs, so the others of this bank are repeats
         return frozenset(starts)
 
     def every_start(self) -> int | None:
-        """Return the number of different initial states in all banks; None: very many."""
+        """Return the number of initial states that the rules allow; None: very many."""
         return None
 
     def other_bank(self) -> dict[str, Any] | None:
         """Return options that make the same game with another bank; None: one initial state."""
         options = self.made_by["options"] if self.made_by is not None else {}
         opening = self.opening.spiel.table
-        if getattr(opening, "only", None) or (self.untold and len(opening.draws()) == 1):
+        if getattr(opening, "only", None) or (self.omits_only_start and len(opening.draws()) == 1):
             return None
-        return {
-            **options,
-            "bank": BANKS - 1 - int(options.get("bank", 0)),
-            self.counted: self.others,
-        }
+        bank = BANKS - 1 - int(options.get("bank", 0))
+        return {**options, "bank": bank, self.size_option: self.other_size}

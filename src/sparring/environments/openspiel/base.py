@@ -23,7 +23,7 @@ from sparring.environments.drawing.pieces import (
     seats,
     strip,
 )
-from sparring.environments.openspiel.position import CHANCE, Event, Position, recent, trail_of
+from sparring.environments.openspiel.position import CHANCE, Event, Position, events_since, trail_of
 from sparring.environments.reply import REPLY, ReplyParser, Style
 
 __all__ = ["CHANCE", "NOTHING", "Event", "Game", "Position", "State", "Style"]
@@ -36,9 +36,9 @@ _PERFECT = pyspiel.GameType.Information.PERFECT_INFORMATION
 class Wording:
     """The prompts of a game, in brief or full style.
 
-    Subclasses set ``title`` (the word for the game in brief style) and ``rules`` (for full style)
-    and override the hooks ``private``, ``private_words``, ``position`` and ``chance_event``; for
-    people also ``picture``, ``on_table`` and ``revealed``.
+    Subclasses set ``title`` (the word for the game in brief style) and ``rules`` (for full style).
+    Subclasses override the hooks ``private``, ``private_words``, ``position`` and ``chance_event``,
+    and for human readers ``picture``, ``on_table`` and ``revealed``.
     """
 
     title: str = ""
@@ -87,7 +87,7 @@ class Wording:
         return ""
 
     def scene(self, state: State, seat: int, since: int) -> str:
-        """Return private information, news since ply ``since`` and position, for a person."""
+        """Return private information, news from ply ``since`` on and the position, for people."""
         news = " ".join(self.events(state, seat, since))
         parts = (
             self.private(state, seat),
@@ -131,24 +131,24 @@ class Wording:
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
         """Return the wordings of all events from ply ``since`` on that are new to the seat."""
-        out = []
-        for event in recent(state.trail, since):
+        texts = []
+        for event in events_since(state.trail, since):
             if event[1] == CHANCE:
                 text = self.chance_event(state, seat, event)
                 if text:
-                    out.append(text)
+                    texts.append(text)
             elif not since or event[1] != seat:
-                out.append(self.action_event(state, seat, event))
-        return out
+                texts.append(self.action_event(state, seat, event))
+        return texts
 
     def actions_so_far(self, state: State) -> str:
         """Return all actions in order, such as "first pass, second bet", or "none"."""
-        acted = [event for event in state.trail if event.player != CHANCE]
-        lines = [
+        actions = [
             f"{self.roles[event.player]} {self.word_of(state, event.player, event.action)}"
-            for event in acted
+            for event in state.trail
+            if event.player != CHANCE
         ]
-        return ", ".join(lines) or "none"
+        return ", ".join(actions) or "none"
 
     def call(self, state: State, seat: int) -> str:
         """Return the last lines of full style: the turn, the legal actions and the reply format."""
@@ -163,7 +163,7 @@ class Wording:
     def example(self, state: State) -> int:
         """Return a number that selects the example action, here the number of events so far.
 
-        The seat to act must know the number, so games with hidden events return another one.
+        The example must not reveal hidden events, so games with such events override this.
         """
         return len(state.trail)
 
@@ -205,13 +205,9 @@ class GamePictures:
         return f"{self.whose(state)} {lines}".strip()
 
     def paint_seats(
-        self,
-        canvas: Canvas,
-        state: State,
-        seat: int | None,
-        notes: dict[int, str] | None = None,
+        self, canvas: Canvas, state: State, seat: int | None, notes: dict[int, str] | None = None
     ) -> None:
-        """Draw the seats and those that are due; with nothing hidden also the payoffs."""
+        """Draw the seats and mark those that are due; with seat None also draw the payoffs."""
         texts = {number: [note] for number, note in (notes or {}).items()}
         if seat is None and (state.done or any(state.returns)):
             for number, value in enumerate(state.returns):
@@ -236,17 +232,17 @@ class GamePictures:
 
     def last_move(self, state: State) -> str:
         """Return the sentence about the last action; "" before the first."""
-        acted = [event for event in state.trail if event.player != CHANCE]
-        if not acted:
+        moves = [event for event in state.trail if event.player != CHANCE]
+        if not moves:
             return ""
-        return f"{self.roles[acted[-1].player]} played {self.words[acted[-1].action]} last."
+        return f"{self.roles[moves[-1].player]} played {self.words[moves[-1].action]} last."
 
     def payoff_line(self, state: State, seat: int | None) -> str:
-        """Return the sentence about the payoffs of a finished play, if nothing is hidden, or ""."""
+        """Return the payoffs of a finished play as a sentence; "" for a seat, or before the end."""
         if seat is not None or not state.done:
             return ""
-        got = zip(self.roles, state.returns, strict=True)
-        return f"Payoffs: {', '.join(f'{role} {value:+g}' for role, value in got)}."
+        payoffs = zip(self.roles, state.returns, strict=True)
+        return f"Payoffs: {', '.join(f'{role} {value:+g}' for role, value in payoffs)}."
 
     def known_lines(self, state: State, seat: int | None) -> list[str]:
         """Return OpenSpiel's text of a position for a seat, as lines."""
@@ -307,7 +303,7 @@ class EnumerableState:
         return self.spiel.table
 
 
-# two names of one slot: oracles read it often, and a property would cost a call
+# ``node`` is another name of the slot ``spiel``: a property would be slower for oracles
 EnumerableState.node = vars(EnumerableState)["spiel"]
 
 
@@ -324,17 +320,7 @@ class State(EnumerableState, PaintedPlay):
         draws: number of chance outcomes drawn so far from ``stream``.
     """
 
-    __slots__ = (
-        "_position",
-        "_seen",
-        "done",
-        "draws",
-        "game",
-        "plies",
-        "seat",
-        "stream",
-        "trail",
-    )
+    __slots__ = ("_position", "_since", "done", "draws", "game", "plies", "seat", "stream", "trail")
 
     def __init__(
         self,
@@ -342,11 +328,11 @@ class State(EnumerableState, PaintedPlay):
         position: Position,
         stream: Stream | None,
         draws: int = 0,
-        seen: Sequence[int] = (),
+        since: Sequence[int] = (),
     ) -> None:
         self.game, self.stream, self.draws = game, stream, draws
-        # number of plies that each seat has seen
-        self._seen = list(seen) or [0] * game.num_seats
+        # for each seat, the number of plies that it has seen
+        self._since = list(since) or [0] * game.num_seats
         self._enter(position)
 
     def _enter(self, position: Position) -> None:
@@ -444,7 +430,7 @@ class State(EnumerableState, PaintedPlay):
         if seat != self.seat:
             raise GameError(f"{self.game.name}: seat {seat} is not due; seat {self.seat} is.")
         index = self.action_index(action)
-        self._seen[seat] = self.plies + 1
+        self._since[seat] = self.plies + 1
         self._play(index)
 
     def redeal(self, stream: Stream) -> None:
@@ -452,7 +438,7 @@ class State(EnumerableState, PaintedPlay):
         self.stream = stream
 
     def overview(self, seat: int) -> Observation:
-        """Return everything that ``seat`` may be told, from the start on."""
+        """Return everything that ``seat`` may know, from the start on."""
         return self.observe(seat, 0)
 
     def observe(self, seat: int, since: int | None = None) -> Observation:
@@ -465,26 +451,22 @@ class State(EnumerableState, PaintedPlay):
                 events, without the seat's own actions.
 
         Returns:
-            An observation with a text that is never empty, a pure function of (position, seat,
-            since).
+            An observation, a pure function of (position, seat, since); its text is never empty.
         """
         observations = self._position.observations
         if since is None:
-            since = self._seen[seat]
+            since = self._since[seat]
         observation = observations.get((seat, since))
         if observation is None:
             text, ask = self.game.tell_seat(self, seat, since)
             observation = observations[seat, since] = Observation(
-                prompt=text,
-                ask=ask,
-                key=self.game.key(self, seat),
-                view=self.game.view(self, seat),
+                prompt=text, ask=ask, key=self.game.key(self, seat), view=self.game.view(self, seat)
             )
         return observation
 
     def ending(self, seat: int) -> str:
         """Return the final news of a seat in a finished play."""
-        return self.game.tell_seat(self, seat, self._seen[seat])[0]
+        return self.game.tell_seat(self, seat, self._since[seat])[0]
 
     def shown(self, seat: int) -> str:
         """Return what the rules show a seat at the end, in addition to ``ending``."""
@@ -513,7 +495,7 @@ class State(EnumerableState, PaintedPlay):
 
     def clone(self) -> State:
         """Return an independent copy: same position, same stream, same draw counter."""
-        return State(self.game, self._position, self.stream, self.draws, self._seen)
+        return State(self.game, self._position, self.stream, self.draws, self._since)
 
 
 class Game(EnumerableGame, GamePictures, Wording, Environment):
@@ -559,7 +541,7 @@ class Game(EnumerableGame, GamePictures, Wording, Environment):
         self.indices = {word: index for index, word in enumerate(words)}
         self._reader = ReplyParser(words)
         self.opening = Position(spiel.new_initial_state(), ())
-        self.positions_kept = 0
+        self.num_cached_positions = 0
 
     # -- play --------------------------------------------------------------------------------------
 
@@ -616,9 +598,9 @@ class Game(EnumerableGame, GamePictures, Wording, Environment):
     def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
         """Return the action word in ``reply``, legal or not; None: unparsable.
 
-        In brief style the reply must be exactly the word, so that the exact probability of the word
-        is that of the action. In full style the parser finds the action in natural text; with
-        ``exact`` the reply must be the word in any case of letters.
+        In brief style the reply must be exactly the word, so the probability of the action is that
+        of the word. In full style the parser finds the action in natural text; with ``exact`` the
+        reply must be the word, in upper or lower case.
         """
         if reply in self.indices:
             return reply
@@ -636,7 +618,7 @@ class Game(EnumerableGame, GamePictures, Wording, Environment):
         return text
 
     def view(self, state: State, seat: int) -> str:
-        """Return what the seat sees of the position now, or the key if the rules have no view."""
+        """Return what the seat sees now, or the key if OpenSpiel has no observation."""
         if not self.spiel.get_type().provides_observation_string:
             return self.key(state, seat)
         text: str = state.spiel.observation_string(seat)

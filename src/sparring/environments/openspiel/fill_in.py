@@ -16,10 +16,10 @@ Cells = tuple[int, ...]
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class FillInTable(Table):
-    """A position: the board now, and the action ids so far.
+    """A position: the current board, and the action ids so far.
 
-    An id is cell * values + value - 1. Chance draws the puzzle; before that the solution is empty.
-    The options of a subclass include ``puzzles``, ``wrong`` and ``pay``.
+    An action id is cell * values + value - 1. Chance draws the puzzle; before the draw the solution
+    is empty. The options of a subclass include ``puzzles``, ``wrong`` and ``pay``.
     """
 
     puzzles: int
@@ -27,7 +27,7 @@ class FillInTable(Table):
     pay: str
     only: Any = None  # the only puzzle, if given
     solution: Cells = ()
-    cells: Cells = ()  # 0 where nothing is written
+    cells: Cells = ()  # 0 for a blank
     moves: tuple[int, ...] = ()
     mistakes: int = 0
 
@@ -49,7 +49,7 @@ class FillInTable(Table):
         """Return the puzzle and the words of moves in it."""
 
     def rules(self, actions: int, length: int) -> Rules:
-        """Return the facts of the game that begins here."""
+        """Return the facts about the game whose initial state is this table."""
         return Rules(
             opening=self,
             actions=actions,
@@ -65,11 +65,11 @@ class FillInTable(Table):
 
     @property
     def player(self) -> int:
-        """The solver, chance at the start, or the end (full board, or a wrong value that ends)."""
+        """Seat 0, CHANCE before the draw, or TERMINAL: a full board, or a mistake that ends."""
         if not self.solution:
             return CHANCE
-        ended = 0 not in self.cells or (self.wrong == "ends" and self.mistakes)
-        return TERMINAL if ended else 0
+        is_over = 0 not in self.cells or (self.wrong == "ends" and self.mistakes)
+        return TERMINAL if is_over else 0
 
     def legal(self) -> list[int]:
         """Return every value in every empty cell."""
@@ -97,7 +97,7 @@ class FillInTable(Table):
         )
 
     def returns(self) -> list[float]:
-        """Return at the end 1 if solved, else 0 or the share of the blanks with the right value."""
+        """Return 0 before the end; then 1 if solved, or the share of blanks filled correctly."""
         if self.player != TERMINAL:
             return [0.0]
         if self.pay == "share":
@@ -127,41 +127,41 @@ class FillInTable(Table):
         deduced: Mapping[int, int] | None,
         lost: Literal["abstain", "solution"],
     ) -> Judgement | None:
-        """Return the judgement on the legal moves of the position.
+        """Return an oracle's judgement of the legal moves in the position.
 
         Args:
             solution: the only solution.
-            deduced: values by cell that count as best moves, if any are right. None: all right
-                moves are best.
-            lost: the result if no move changes the payoff: None ("abstain"), or the right moves
-                with ``bound`` 1 ("solution").
+            deduced: values by cell that follow by deduction; right moves among them are the best
+                moves. None, or no right move among them: all right moves are best.
+            lost: the result if a mistake already costs the whole payoff: None ("abstain"), or the
+                right moves with ``bound`` 1 ("solution").
         """
         moves = [divmod(index, self.values) for index in self.legal()]
-        right = [solution[cell] == value + 1 for cell, value in moves]
-        wrong = sum(
-            digit not in (0, solved) for digit, solved in zip(self.cells, solution, strict=True)
+        is_right = [solution[cell] == value + 1 for cell, value in moves]
+        num_wrong = sum(
+            value not in (0, answer) for value, answer in zip(self.cells, solution, strict=True)
         )
         filled = len(self.moves)
         blanks = filled + self.cells.count(0)
         best, worst = 1.0, 0.0
         if self.pay == "share":
-            best, worst = (blanks - wrong) / blanks, (blanks - wrong - 1) / blanks
+            best, worst = (blanks - num_wrong) / blanks, (blanks - num_wrong - 1) / blanks
             if self.wrong == "ends":
                 best, worst = 1.0, filled / blanks
-        elif wrong:  # no move changes the payoff
+        elif num_wrong:  # no move changes the payoff
             if lost == "abstain":
                 return None
-            return Judgement(values=[float(ok) for ok in right], bound=1.0)
-        forced = [
-            ok and deduced is not None and deduced.get(cell) == value + 1
-            for ok, (cell, value) in zip(right, moves, strict=True)
+            return Judgement(values=[float(right) for right in is_right], bound=1.0)
+        is_deduced = [
+            right and deduced is not None and deduced.get(cell) == value + 1
+            for right, (cell, value) in zip(is_right, moves, strict=True)
         ]
-        values = [best if ok else worst for ok in right]
-        return Judgement(values=values, best=forced if any(forced) else None)
+        values = [best if right else worst for right in is_right]
+        return Judgement(values=values, best=is_deduced if any(is_deduced) else None)
 
 
 def load_z3() -> Any:
-    """Return the optional module z3, the reference for the solvers of such puzzles.
+    """Return the optional module z3, which checks the solvers of these puzzles.
 
     Raises:
         ConfigError: the package is not installed.

@@ -18,15 +18,15 @@ from sparring.environments.reply import ReplyParser, listed_reply
 _PRINTABLE = tuple(chr(code) for code in range(33, 127))
 _PLAYOUT_PLIES = 2000  # plies of random play for the vocabulary
 _MAX_LISTED = 5000  # most actions whose names are collected in advance
-TURNED = "turn_based_simultaneous_game"  # OpenSpiel's name for serialised simultaneous moves
+SERIALISED = "turn_based_simultaneous_game"  # OpenSpiel's name for serialised simultaneous moves
 _MODE = pyspiel.GameType.ChanceMode
 _DYNAMICS = pyspiel.GameType.Dynamics
 
 
 class GenericGame(Game):
-    """A game of OpenSpiel with OpenSpiel's own text: actions as one word, and information states.
+    """An OpenSpiel game with OpenSpiel's text for actions (one word each) and information states.
 
-    Brief style spells words outside ``vocabulary()`` letter by letter, so the vocabulary is closed.
+    Brief style spells words outside ``vocabulary()`` letter by letter, so the vocabulary is finite.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class GenericGame(Game):
         return index
 
     def parse(self, state: State, reply: str, exact: bool = False) -> str | None:
-        """Return the legal action word in ``reply``, else a known action word in it, else None."""
+        """Return a legal action word in ``reply``, or any action word, or None."""
         legal = state.legal_actions()
         if reply in legal:
             return reply
@@ -127,12 +127,13 @@ class GenericGame(Game):
         if self._matrix:
             return ""
         view = self._view(state, seat, 1).strip()
-        turn_based = self.spiel.get_type().short_name != TURNED  # others print hidden moves
-        printed = str(state.spiel) if self._perfect and turn_based else ""
+        # OpenSpiel prints the hidden moves of a serialised game
+        may_print = self._perfect and self.spiel.get_type().short_name != SERIALISED
+        printed = str(state.spiel) if may_print else ""
         return printed.rstrip() if "\n" in printed else view
 
     def _view(self, state: State, seat: int, since: int) -> str:
-        """Return the information state at the start, later the observation, if they exist."""
+        """Return the information state if ``since`` is 0, or the observation if it is later."""
         spiel = state.spiel
         if self._has_key and not (since and self._has_view):
             text: str = spiel.information_state_string(seat)
@@ -142,26 +143,26 @@ class GenericGame(Game):
 
     def _spell(self, words: list[str]) -> list[str]:
         """Return the words, with words outside the vocabulary as single characters."""
-        vocab = self._words()
-        out: list[str] = []
+        vocabulary = self._collect_vocabulary()
+        spelled: list[str] = []
         for word in words:
-            out.extend(
-                [word] if word in vocab else [char if "!" <= char <= "~" else "?" for char in word]
-            )
-        return out
+            letters = [char if "!" <= char <= "~" else "?" for char in word]
+            spelled.extend([word] if word in vocabulary else letters)
+        return spelled
 
     def key(self, state: State, seat: int) -> str:
         """Return the information state, from OpenSpiel or from all observations and actions."""
         if self._has_key:
             return super().key(state, seat)
         if self._perfect:
-            history: str = state.spiel.history_str()
-            return history
-        acted = [event for event in state.trail if event.player != CHANCE]
-        public_actions = [
-            f"{event.note[seat]}\n{event.action if event.player == seat else ''}" for event in acted
+            actions: str = state.spiel.history_str()
+            return actions
+        history = [
+            f"{event.note[seat]}\n{event.action if event.player == seat else ''}"
+            for event in state.trail
+            if event.player != CHANCE
         ]
-        return "\n".join([*public_actions, str(state.spiel.observation_string(seat))])
+        return "\n".join([*history, str(state.spiel.observation_string(seat))])
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
         """Return the observation of every seat before an action."""
@@ -172,18 +173,18 @@ class GenericGame(Game):
         )
 
     def vocabulary(self) -> tuple[str, ...]:
-        """Return the closed vocabulary: words from random play, action names and characters."""
-        return tuple(sorted(self._words()))
+        """Return the finite vocabulary: words from random play, action names and characters."""
+        return tuple(sorted(self._collect_vocabulary()))
 
-    def _words(self) -> frozenset[str]:
+    def _collect_vocabulary(self) -> frozenset[str]:
         """Return the vocabulary as a set, collected once from a fixed amount of random play."""
         if self._known is None:
             self._known = frozenset()  # spell every word while words are collected
-            spelled = () if self._matrix else _PRINTABLE
+            characters = () if self._matrix else _PRINTABLE
             self._known = frozenset(
                 {
                     *super().vocabulary(),
-                    *spelled,
+                    *characters,
                     *listed_actions(self.spiel),
                     *_random_words(self),
                 }
@@ -318,13 +319,10 @@ def matrix_text(spiel: pyspiel.Game) -> str:
     ]
     for row in range(spiel.num_rows()):
         for column in range(spiel.num_cols()):
-            mine, theirs = (
-                spiel.player_utility(0, row, column),
-                spiel.player_utility(1, row, column),
-            )
+            payoffs = [spiel.player_utility(seat, row, column) for seat in range(2)]
             lines.append(
                 f"seat0 {spiel.row_action_name(row)}, "
-                f"seat1 {spiel.col_action_name(column)}: {mine:g}, {theirs:g}"
+                f"seat1 {spiel.col_action_name(column)}: {payoffs[0]:g}, {payoffs[1]:g}"
             )
     return "\n".join(lines)
 
@@ -333,14 +331,13 @@ def matrix_rows(spiel: pyspiel.Game) -> tuple[tuple[str, ...], ...]:
     """Return the payoffs of a matrix game as rows of cells, names first; () for other games."""
     if not isinstance(spiel, pyspiel.MatrixGame):
         return ()
-    head = ("", *(spiel.col_action_name(column) for column in range(spiel.num_cols())))
-    rows = [head]
+    rows = [("", *(spiel.col_action_name(column) for column in range(spiel.num_cols())))]
     for row in range(spiel.num_rows()):
         pairs = (
             (spiel.player_utility(0, row, column), spiel.player_utility(1, row, column))
             for column in range(spiel.num_cols())
         )
         rows.append(
-            (spiel.row_action_name(row), *(f"{mine:g}, {theirs:g}" for mine, theirs in pairs))
+            (spiel.row_action_name(row), *(f"{first:g}, {second:g}" for first, second in pairs))
         )
     return tuple(rows)

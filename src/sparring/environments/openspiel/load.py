@@ -12,7 +12,7 @@ def load(name: str, parameters: Mapping[str, Any] | None = None) -> pyspiel.Game
     """Return OpenSpiel's rules for a ``Game``.
 
     Args:
-        name: OpenSpiel's name, or, without ``parameters``, its text for a game with parameters.
+        name: OpenSpiel's name; without ``parameters`` it may contain them, as "hex(num_rows=5)".
         parameters: OpenSpiel's parameters by name.
     """
     return pyspiel.load_game(name) if parameters is None else pyspiel.load_game(name, parameters)

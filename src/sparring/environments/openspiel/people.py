@@ -1,4 +1,4 @@
-"""A game in sentences for people, in full style even if models read brief style."""
+"""Texts of a game for people: in full style, even if models read brief style."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sparring.environments.catalogue import make_game
 from sparring.environments.openspiel.base import as_game
 from sparring.environments.openspiel.generic import GenericGame
 
-Kind = TypeVar("Kind", bound=Environment)
-SHOWN = 40  # legal actions to list before every move; a question mark lists all
+GameType = TypeVar("GameType", bound=Environment)
+MAX_LISTED_ACTIONS = 40  # legal actions to list before a move; the reply "?" lists all
 OPENSPIEL = "https://openspiel.readthedocs.io/en/latest/games.html"
 
 
-def for_people(game: Kind) -> Kind:
-    """Return the game in full style with its name, or the game itself if it cannot be remade."""
+def for_people(game: GameType) -> GameType:
+    """Return the game in full style, or the game itself if ``make_game`` did not make it."""
     if not game.brief or game.made_by is None:
         return game
-    twin = make_game(game.made_by["name"], options={**game.made_by["options"], "style": "full"})
-    twin.name, twin.illegal = game.name, game.illegal
-    return cast(Kind, twin)
+    copy = make_game(game.made_by["name"], options={**game.made_by["options"], "style": "full"})
+    copy.name, copy.illegal = game.name, game.illegal
+    return cast(GameType, copy)
 
 
 def seen_by(game: Environment, state: SearchablePlay, seat: int) -> str:
@@ -29,7 +29,7 @@ def seen_by(game: Environment, state: SearchablePlay, seat: int) -> str:
 
     Args:
         game: a result of ``for_people``.
-        state: of the same rules, in any style.
+        state: a state of the same rules, in any style.
         seat: the seat of the person.
     """
     last = max((event.ply for event in state.trail if event.player == seat), default=-1)
@@ -65,10 +65,10 @@ def _facts(game: GenericGame) -> str:
     )
 
 
-def list_actions(actions: tuple[str, ...], most: int = SHOWN) -> str:
-    """Return the first ``most`` legal actions as a line."""
-    hidden = len(actions) - most
-    return ", ".join(actions[:most]) + (f" and {hidden} more (? lists all)" if hidden > 0 else "")
+def list_actions(actions: tuple[str, ...], limit: int = MAX_LISTED_ACTIONS) -> str:
+    """Return the first ``limit`` legal actions as a line."""
+    hidden = len(actions) - limit
+    return ", ".join(actions[:limit]) + (f" and {hidden} more (? lists all)" if hidden > 0 else "")
 
 
 def wrap_lines(text: str, width: int = 88) -> str:
@@ -79,4 +79,4 @@ def wrap_lines(text: str, width: int = 88) -> str:
         else [line]
         for line in text.split("\n")
     )
-    return "\n".join(part for parts in lines for part in parts)
+    return "\n".join(piece for pieces in lines for piece in pieces)

@@ -16,17 +16,16 @@ from sparring.core.records import Observation
 
 CHANCE = -1  # the player of a chance event, as in OpenSpiel
 
-# number of chance outcomes above which cumulative probabilities are cached for bisection
-MANY = 1000
-# number of cached positions of a game; then the cache is cleared and refilled by current plays
-KEPT = 10_000
+# with more chance outcomes, a position caches their cumulative probabilities and bisects
+BISECT_ABOVE = 1000
+MAX_CACHED_POSITIONS = 10_000  # of one game; a full cache is cleared
 
 
 class Event(NamedTuple):
-    """One thing that happened: an action of a seat, or a chance outcome (``player == CHANCE``).
+    """An action of a seat, or a chance outcome (``player == CHANCE``).
 
-    ``ply`` is the number of seats' actions before it; ``note`` is information about the position
-    before the event that the wording needs later.
+    ``ply`` is the number of seats' actions before the event. ``note`` is information about the
+    position before the event that later prompts need.
     """
 
     ply: int
@@ -35,8 +34,8 @@ class Event(NamedTuple):
     note: Any = None
 
 
-def pick(outcomes: list[tuple[int, float]], uniform: float) -> int:
-    """Return the outcome whose slice of [0, 1) contains ``uniform``."""
+def pick_outcome(outcomes: list[tuple[int, float]], uniform: float) -> int:
+    """Return the outcome for a uniform number in [0, 1), by its cumulative probability."""
     last = outcomes[-1][0]
     for index, probability in outcomes:
         uniform -= probability
@@ -57,7 +56,7 @@ def trail_of(spiel: pyspiel.State) -> tuple[Event, ...]:
     return tuple(trail)
 
 
-def recent(trail: tuple[Event, ...], since: int) -> tuple[Event, ...]:
+def events_since(trail: tuple[Event, ...], since: int) -> tuple[Event, ...]:
     """Return the events from ply ``since`` on, in order."""
     if not since:
         return trail
@@ -72,7 +71,7 @@ class PositionKeeper(Protocol):
 
     notes_events: bool
     opening: Position
-    positions_kept: int
+    num_cached_positions: int
 
     def note(self, spiel: pyspiel.State, player: int, index: int) -> Any:
         """Return information about the position before an event that the wording needs later."""
@@ -83,8 +82,8 @@ class Position:
 
     __slots__ = (
         "_children",
+        "_cumulative",
         "_legal",
-        "_marks",
         "_outcomes",
         "_returns",
         "done",
@@ -106,7 +105,7 @@ class Position:
         self.observations: dict[tuple[int, int], Observation] = {}  # by (seat, since)
         self._children: dict[int, Position] = {}
         self._legal: list[int] | None = None
-        self._marks: list[float] | None = None
+        self._cumulative: list[float] | None = None
         self._outcomes: list[tuple[int, float]] | None = None
         self._returns: tuple[float, ...] | None = None
 
@@ -119,13 +118,13 @@ class Position:
                 self.spiel.child(index), (*self.trail, Event(self.plies, self.seat, index, note))
             )
             self._children[index] = child
-            game.positions_kept += 1
-            if game.positions_kept > KEPT:
-                game.opening.forget()
-                game.positions_kept = 0
+            game.num_cached_positions += 1
+            if game.num_cached_positions > MAX_CACHED_POSITIONS:
+                game.opening.drop_children()
+                game.num_cached_positions = 0
         return child
 
-    def forget(self) -> None:
+    def drop_children(self) -> None:
         """Drop the cached children; plays at later positions are not affected."""
         self._children = {}
 
@@ -142,14 +141,14 @@ class Position:
         return self._outcomes
 
     def outcome_at(self, uniform: float) -> int:
-        """Return the chance outcome whose slice of [0, 1) contains ``uniform``."""
+        """Return the chance outcome for a uniform number in [0, 1); see ``pick_outcome``."""
         outcomes = self.outcomes()
-        if len(outcomes) <= MANY:
-            return pick(outcomes, uniform)
-        if self._marks is None:
-            self._marks = list(accumulate(probability for _, probability in outcomes))
-        place = bisect_right(self._marks, uniform)
-        return outcomes[place][0] if place < len(outcomes) else pick(outcomes, uniform)
+        if len(outcomes) <= BISECT_ABOVE:
+            return pick_outcome(outcomes, uniform)
+        if self._cumulative is None:
+            self._cumulative = list(accumulate(probability for _, probability in outcomes))
+        index = bisect_right(self._cumulative, uniform)
+        return outcomes[index][0] if index < len(outcomes) else pick_outcome(outcomes, uniform)
 
     def returns(self) -> tuple[float, ...]:
         """Return the payoffs so far, [num_seats], cumulative."""

@@ -7,15 +7,15 @@ import pyspiel
 from sparring.environments.base import Environment, Node
 from sparring.environments.openspiel.base import as_game
 
-DEEPEST = 300  # most plies of a search, each with two of Python's 1,000 frames
+MAX_PLIES = 300  # most plies of a search; each takes two of Python's 1,000 stack frames
 _TYPE = pyspiel.GameType
 
 Bounds = tuple[float, float]
 """Lower and upper bound of a position's value for seat 0; equal if the value is known."""
 
 
-def unfit(game: Environment) -> str:
-    """Return why minimax cannot solve a game, as a clause, or ""."""
+def reason_unsolvable(game: Environment) -> str:
+    """Return why minimax cannot solve a game, as a clause; "" if it can."""
     kind = as_game(game).spiel.get_type()
     if kind.information != _TYPE.Information.PERFECT_INFORMATION:
         return "something is hidden from a seat"
@@ -32,24 +32,23 @@ def position_key(node: Node) -> str:
 
 
 class Search:
-    """Values of positions, each computed once.
+    """A minimax search with a transposition table, which computes each position once.
 
-    Positions beyond ``max_states`` or ``DEEPEST``, and repetitions of a position on the current
-    path, get the full range of payoffs, so that bounds always hold. Finished positions count at
-    every visit, as they are most of the visits where a position has hundreds of moves.
+    A position beyond ``max_states`` or ``MAX_PLIES``, or a repetition on the current path, is not
+    searched. Its bounds are the full range of payoffs, so all bounds stay correct.
 
     Attributes:
         table: bounds of every visited position that is not finished, by key.
-        finished: number of visits to finished positions.
-        cut: whether a position was skipped.
+        finished: number of visits to finished positions, which also count as states.
+        is_incomplete: whether the search skipped a position.
     """
 
     def __init__(self, game: Environment, max_states: int) -> None:
         self.max_states, self.unknown = max_states, (game.min_utility, game.max_utility)
         self.table: dict[str, Bounds] = {}
-        self.finished, self.cut = 0, False
+        self.finished, self.is_incomplete = 0, False
 
-    def bounds(self, node: Node, depth: int = DEEPEST) -> Bounds:
+    def bounds(self, node: Node, depth: int = MAX_PLIES) -> Bounds:
         """Return the bounds of a node's value for seat 0."""
         if node.is_terminal():
             self.finished += 1
@@ -57,17 +56,17 @@ class Search:
             return value, value
         key = position_key(node)
         bounds = self.table.get(key)
-        looked = len(self.table) + self.finished
-        if bounds is None and depth > 0 and looked < self.max_states:
+        num_visited = len(self.table) + self.finished
+        if bounds is None and depth > 0 and num_visited < self.max_states:
             # preliminary bounds, which repetitions below use
             self.table[key] = self.unknown
             choose = max if node.current_player() == 0 else min
-            below = [self.bounds(node.child(index), depth - 1) for index in node.legal_actions()]
+            children = [self.bounds(node.child(index), depth - 1) for index in node.legal_actions()]
             bounds = self.table[key] = (
-                choose(low for low, _ in below),
-                choose(high for _, high in below),
+                choose(low for low, _ in children),
+                choose(high for _, high in children),
             )
         if bounds is None or bounds is self.unknown:
-            self.cut = True
+            self.is_incomplete = True
             return self.unknown
         return bounds

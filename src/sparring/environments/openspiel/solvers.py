@@ -1,4 +1,4 @@
-"""Solvers of games over OpenSpiel: CFR on arrays, best responses and tree search."""
+"""Solvers of games over OpenSpiel: CFR, best responses and Monte Carlo tree search."""
 
 from __future__ import annotations
 
@@ -64,9 +64,9 @@ def policy_table(rows: Mapping[str, Iterable[tuple[int, float]]]) -> PolicyTable
 
 
 def best_response_value(game: GameRules, seat: int, table: PolicyTable) -> float:
-    """Return the best response value of ``seat`` if all others follow ``table``.
+    """Return the best response value of ``seat`` if all other seats follow ``table``.
 
-    The caller must keep ``table`` alive, as TabularBestResponse has a bare pointer to it.
+    The caller must keep a reference to ``table``: TabularBestResponse has only a raw pointer to it.
     """
     spiel = as_game(game).spiel
     response = pyspiel.TabularBestResponse(spiel, seat, table)
@@ -96,6 +96,6 @@ def tree_search(
     bot = pyspiel.MCTSBot(
         as_game(state.game).spiel, evaluator, uct_c, simulations, _MEMORY_MB, solve, seeds[1], False
     )
-    # not bot.step, which releases Python's lock and so crashes with rules written in Python
+    # bot.step releases Python's lock, and then crashes with rules written in Python
     root: SearchNode = bot.mcts_search(state.node)
     return root

@@ -1,7 +1,7 @@
-"""Games that OpenSpiel lacks, for its interface for games in Python.
+"""Base classes of games in Python that OpenSpiel lacks, registered with OpenSpiel.
 
-A game is one class of positions, a ``Table``. The options are a dataclass, which the table may
-extend.
+A game is one class of positions, a subclass of ``Table``. Its options are a dataclass, which the
+table may extend.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Table(ABC):
 
     def chances(self) -> Sequence[float]:
         """Return the probabilities of ``draws``, all equal by default."""
-        number = len(self.draws())
-        return [1.0 / number] * number
+        num_outcomes = len(self.draws())
+        return [1.0 / num_outcomes] * num_outcomes
 
     @abstractmethod
     def after(self, index: int) -> Self:
@@ -86,10 +86,10 @@ class Rules:
     least: float  # least payoff
     most: float  # greatest payoff
     utility: Literal["zero_sum", "identical", "general_sum"]
-    seats: int = 2
+    seats: int = 2  # number of seats
     outcomes: int = 0  # most outcomes of a chance node; 0: no chance
     hidden: bool = True  # whether some information is private
-    stepwise: bool = False  # whether payoffs come before the end
+    stepwise: bool = False  # whether payoffs also occur before the end
     views: bool = False  # whether ``Table.view`` differs from ``Table.key``
 
 
@@ -160,7 +160,7 @@ class TableState(pyspiel.State):  # type: ignore[misc]
 
 
 class TableObserver:
-    """A writer of information states (``recall``) or observations, without a tensor."""
+    """Writes the information state of a seat (``recall``), or its observation, without a tensor."""
 
     tensor = None
 

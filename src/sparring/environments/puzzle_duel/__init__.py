@@ -283,7 +283,7 @@ class PuzzleDuel(Bank):
     style: Style = "brief"
 
     name = "puzzle_duel"
-    counted = "sets"
+    size_option = "sets"
     roles = ("proposer", "solver")
     num_seats = 2
 

@@ -357,7 +357,7 @@ class Sokoban(BankGame):
     """
 
     title = "sokoban"
-    counted = "rooms"
+    size_option = "rooms"
 
     def __init__(self, options: SokobanOptions, *, style: Style = "brief") -> None:
         shortest, longest, moves = options.shortest, options.longest, options.moves

@@ -229,7 +229,7 @@ class Sudoku(BankGame):
     """
 
     title = "sudoku"
-    counted = "puzzles"
+    size_option = "puzzles"
 
     def __init__(self, options: SudokuOptions, *, style: Style = "brief") -> None:
         check_range("sudoku: blanks", options.blanks, 1, MOST_BLANKS[options.size])

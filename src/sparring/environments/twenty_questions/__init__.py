@@ -21,11 +21,11 @@ from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table
 from sparring.environments.options import entry_of
 
 NAME = "twenty_questions"  # the name registered with OpenSpiel
-THINGS = (
+OBJECT_WORDS = (
     "ball bell boat book bottle bowl box brush button candle chain clock coin comb cup drum "
     "fan flute fork hammer jug key kite knife lamp mask pen ring shoe spoon stamp wheel"
 )
-NOUNS = tuple(THINGS.split())
+NOUNS = tuple(OBJECT_WORDS.split())
 ATTRIBUTES = (
     ("colour", ("red", "green", "blue", "white")),
     ("size", ("small", "large", "medium", "tiny")),
@@ -36,14 +36,14 @@ ATTRIBUTES = (
 
 
 @lru_cache(maxsize=1024)
-def rows_of(
+def draw_rows(
     objects: int, attributes: int, values: int, bank: int, index: int
 ) -> tuple[tuple[int, ...], ...]:
-    """Return table ``index`` of a bank: the attribute values of each object, all different."""
+    """Return table ``index`` of a bank: the attribute values of objects, no two alike."""
     stream = Stream.from_seed(bank).child(f"{NAME} {objects} {attributes} {values}").child(index)
     codes = stream.generator().permutation(values**attributes)[:objects]
     return tuple(
-        tuple(int(code) // values**place % values for place in range(attributes)) for code in codes
+        tuple(int(code) // values**index % values for index in range(attributes)) for code in codes
     )
 
 
@@ -65,29 +65,29 @@ class QuestionsOptions:
 class QuestionsTable(QuestionsOptions, Table):
     """A position: the table of objects, the hidden object, the action ids, the answers so far.
 
-    Action ids are the questions, attribute by attribute, then the objects to guess. Chance draws
-    the table, the object and, where answers are noisy, each answer: 0 is no and 1 is yes.
+    The first action ids are the questions, attribute by attribute; then come the guesses, one for
+    each object. Chance draws the table, the object and every noisy answer: 0 is no and 1 is yes.
     """
 
-    rows: tuple[tuple[int, ...], ...] = ()  # empty before the draw
+    rows: tuple[tuple[int, ...], ...] = ()  # values of each object; empty before the draw
     hidden: int = -1  # -1 before the draw
     moves: tuple[int, ...] = ()
     answers: tuple[int, ...] = ()  # to each question
 
     @property
-    def kinds(self) -> int:
-        """The number of different questions."""
+    def num_kinds(self) -> int:
+        """The number of different questions, one for each value of each attribute."""
         return self.attributes * self.values
 
     @property
-    def guessed(self) -> bool:
+    def has_guessed(self) -> bool:
         """Whether the last action is a guess."""
-        return bool(self.moves) and self.moves[-1] >= self.kinds
+        return bool(self.moves) and self.moves[-1] >= self.num_kinds
 
     @property
     def num_asked(self) -> int:
         """The number of questions asked."""
-        return len(self.moves) - self.guessed
+        return len(self.moves) - self.has_guessed
 
     @property
     def start(self) -> Hashable:
@@ -98,19 +98,22 @@ class QuestionsTable(QuestionsOptions, Table):
     def player(self) -> int:
         if self.hidden < 0 or self.num_asked > len(self.answers):
             return CHANCE
-        return TERMINAL if self.guessed else 0
+        return TERMINAL if self.has_guessed else 0
 
     def legal(self) -> list[int]:
-        """Return all questions, while any is left, and all guesses."""
+        """Return all questions, if any may still be asked, and all guesses."""
         return list(
-            range(0 if self.num_asked < self.questions else self.kinds, self.kinds + self.objects)
+            range(
+                0 if self.num_asked < self.questions else self.num_kinds,
+                self.num_kinds + self.objects,
+            )
         )
 
     def draws(self) -> range:
         return range(self.tables if not self.rows else self.objects if self.hidden < 0 else 2)
 
     def chances(self) -> list[float]:
-        """Return the probability of each; a noisy answer is wrong with probability ``noise``."""
+        """Return the probability of each outcome in ``draws``."""
         if self.hidden < 0:
             return [1.0 / len(self.draws())] * len(self.draws())
         return (
@@ -127,47 +130,43 @@ class QuestionsTable(QuestionsOptions, Table):
     def after(self, index: int) -> QuestionsTable:
         if not self.rows:
             return replace(
-                self, rows=rows_of(self.objects, self.attributes, self.values, self.bank, index)
+                self, rows=draw_rows(self.objects, self.attributes, self.values, self.bank, index)
             )
         if self.hidden < 0:
             return replace(self, hidden=index)
         if self.num_asked > len(self.answers):
             return replace(self, answers=(*self.answers, index))
-        is_exact = not self.noise and index < self.kinds
+        is_exact = not self.noise and index < self.num_kinds
         answer = (self.true_answer(self.hidden, index),) if is_exact else ()
         return replace(self, moves=(*self.moves, index), answers=(*self.answers, *answer))
 
     def returns(self) -> list[float]:
-        """Return at the end 1 or 0 for the guess, less the cost of the questions; 0 before."""
+        """Return 0 before the end; then 1 or 0 for the guess, minus the cost of the questions."""
         if self.player != TERMINAL:
             return [0.0]
-        return [float(self.moves[-1] - self.kinds == self.hidden) - self.cost * self.num_asked]
+        return [float(self.moves[-1] - self.num_kinds == self.hidden) - self.cost * self.num_asked]
 
     def name_of(self, player: int, index: int) -> str:
         if player >= 0:
-            return word_of(self.values, self.kinds, index)
-        return (
-            f"table {index}"
-            if not self.rows
-            else NOUNS[index]
-            if self.hidden < 0
-            else ("no", "yes")[index]
-        )
+            return word_of(self.values, self.num_kinds, index)
+        if not self.rows:
+            return f"table {index}"
+        return NOUNS[index] if self.hidden < 0 else ("no", "yes")[index]
 
     def feedback(self, number: int) -> tuple[str, ...]:
         """Return the words after action ``number``: the answer, or whether the guess was right."""
-        if self.moves[number] < self.kinds:
+        if self.moves[number] < self.num_kinds:
             return (("no", "yes")[self.answers[number]],) if number < len(self.answers) else ()
         return (
             ("right",)
-            if self.moves[number] - self.kinds == self.hidden
+            if self.moves[number] - self.num_kinds == self.hidden
             else ("wrong", NOUNS[self.hidden])
         )
 
     def sheet(self) -> tuple[tuple[str, ...], ...]:
-        """Return the table as words: each object with its values."""
+        """Return the words of the table: for each object its noun and its values."""
         return tuple(
-            (NOUNS[number], *(ATTRIBUTES[place][1][value] for place, value in enumerate(row)))
+            (NOUNS[number], *(ATTRIBUTES[column][1][value] for column, value in enumerate(row)))
             for number, row in enumerate(self.rows)
         )
 
@@ -185,10 +184,12 @@ class QuestionsTable(QuestionsOptions, Table):
         return f"{self.key(0)} hidden {NOUNS[self.hidden] if self.hidden >= 0 else '?'}"
 
 
-def word_of(values: int, kinds: int, index: int) -> str:
+def word_of(values: int, num_kinds: int, index: int) -> str:
     """Return the word of an action id: a value for a question, a noun for a guess."""
     return (
-        NOUNS[index - kinds] if index >= kinds else ATTRIBUTES[index // values][1][index % values]
+        NOUNS[index - num_kinds]
+        if index >= num_kinds
+        else ATTRIBUTES[index // values][1][index % values]
     )
 
 
@@ -209,30 +210,31 @@ def rules(options: QuestionsOptions) -> Rules:
 register(NAME, QuestionsOptions, rules)
 
 
-ROWS = 16  # most objects in the drawing
+MAX_DRAWN = 16
 
 
 class TwentyQuestions(BankGame):
     """Twenty questions for 1 seat: ask yes-or-no questions about a hidden object, then guess it.
 
-    The object is one of a table; questions are about attributes.
+    The seat sees a table of objects and their attributes, and asks about attributes.
 
     Chance draws one of ``tables`` tables and one of its objects, all equally likely, and with
     ``noise`` every answer. All objects of a table differ, so without noise enough questions always
-    identify one. An action is one word: "red" asks whether the object is red, "cup" guesses the cup
-    and ends the game. A question may be repeated, which is useful only with noise; a question when
-    none is left is illegal. Brief style begins with the table, "ball red small round bell blue
-    ...", unless there is only one table, which is the same in every game and can be learned.
+    identify the object. An action is one word: "red" asks whether the object is red; "cup" guesses
+    the cup and ends the game. Repeating a question is legal, and useful only with noise. After
+    ``questions`` questions only guesses are legal. The brief prompt begins with the table, "ball
+    red small round bell blue ...". A single table (``tables`` = 1) is left out of the brief prompt:
+    it is the same in every game, so a model can learn it.
 
     Args:
         objects: 2 to 32, and at most ``values`` to the power of ``attributes``.
         attributes: 1 to 5: colour, size, shape, stuff, place.
         values: values of each attribute, 2 to 4.
-        questions: most questions in one game, 1 to 20. The game is hard if they are few compared
+        questions: most questions in one game, 1 to 20. The game is hard if this is small compared
             with the logarithm of ``objects``.
         noise: probability that an answer is wrong, independently each time, below 0.5.
-        cost: cost of a question, 0 to 1. The game pays 1 for a right guess, 0 for a wrong one, less
-            the cost of each question.
+        cost: cost of a question, 0 to 1. The return is 1 for a right guess, 0 for a wrong one,
+            minus the cost of all questions.
         tables: number of tables in the bank, 1 to 100,000.
         bank: seed of the bank: table number i depends only on ``objects``, ``attributes``,
             ``values``, ``bank`` and i.
@@ -246,8 +248,8 @@ class TwentyQuestions(BankGame):
     """
 
     title = "twentyquestions"
-    counted = "tables"
-    untold = True
+    size_option = "tables"
+    omits_only_start = True
 
     def __init__(self, options: QuestionsOptions, *, style: Style = "brief") -> None:
         attributes, values = options.attributes, options.values
@@ -257,8 +259,10 @@ class TwentyQuestions(BankGame):
                 f"attribute(s) of {values} values; write objects={values**attributes} or fewer, or "
                 "more attributes or values."
             )
-        values, kinds = options.values, options.attributes * options.values
-        words = tuple(word_of(values, kinds, index) for index in range(kinds + options.objects))
+        values, num_kinds = options.values, options.attributes * options.values
+        words = tuple(
+            word_of(values, num_kinds, index) for index in range(num_kinds + options.objects)
+        )
         super().__init__(
             load(NAME, asdict(options)), name=NAME, roles=("guesser",), words=words, style=style
         )
@@ -276,7 +280,7 @@ class TwentyQuestions(BankGame):
         return "\n".join(["The objects, one of which is hidden:", *lines])
 
     def events(self, state: State, seat: int, since: int) -> list[str]:
-        """Return the answers to actions from ply ``since`` - 1 on; the opening repeats them."""
+        """Return the answers from ply ``since`` - 1 on; with ``since`` 0 also the actions."""
         plies = [
             event.ply for event in state.trail if event.player != CHANCE and event.ply + 1 >= since
         ]
@@ -286,7 +290,7 @@ class TwentyQuestions(BankGame):
         word, feedback = table.name_of(0, table.moves[number]), table.feedback(number)
         if self.brief:
             return [*([] if since else [word]), *feedback]
-        if table.moves[number] < table.kinds:
+        if table.moves[number] < table.num_kinds:
             return [f"You asked {word}: {feedback[0] if feedback else 'no answer yet'}."]
         return [
             f"You guessed {word}: right."
@@ -301,21 +305,24 @@ class TwentyQuestions(BankGame):
 
     def paint_table(self, canvas: Canvas, position: QuestionsTable, seat: int | None) -> None:
         names = [name for name, _ in ATTRIBUTES[: position.attributes]]
-        rows = [("", *names), *position.sheet()[:ROWS]]
-        marked = position.hidden < ROWS and (seat is None or position.guessed)
-        colours = {(position.hidden + 1, c): "sky" for c in range(len(names) + 1)} if marked else {}
+        rows = [("", *names), *position.sheet()[:MAX_DRAWN]]
+        reveal = position.hidden < MAX_DRAWN and (seat is None or position.has_guessed)
+        colours = {(position.hidden + 1, c): "sky" for c in range(len(names) + 1)} if reveal else {}
         table(canvas, rows, size=13, colours=colours)
-        if len(position.rows) > ROWS:
-            paragraph(canvas, f"and {len(position.rows) - ROWS} more", colour="dim", size=14)
+        if len(position.rows) > MAX_DRAWN:
+            paragraph(canvas, f"and {len(position.rows) - MAX_DRAWN} more", colour="dim", size=14)
         heading(canvas, "Asked", f"{position.num_asked} of {position.questions}")
-        moves = [(_step(position, number), _hue(position, number)) for number in _steps(position)]
+        moves = [
+            (_action_text(position, number), _answer_colour(position, number))
+            for number in _action_numbers(position)
+        ]
         if moves:
             strip(canvas, moves)
         else:
             paragraph(canvas, "Nothing asked yet.", colour="dim")
 
     def describe_table(self, position: QuestionsTable, seat: int | None) -> str:
-        steps = "; ".join(_step(position, number) for number in _steps(position))
+        steps = "; ".join(_action_text(position, number) for number in _action_numbers(position))
         remaining = position.questions - position.num_asked
         hidden = f" The object is {NOUNS[position.hidden]}." if seat is None else ""
         return (
@@ -324,20 +331,20 @@ class TwentyQuestions(BankGame):
         )
 
 
-def _steps(position: QuestionsTable) -> range:
+def _action_numbers(position: QuestionsTable) -> range:
     return range(len(position.moves))
 
 
-def _step(position: QuestionsTable, number: int) -> str:
+def _action_text(position: QuestionsTable, number: int) -> str:
     word = position.name_of(0, position.moves[number])
     answer = " ".join(position.feedback(number))
-    if position.moves[number] < position.kinds:
+    if position.moves[number] < position.num_kinds:
         return f"{word}? {answer}".rstrip()
     return f"guess {word}: {answer}"
 
 
-def _hue(position: QuestionsTable, number: int) -> str:
-    """Return the colour of an answer: yes and right, no and wrong, or none yet."""
+def _answer_colour(position: QuestionsTable, number: int) -> str:
+    """Return green for yes and right, red for no and wrong, "dim" for an action without answer."""
     feedback = position.feedback(number)
     if not feedback:
         return "dim"

@@ -1,4 +1,4 @@
-"""Solver of twenty_questions: probabilities of objects, and the values of questions."""
+"""Solver of twenty_questions: the probability of each object, and the value of each question."""
 
 from __future__ import annotations
 
@@ -15,21 +15,25 @@ from sparring.environments.twenty_questions import QuestionsTable
 
 ORACLE = "posterior"  # the oracle that calls this solver
 
+# the objects left as bits of a number, or with noise one count for each object
 Belief = int | tuple[int, ...]
 Split = tuple[float, "Belief", "Belief"]  # probability of yes, the beliefs after yes and after no
 
-GREEDY = 0.5  # certainty of a judgement by one step of information gain
+ONE_STEP_CERTAINTY = 0.5  # certainty of a judgement that looks one question ahead
 
 
 def key(state: SearchablePlay, *, prior: Literal["uniform", "bank"]) -> str:
-    """Return the objects, the number of questions asked, and the belief."""
+    """Return the table, the number of questions so far and the belief, as text."""
     table = state.table
-    belief = best_questions(table.rows, table.values, table.noise, table.cost).belief_of(table)
+    belief = solver_of(table.rows, table.values, table.noise, table.cost).belief_of(table)
     return f"{table.rows} {table.num_asked} {belief}"
 
 
 class BestQuestions(ABC):
-    """Values of best play by belief and number of questions left."""
+    """Values of optimal play by belief and number of questions left.
+
+    A question is written ``yes``: the objects with answer yes, as bits of a number.
+    """
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float) -> None:
         self.yes, self.objects, self.cost = yes, objects, cost
@@ -49,14 +53,14 @@ class BestQuestions(ABC):
 
     @abstractmethod
     def informative_questions(self, belief: Belief) -> list[int]:
-        """Return the different informative questions, as bits of objects with yes."""
+        """Return the questions whose answer changes the belief, without duplicates."""
 
     @abstractmethod
-    def size(self, belief: Belief, questions: int) -> int:
-        """Return an upper bound on the number of reachable beliefs."""
+    def max_reachable_beliefs(self, belief: Belief, questions: int) -> int:
+        """Return an upper bound on the number of beliefs that questions can reach."""
 
     def value(self, belief: Belief, questions: int) -> float:
-        """Return the value of best play: the better of the likeliest guess and all questions."""
+        """Return the value of optimal play: the best of all questions and the likeliest guess."""
         best = self._values.get((belief, questions))
         if best is None:
             best = max(self.chances(belief))
@@ -67,7 +71,7 @@ class BestQuestions(ABC):
         return best
 
     def question_value(self, belief: Belief, yes: int, questions: int) -> float:
-        """Return the value of a question followed by best play."""
+        """Return the value of a question followed by optimal play."""
         chance, after_yes, after_no = self.split(belief, yes)
         return (
             -self.cost
@@ -75,26 +79,26 @@ class BestQuestions(ABC):
             + (1.0 - chance) * self.value(after_no, questions - 1)
         )
 
-    def guess_after(self, belief: Belief, yes: int) -> tuple[float, float]:
+    def value_with_guess_next(self, belief: Belief, yes: int) -> tuple[float, float]:
         """Return (value of a question followed by a guess, expected information in nats)."""
         chance, after_yes, after_no = self.split(belief, yes)
-        outcomes = [
-            (share, self.chances(part))
-            for share, part in ((chance, after_yes), (1.0 - chance, after_no))
+        answers = [
+            (probability, self.chances(next_belief))
+            for probability, next_belief in ((chance, after_yes), (1.0 - chance, after_no))
         ]
-        information = entropy(self.chances(belief)) - sum(
-            share * entropy(chances) for share, chances in outcomes
-        )
-        return -self.cost + sum(share * max(chances) for share, chances in outcomes), information
+        entropy_after = sum(probability * entropy(chances) for probability, chances in answers)
+        information = entropy(self.chances(belief)) - entropy_after
+        success = sum(probability * max(chances) for probability, chances in answers)
+        return success - self.cost, information
 
     def trim(self) -> None:
-        """Clear a large cache, which costs time only."""
+        """Clear the cache if it is large; later values are computed again."""
         if len(self._values) > 50_000:
             self._values.clear()
 
 
 class TruthfulQuestions(BestQuestions):
-    """Best play with true answers: a belief is the set of objects left, as bits."""
+    """Optimal play with true answers: a belief is the set of objects left, as bits."""
 
     def belief_of(self, table: QuestionsTable) -> Belief:
         """Return the objects that agree with all answers."""
@@ -118,12 +122,12 @@ class TruthfulQuestions(BestQuestions):
         )
 
     def informative_questions(self, belief: Belief) -> list[int]:
-        """Return the questions that split the objects left."""
+        """Return the questions with both answers among the objects left."""
         assert isinstance(belief, int)
         return sorted({min(belief & yes, belief & ~yes) for yes in self.yes} - {0})
 
-    def size(self, belief: Belief, questions: int) -> int:
-        """Return the lesser of the number of sets of objects and the number of histories."""
+    def max_reachable_beliefs(self, belief: Belief, questions: int) -> int:
+        """Return the smaller of the number of sets of objects and the number of histories."""
         assert isinstance(belief, int)
         informative = len(self.informative_questions(belief))
         sizes = range(min(questions, informative) + 1)
@@ -131,25 +135,25 @@ class TruthfulQuestions(BestQuestions):
 
 
 class NoisyQuestions(BestQuestions):
-    """Best play with noisy answers.
+    """Optimal play with noisy answers.
 
-    A belief counts for each object the answers that agree with it, less the smallest such count.
+    A belief is, for each object, the number of answers that agree, minus the smallest number.
     """
 
     def __init__(self, yes: tuple[int, ...], objects: int, cost: float, noise: float) -> None:
         super().__init__(yes, objects, cost)
         self.noise = noise
         all_objects = (1 << objects) - 1
-        self._questions = sorted({min(part, all_objects & ~part) for part in yes} - {0})
+        self._questions = sorted({min(bits, all_objects & ~bits) for bits in yes} - {0})
 
     def belief_of(self, table: QuestionsTable) -> Belief:
-        """Return for each object the number of answers that agree with it, less the smallest."""
+        """Return for each object the number of answers that agree, minus the smallest number."""
         belief: tuple[int, ...] = (0,) * self.objects
         for question, answer in zip(table.moves, table.answers, strict=False):
-            belief = self._updated(belief, self.yes[question], answer)
+            belief = self._update_belief(belief, self.yes[question], answer)
         return belief
 
-    def _updated(self, belief: tuple[int, ...], yes: int, answer: int) -> tuple[int, ...]:
+    def _update_belief(self, belief: tuple[int, ...], yes: int, answer: int) -> tuple[int, ...]:
         counts = [count + ((yes >> item & 1) == answer) for item, count in enumerate(belief)]
         smallest = min(counts)
         return tuple(count - smallest for count in counts)
@@ -168,14 +172,14 @@ class NoisyQuestions(BestQuestions):
         chances = enumerate(self.chances(belief))
         true_yes = sum(chance for item, chance in chances if yes >> item & 1)
         chance = true_yes * (1.0 - self.noise) + (1.0 - true_yes) * self.noise
-        return chance, self._updated(belief, yes, 1), self._updated(belief, yes, 0)
+        return chance, self._update_belief(belief, yes, 1), self._update_belief(belief, yes, 0)
 
     def informative_questions(self, belief: Belief) -> list[int]:
-        """Return the questions that split the objects."""
+        """Return the questions that have both answers among the objects of the table."""
         return self._questions
 
-    def size(self, belief: Belief, questions: int) -> int:
-        """Return the number of differences between yes and no per question in so many answers."""
+    def max_reachable_beliefs(self, belief: Belief, questions: int) -> int:
+        """Return how many tuples of (number of yes - number of no) per question can occur."""
         informative = len(self._questions)
         sizes = range(min(questions, informative) + 1)
         return sum(comb(informative, num) * comb(questions, num) << num for num in sizes)
@@ -187,10 +191,10 @@ def entropy(chances: list[float]) -> float:
 
 
 @lru_cache(maxsize=64)
-def best_questions(
+def solver_of(
     rows: tuple[tuple[int, ...], ...], values: int, noise: float, cost: float
 ) -> BestQuestions:
-    """Return the cached solver of a table of objects, shared by all its states."""
+    """Return the cached solver of a table of objects, shared by all states of the table."""
     num_questions = len(rows[0]) * values
     yes = tuple(
         sum(1 << item for item, row in enumerate(rows) if row[number // values] == number % values)
@@ -209,56 +213,54 @@ def twenty_questions(
     prior: Literal["uniform", "bank"] = "uniform",
     beliefs: Annotated[int, Field(ge=1)] = 20_000,
 ) -> Judgement:
-    """Exact value of each question and guess in twenty questions for few beliefs, else an estimate.
+    """Value of each question and guess in twenty questions: exact for few beliefs, else estimated.
 
     What: the value of a guess is the probability that it is right. The value of a question is the
-    return of best play after it. The cost of earlier questions counts.
+    return of optimal play after it. The cost of earlier questions is subtracted from both.
     When to use: through oracle ``posterior``, on game ``twenty_questions``.
     Mathematics:
         P(o | answers) proportional to prod (1 - noise if the answer is true of o, else noise)
-    with all objects equally likely before. With k questions left
+    with a uniform prior over objects. With k questions left
         V(P, k) = max(max_o P(o),
                       max_q -cost + P(yes) V(P | yes, k - 1) + P(no) V(P | no, k - 1))
     If more than ``beliefs`` beliefs may be reachable, the value of a question is
         L + (U - L) I / log 2
-    L is the value of the question followed by a guess. U is an upper bound for any player (the 2^k
-    likeliest objects, or P(o) (1 - noise)^k for each of 2^k answers). I is the expected information
-    of its answer in nats. ``bound`` is then the largest possible error, and the certainty is 0.5.
+    L is the value of the question followed by a guess. U is an upper bound for any policy: the
+    probability of the 2^k likeliest objects, and 2^k max_o P(o) (1 - noise)^k. I is the expected
+    information of the answer in nats. ``bound`` is then the largest possible error.
         entropy = -sum P log P
     Pitfalls: the first state of a table computes all its values, which takes up to seconds with
-    noise; later states read a cache. The certainty 0.5 marks an approximation and is not a
-    probability.
+    noise; later states read a cache. An estimate has certainty 0.5, which is not a probability.
     Reference: Hyafil and Rivest, 1976: the exact problem is NP-complete; Golovin and Krause,
     "Adaptive submodularity", 2011, on greedy questions.
     Verified by: tests/environments/twenty_questions/test_solver.py, tests/contract/test_beliefs.py.
 
     Args:
-        prior: "uniform" (default) and "bank" are the same: the player sees the table, and every
-            game draws its object anew.
-        beliefs: most beliefs for exact values, at least 1. The count precedes the search, so a
-            judgement depends only on the state.
+        prior: "uniform" (default) and "bank" are the same here, because the player sees the table
+            and all its objects are equally likely.
+        beliefs: most beliefs for exact values, at least 1. The number is bounded before the search,
+            so a judgement depends only on the state.
     """
     table = state.table
-    best = best_questions(table.rows, table.values, table.noise, table.cost)
-    belief, questions = best.belief_of(table), table.questions - table.num_asked
-    chances, legal = best.chances(belief), state.legal_indices()
-    exact, bound = best.size(belief, questions) <= beliefs, 0.0
+    solver = solver_of(table.rows, table.values, table.noise, table.cost)
+    belief, questions = solver.belief_of(table), table.questions - table.num_asked
+    chances, legal = solver.chances(belief), state.legal_indices()
+    is_exact, bound = solver.max_reachable_beliefs(belief, questions) <= beliefs, 0.0
     values = []
     for index in legal:
-        if index >= table.kinds:
-            value = chances[index - table.kinds]
-        elif exact:
-            value = best.question_value(belief, best.yes[index], questions)
+        if index >= table.num_kinds:
+            value = chances[index - table.num_kinds]
+        elif is_exact:
+            value = solver.question_value(belief, solver.yes[index], questions)
         else:
-            low, information = best.guess_after(belief, best.yes[index])
+            low, information = solver.value_with_guess_next(belief, solver.yes[index])
             high = max(low, max_success(chances, questions, table.noise) - table.cost)
             value = low + (high - low) * min(1.0, information / log(2.0))
             bound = max(bound, value - low, high - value)
         values.append(value - table.cost * table.num_asked)
-    best.trim()
-    return Judgement(
-        values=values, certainty=1.0 if exact else GREEDY, bound=bound, entropy=entropy(chances)
-    )
+    solver.trim()
+    certainty = 1.0 if is_exact else ONE_STEP_CERTAINTY
+    return Judgement(values=values, certainty=certainty, bound=bound, entropy=entropy(chances))
 
 
 def max_success(chances: list[float], questions: int, noise: float) -> float:

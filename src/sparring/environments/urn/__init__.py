@@ -19,7 +19,7 @@ from sparring.environments.drawing.pieces import heading, paragraph
 from sparring.environments.openspiel.banks import BankGame
 from sparring.environments.openspiel.base import State, Style
 from sparring.environments.openspiel.load import load
-from sparring.environments.openspiel.position import recent
+from sparring.environments.openspiel.position import events_since
 from sparring.environments.openspiel.table import CHANCE, TERMINAL, Rules, Table, register
 from sparring.environments.options import check_range, entry_of
 
@@ -248,8 +248,8 @@ class Urn(BankGame):
     """
 
     title = "urn"
-    counted = "sets"
-    untold = True
+    size_option = "sets"
+    omits_only_start = True
 
     def __init__(self, options: UrnOptions, *, style: Style = "brief") -> None:
         check_range("urn: balls", options.balls, options.colours)
@@ -284,7 +284,7 @@ class Urn(BankGame):
         table, texts = state.table, []
         balls = [
             event.action
-            for event in recent(state.trail, since)
+            for event in events_since(state.trail, since)
             if event.player == CHANCE and event.ply
         ]
         for colour in balls:

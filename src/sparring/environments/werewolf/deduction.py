@@ -1,12 +1,12 @@
 """Stances of speeches towards other players, and deductions of their roles.
 
 A stance is for or against another player: ``accuse p2`` and ``seer p2 wolf`` are against p2,
-``support p2`` and ``seer p2 good`` for p2; a free text has the stance of its meaning. A deduction
-lists the roles of all other living players in any order, in the grammar of brief style
+``support p2`` and ``seer p2 good`` are for p2. A free text has the stance of the phrase that it
+means. A deduction guesses the roles of all other living players, in any order. In brief style:
 
     p2 wolf high p3 seer low
 
-A player whose part cannot be parsed is noted as ``p3 unknown``.
+In the normal form an unparsable guess is written ``p3 unknown``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from sparring.core.rng import Stream
 from sparring.environments.werewolf.rules import (
     DEDUCED,
     GOOD,
-    MOST,
+    MAX_CHARS,
     SEER,
     WOLF,
     WerewolfEvent,
@@ -35,7 +35,7 @@ from sparring.environments.werewolf.sentences import phrase_of
 STANCE_FIGURES = ("right_stances", "votes_as_said", "votes_with_team")
 
 
-def stance(event: WerewolfEvent) -> tuple[int, bool] | None:
+def stance_of(event: WerewolfEvent) -> tuple[int, bool] | None:
     """Return (number of the player that a speech is about, whether it is against the player).
 
     Args:
@@ -52,12 +52,12 @@ def stance_figures(
 ) -> dict[str, tuple[float, ...]]:
     """Return the figures of stances per seat, NaN where nothing can be counted.
 
-    - ``right_stances``: the share of its speeches with a stance that are against a player of the
-      other team or for a player of its own; a number without a player does not count;
-    - ``votes_as_said``: on days when its last stance was against a player whom it could vote for,
-      the share of its votes for that player;
-    - ``votes_with_team``: on days when it voted, the share of its team-mates' votes, without
-      abstentions, for the same player.
+    - ``right_stances``: of the seat's speeches with a stance, the share against a player of the
+      other team or for a player of its own team; stances on numbers without a player do not count;
+    - ``votes_as_said``: of the days when its last stance was against a player that it could vote
+      for, the share in which it voted for that player;
+    - ``votes_with_team``: of the votes that its team-mates cast on days when it voted, without
+      abstentions, the share for the same player.
 
     Args:
         position: the position at the end of an episode.
@@ -65,15 +65,15 @@ def stance_figures(
     """
     shares: list[tuple[float, ...]] = []
     for seat, place in enumerate(position.places):
-        right, as_said, with_team = list[bool](), list[bool](), list[bool]()
+        is_right, as_said, with_team = list[bool](), list[bool](), list[bool]()
         for day in _days(position.events):
-            stances = [stance(event) for event in day if event.kind == "say" and event.who == place]
+            stances = [stance_of(e) for e in day if e.kind == "say" and e.actor == place]
             valid = [item for item in stances if item is not None and item[0] < len(teams)]
-            right += [
-                against == (teams[position.seat_at(about)] != teams[seat])
-                for about, against in valid
+            is_right += [
+                is_against == (teams[position.seat_at(about)] != teams[seat])
+                for about, is_against in valid
             ]
-            votes = {event.who: event.target for event in day if event.kind == "vote"}
+            votes = {event.actor: event.target for event in day if event.kind == "vote"}
             vote = votes.pop(place, None)
             if vote is None:
                 continue
@@ -82,7 +82,7 @@ def stance_figures(
             if vote >= 0:
                 mates = [voter for voter in votes if teams[position.seat_at(voter)] == teams[seat]]
                 with_team += [votes[voter] == vote for voter in mates if votes[voter] >= 0]
-        shares.append(tuple(map(share, (right, as_said, with_team))))
+        shares.append(tuple(map(share_true, (is_right, as_said, with_team))))
     return dict(zip(STANCE_FIGURES, zip(*shares, strict=True), strict=True))
 
 
@@ -96,28 +96,28 @@ def _days(events: Sequence[WerewolfEvent]) -> list[list[WerewolfEvent]]:
     return days
 
 
-def share(hits: Sequence[bool]) -> float:
+def share_true(values: Sequence[bool]) -> float:
     """Return the share of true values, NaN without values."""
-    return sum(hits) / len(hits) if hits else math.nan
+    return sum(values) / len(values) if values else math.nan
 
 
 CONFIDENCES = ("low", "medium", "high")
 UNKNOWN = "unknown"
-RIGHT = "right_roles"
-_GAP = r"[^\w]{1,20}"
+RIGHT_ROLES = "right_roles"
+_SEPARATOR = r"[^\w]{1,20}"
 _ROLE = "werewolf|wolf|seer|doctor|villager"
-_BEFORE = "s|is|was|role|must|may|could|be|probably|likely|maybe|perhaps|possibly|surely|an?|the"
-_BETWEEN = "with|confidence|is|of|and|my"
+_PRE_ROLE = "s|is|was|role|must|may|could|be|probably|likely|maybe|perhaps|possibly|surely|an?|the"
+_PRE_CONFIDENCE = "with|confidence|is|of|and|my"
 # "p2: werewolf, high", "p2 is probably the seer (confidence: low)"; not "p2 is not a werewolf"
-_THOUGHT = re.compile(
-    rf"(?<![\w-])(p[1-9]){_GAP}(?:(?:{_BEFORE}){_GAP}){{0,6}}({_ROLE})\b"
-    rf"(?:{_GAP}(?:(?:{_BETWEEN}){_GAP}){{0,4}}(low|medium|high)\b)?",
+_GUESS = re.compile(
+    rf"(?<![\w-])(p[1-9]){_SEPARATOR}(?:(?:{_PRE_ROLE}){_SEPARATOR}){{0,6}}({_ROLE})\b"
+    rf"(?:{_SEPARATOR}(?:(?:{_PRE_CONFIDENCE}){_SEPARATOR}){{0,4}}(low|medium|high)\b)?",
     re.IGNORECASE,
 )
 
 
 class RoleGuess(NamedTuple):
-    """A seat's belief about one player; role and confidence are "" if unparsable."""
+    """A seat's guess of one player's role; role and confidence are "" if unparsable."""
 
     name: str
     role: str = ""
@@ -129,39 +129,39 @@ def read_deduction(text: str, names: Sequence[str], kinds: Sequence[str], brief:
 
     Args:
         text: the reply of the seat.
-        names: the players in question.
+        names: the players whose roles the seat must guess.
         kinds: the roles of the game.
-        brief: whether the text must follow the grammar; else a search finds the parts in any text,
-            and the last part of each player counts.
+        brief: True: the text must follow the grammar. False: a search finds the guesses in any
+            text, and the last guess about each player counts.
     """
-    parts = _by_grammar(text) if brief else _by_search(text)
-    valid_parts = {p.name: p for p in parts if p.role in kinds and p.confidence in CONFIDENCES}
-    if brief and not (len(parts) == len(names) and set(valid_parts) == set(names)):
-        valid_parts = {}
-    return " ".join(_noted(valid_parts.get(name, RoleGuess(name))) for name in names)
+    guesses = _parse_grammar(text) if brief else _search_guesses(text)
+    valid = {g.name: g for g in guesses if g.role in kinds and g.confidence in CONFIDENCES}
+    if brief and not (len(guesses) == len(names) and set(valid) == set(names)):
+        valid = {}
+    return " ".join(_format_guess(valid.get(name, RoleGuess(name))) for name in names)
 
 
-def guesses(noted: str) -> tuple[RoleGuess, ...]:
-    """Return the parts of a deduction in normal form."""
-    words, parts = noted.split(), list[RoleGuess]()
+def parse_guesses(deduction: str) -> tuple[RoleGuess, ...]:
+    """Return the guesses in a deduction in normal form."""
+    words, guesses = deduction.split(), list[RoleGuess]()
     while words:
         size = 2 if words[1] == UNKNOWN else 3
         name, *values = words[:size]
-        parts.append(RoleGuess(name) if size == 2 else RoleGuess(name, *values))
+        guesses.append(RoleGuess(name) if size == 2 else RoleGuess(name, *values))
         words = words[size:]
-    return tuple(parts)
+    return tuple(guesses)
 
 
-def is_complete(noted: str) -> bool:
+def is_complete(deduction: str) -> bool:
     """Return whether a deduction in normal form has a role for every player."""
-    return all(part.role for part in guesses(noted))
+    return all(guess.role for guess in parse_guesses(deduction))
 
 
 def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> str:
-    """Return a random deduction in normal form that agrees with all certain knowledge of a seat.
+    """Return a random deduction in normal form that agrees with all that a seat knows.
 
-    All deals that the seat cannot exclude are equally likely. A known role has high confidence; the
-    role of a player known to be a wolf, or not to be one, has medium confidence.
+    All deals that the seat cannot exclude are equally likely. A known role has high confidence. If
+    the seat knows only whether the player is a wolf, the confidence is medium; otherwise low.
 
     Args:
         position: a position in which the seat is due.
@@ -169,86 +169,87 @@ def random_deduction(position: WerewolfPosition, seat: int, stream: Stream) -> s
         stream: source of random numbers.
     """
     setup, own_place = position.setup, position.places[seat]
-    exact, good_players = _certain(position, seat)
+    exact, good_players = _certain_knowledge(position, seat)
     remaining = list(setup.kinds)
     for kind in (setup.kinds[seat], *exact.values()):
         remaining.remove(kind)
     unknown = [place for place in range(setup.players) if place != own_place and place not in exact]
-    packs = _packs(position, seat, exact, [place for place in unknown if place not in good_players])
+    doubtful = [place for place in unknown if place not in good_players]
+    packs = _possible_packs(position, seat, exact, doubtful)
     pack = packs[stream.child(0).integer(0, len(packs))]
     roles = {**exact, **dict.fromkeys(pack, WOLF)}
-    others = [place for place in unknown if place not in roles]
+    rest_of_village = [place for place in unknown if place not in roles]
     kinds = stream.child(1).shuffled(kind for kind in remaining if kind != WOLF)
-    roles |= zip(others, kinds, strict=True)
+    roles |= zip(rest_of_village, kinds, strict=True)
     words = []
     for place in position.targets(seat):
-        sure = len({place in wolves for wolves in packs}) == 1  # wolf or not is certain
-        is_known = place in exact or (sure and (roles[place] == WOLF or len({*kinds}) == 1))
-        confidence = "high" if is_known else "medium" if sure else "low"
-        words.append(_noted(RoleGuess(name_of(place), roles[place], confidence)))
+        is_certain = len({place in wolves for wolves in packs}) == 1  # wolf or not is certain
+        is_known = place in exact or (is_certain and (roles[place] == WOLF or len({*kinds}) == 1))
+        confidence = "high" if is_known else "medium" if is_certain else "low"
+        words.append(_format_guess(RoleGuess(name_of(place), roles[place], confidence)))
     return " ".join(words)
 
 
-def _packs(
+def _possible_packs(
     position: WerewolfPosition, seat: int, exact: Mapping[int, str], doubtful: Sequence[int]
 ) -> list[tuple[int, ...]]:
-    """Return the possible sets of unknown wolves, by number."""
+    """Return the possible sets of wolves that the seat does not know, as players' numbers."""
     setup, living = position.setup, {position.places[alive] for alive in position.living()}
     known_wolves = [place for place, kind in exact.items() if kind == WOLF]
     known_wolves += [position.places[seat]] if seat in setup.wolves else []
 
-    def goes_on(pack: tuple[int, ...]) -> bool:
+    def is_undecided(pack: tuple[int, ...]) -> bool:
         return setup.winner(len(living & {*known_wolves, *pack}), len(living)) < 0
 
     packs = combinations(sorted(doubtful), len(setup.wolves) - len(known_wolves))
-    return [pack for pack in packs if goes_on(pack)]
+    return [pack for pack in packs if is_undecided(pack)]
 
 
-def figures(kinds: Sequence[str]) -> tuple[str, ...]:
+def figure_names(kinds: Sequence[str]) -> tuple[str, ...]:
     """Return the names of the figures of deductions in a game with these roles."""
-    return (RIGHT, *(f"{RIGHT}_{kind}" for kind in dict.fromkeys(kinds)), "malformed")
+    return (RIGHT_ROLES, *(f"{RIGHT_ROLES}_{kind}" for kind in dict.fromkeys(kinds)), "malformed")
 
 
 def deduction_figures(position: WerewolfPosition) -> dict[str, tuple[float, ...]]:
-    """Return per seat the share of right roles, and the number of malformed deductions.
+    """Return per seat the share of right guesses, and the number of malformed deductions.
 
-    The share is over all parts of all deductions of a seat, NaN without deductions. The share of a
-    role is that of the seats of this role.
+    The share is over all guesses in all deductions of a seat, NaN without deductions. The share of
+    a role has values only for the seats of this role.
     """
     setup = position.setup
-    right, malformed = [], []
+    shares, num_malformed = [], []
     for place in position.places:
-        notes = [e.word for e in position.events if e.kind == DEDUCED and e.who == place]
-        parts = [guess for noted in notes for guess in guesses(noted)]
-        hits = [setup.kinds[position.seat_at(number_of(part.name))] == part.role for part in parts]
-        right.append(share(hits))
-        malformed.append(float(sum(not is_complete(noted) for noted in notes)))
+        texts = [e.word for e in position.events if e.kind == DEDUCED and e.actor == place]
+        guesses = [guess for text in texts for guess in parse_guesses(text)]
+        is_right = [setup.kinds[position.seat_at(number_of(g.name))] == g.role for g in guesses]
+        shares.append(share_true(is_right))
+        num_malformed.append(float(sum(not is_complete(text) for text in texts)))
     by_role = {
-        f"{RIGHT}_{kind}": tuple(
-            notes if setup.kinds[seat] == kind else math.nan for seat, notes in enumerate(right)
+        f"{RIGHT_ROLES}_{kind}": tuple(
+            share if setup.kinds[seat] == kind else math.nan for seat, share in enumerate(shares)
         )
         for kind in dict.fromkeys(setup.kinds)
     }
-    return {RIGHT: tuple(right), **by_role, "malformed": tuple(malformed)}
+    return {RIGHT_ROLES: tuple(shares), **by_role, "malformed": tuple(num_malformed)}
 
 
-def _by_grammar(text: str) -> list[RoleGuess]:
-    words = text[:MOST].split()
-    return [RoleGuess(*words[place : place + 3]) for place in range(0, len(words), 3)]
+def _parse_grammar(text: str) -> list[RoleGuess]:
+    words = text[:MAX_CHARS].split()
+    return [RoleGuess(*words[start : start + 3]) for start in range(0, len(words), 3)]
 
 
-def _by_search(text: str) -> list[RoleGuess]:
-    """Return the parts in a text, in order; confidence is low by default."""
-    text = text[:MOST]
-    matches = [*_of_json(text), *_THOUGHT.findall(text)]
-    parts = []
+def _search_guesses(text: str) -> list[RoleGuess]:
+    """Return the guesses in a text, in order; a guess without confidence has low confidence."""
+    text = text[:MAX_CHARS]
+    matches = [*_parse_json_guesses(text), *_GUESS.findall(text)]
+    guesses = []
     for name, role, confidence in matches:
         kind = WOLF if role.lower() == "werewolf" else role.lower()
-        parts.append(RoleGuess(name.lower(), kind, confidence.lower() or "low"))
-    return parts
+        guesses.append(RoleGuess(name.lower(), kind, confidence.lower() or "low"))
+    return guesses
 
 
-def _of_json(text: str) -> list[tuple[str, str, str]]:
+def _parse_json_guesses(text: str) -> list[tuple[str, str, str]]:
     """Return (name, role, confidence) of each entry of a JSON object in a text."""
     begin, end = text.find("{"), text.rfind("}") + 1
     try:
@@ -257,17 +258,17 @@ def _of_json(text: str) -> list[tuple[str, str, str]]:
         return []
     triples = []
     for name, value in data.items() if isinstance(data, dict) else ():
-        inner = value if isinstance(value, dict) else {"role": value}
-        triples.append((name, str(inner.get("role", "")), str(inner.get("confidence", ""))))
+        entry = value if isinstance(value, dict) else {"role": value}
+        triples.append((name, str(entry.get("role", "")), str(entry.get("confidence", ""))))
     return triples
 
 
-def _noted(guess: RoleGuess) -> str:
+def _format_guess(guess: RoleGuess) -> str:
     return " ".join(guess) if guess.role else f"{guess.name} {UNKNOWN}"
 
 
-def _certain(position: WerewolfPosition, seat: int) -> tuple[dict[int, str], set[int]]:
-    """Return (known roles by number, players known not to be wolves): wolves kill no wolf."""
+def _certain_knowledge(position: WerewolfPosition, seat: int) -> tuple[dict[int, str], set[int]]:
+    """Return (known roles by number, known non-wolves); wolves never kill wolves by night."""
     setup, exact, good_players = position.setup, dict[int, str](), set[int]()
     if seat in setup.wolves:
         exact |= {position.places[wolf]: WOLF for wolf in setup.wolves if wolf != seat}

@@ -1,4 +1,4 @@
-"""The environment of Werewolf: wording, rules as an environment, and episodes."""
+"""Werewolf as an environment: the prompts, the class ``Werewolf`` and its episodes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sparring.environments.drawing.pieces import (
 )
 from sparring.environments.reply import in_quotation_marks, listed_reply
 from sparring.environments.werewolf import deduction
-from sparring.environments.werewolf.deduction import CONFIDENCES, UNKNOWN, guesses
+from sparring.environments.werewolf.deduction import CONFIDENCES, UNKNOWN, parse_guesses
 from sparring.environments.werewolf.rules import (
     DEDUCED,
     DOCTOR,
@@ -42,28 +42,28 @@ from sparring.environments.werewolf.rules import (
 )
 from sparring.environments.werewolf.sentences import gist
 
-DEDUCE = "deduce"  # the question for a deduction
-ASKS = {"propose": "propose", "kill": "kill", SEER: "look", DOCTOR: "save"}
+DEDUCE = "deduce"  # the brief question that asks for a deduction
+NIGHT_QUESTIONS = {"propose": "propose", "kill": "kill", SEER: "look", DOCTOR: "save"}
 
 
 def question_of(position: WerewolfPosition, seat: int) -> str:
-    """Return the word of the question to a seat, "" where it is not due."""
+    """Return the word for the question to a seat; "" if the seat is not due."""
     if seat not in position.due():
         return ""
-    if position.deducing:
+    if position.is_deducing:
         return DEDUCE
-    if position.speaking:
+    if position.is_speaking:
         return "say" if position.phase == "speak" else "whisper"
     if position.phase == "vote":
         return "vote"
     kind = position.setup.kinds[seat]
     if kind != WOLF:
-        return ASKS[kind]
+        return NIGHT_QUESTIONS[kind]
     return "propose" if position.phase == "night" and len(position.pack()) > 1 else "kill"
 
 
 def mates(position: WerewolfPosition, seat: int) -> tuple[str, ...]:
-    """Return the names of the other wolves for a wolf, else nothing."""
+    """Return the names of a wolf's fellow wolves; () for other roles."""
     wolves = position.setup.wolves
     numbers = [position.places[wolf] for wolf in wolves if wolf != seat] if seat in wolves else []
     return tuple(map(name_of, sorted(numbers)))
@@ -77,10 +77,10 @@ def vocabulary(setup: WerewolfSetup) -> tuple[str, ...]:
     names = map(name_of, range(setup.players))
     verbs = ("kill", "propose", "look", "save", "say", "vote", "abstain", "mate")
     news = ("dead", "quiet", "out", "stay", "won", "lost", "draw", "good", "you", ".")
-    spoken = {SILENCE, "claim", "accuse", "support", SEER, WOLF}
-    spoken |= {"whisper"} if setup.wolves_talk else set()
+    speech_words = {SILENCE, "claim", "accuse", "support", SEER, WOLF}
+    speech_words |= {"whisper"} if setup.wolves_talk else set()
     deduction_words = (DEDUCE, DEDUCED, UNKNOWN, *CONFIDENCES) if setup.deduce else ()
-    return tuple(sorted({*names, *verbs, *news, *spoken, *deduction_words, *setup.kinds}))
+    return tuple(sorted({*names, *verbs, *news, *speech_words, *deduction_words, *setup.kinds}))
 
 
 def brief_opening(position: WerewolfPosition, seat: int) -> str:
@@ -91,7 +91,7 @@ def brief_opening(position: WerewolfPosition, seat: int) -> str:
 
 def brief_event(event: WerewolfEvent) -> str:
     """Return an event in brief style."""
-    actor, target = (name_of(place) if place >= 0 else "" for place in (event.who, event.target))
+    actor, target = (name_of(place) if place >= 0 else "" for place in (event.actor, event.target))
     if event.kind == "say":
         return f"{actor} {event.word}"
     if event.kind == "whisper":
@@ -106,7 +106,7 @@ def brief_event(event: WerewolfEvent) -> str:
 # -- full ----------------------------------------------------------------------------------------
 
 
-NOTED = (
+DEDUCTION_RULES = (
     "Before you speak or vote you are asked what you think that the others are; nobody else learns "
     "what you answer."
 )
@@ -116,7 +116,7 @@ def full_rules(setup: WerewolfSetup, seat: int) -> str:
     """Return the rules in sentences for a seat."""
     kinds = [setup.kinds.count(kind) for kind in (WOLF, SEER, DOCTOR, "villager")]
     names = ("werewolf", "seer", "doctor", "villager")
-    counted = ", ".join(
+    role_counts = ", ".join(
         f"{count} {'werewolves' if name == 'werewolf' and count > 1 else name}"
         f"{'s' if count > 1 and name != 'werewolf' else ''}"
         for count, name in zip(kinds, names, strict=True)
@@ -124,7 +124,7 @@ def full_rules(setup: WerewolfSetup, seat: int) -> str:
     )
     parts = [
         f"We play Werewolf with {setup.players} players, {name_of(0)} to "
-        f"{name_of(setup.players - 1)}: {counted}. Nobody knows another player's role, but the "
+        f"{name_of(setup.players - 1)}: {role_counts}. Nobody knows another player's role, but the "
         "werewolves know one another. By night the werewolves kill one other player"
         + (" (not in the first night)." if setup.first_night == "quiet" else ".")
     ]
@@ -135,7 +135,7 @@ def full_rules(setup: WerewolfSetup, seat: int) -> str:
     if setup.wolves_talk:
         parts.append(
             "While several werewolves live, each first says something to the werewolves alone, "
-            f"{_order(setup)}."
+            f"{_speech_order(setup)}."
         )
     if SEER in setup.kinds:
         parts.append("The seer learns of one other player whether it is a werewolf.")
@@ -143,26 +143,26 @@ def full_rules(setup: WerewolfSetup, seat: int) -> str:
         parts.append("The doctor saves one player, which may be itself, from being killed.")
     revealed = "its role is told" if setup.reveal else "its role is not told"
     parts.append(f"By day all are told who was killed, if anybody; {revealed}.")
-    parts += [_talk(setup)] if setup.speech != "none" else []
-    parts += [NOTED] if seat in setup.deduce else []
+    parts += [_speech_rules(setup)] if setup.speech != "none" else []
+    parts += [DEDUCTION_RULES] if seat in setup.deduce else []
     tied = "one of them, drawn at random, is out" if setup.tie == "random" else "nobody is out"
     abstains = " or abstains" if setup.abstain else ""
     parts.append(
         f"Then each votes for another player{abstains}, all at once. Who has most votes is out; if "
         f"several have most, {tied}. Who is killed or out says and does nothing any more."
     )
-    majority = "more than" if setup.strict else "as many as"
-    capped = {"draw": "nobody wins", "wolves": "the werewolves win", "village": "the village wins"}
+    comparison = "more than" if setup.strict else "as many as"
+    results = {"draw": "nobody wins", "wolves": "the werewolves win", "village": "the village wins"}
     parts.append(
-        f"The village wins when no werewolf is left, the werewolves when they are {majority} the "
+        f"The village wins when no werewolf is left, the werewolves when they are {comparison} the "
         f"others. After {setup.rounds} day{'s' if setup.rounds > 1 else ''} without that "
-        f"{capped[setup.cap]}. All of a team win or lose together, dead or alive."
+        f"{results[setup.cap]}. All of a team win or lose together, dead or alive."
     )
     return " ".join(parts)
 
 
-def _talk(setup: WerewolfSetup) -> str:
-    text = f"Each living player then speaks once, {_order(setup)}."
+def _speech_rules(setup: WerewolfSetup) -> str:
+    text = f"Each living player then speaks once, {_speech_order(setup)}."
     if setup.speech == "text":
         text += (
             f" A speech is any text of at most {setup.limit} characters. You read it in quotation "
@@ -172,7 +172,7 @@ def _talk(setup: WerewolfSetup) -> str:
     return text
 
 
-def _order(setup: WerewolfSetup) -> str:
+def _speech_order(setup: WerewolfSetup) -> str:
     one_by_one = "one after the other in the order of their numbers"
     return one_by_one if setup.order == "ordered" else "all at once"
 
@@ -180,7 +180,7 @@ def _order(setup: WerewolfSetup) -> str:
 def full_opening(position: WerewolfPosition, seat: int) -> str:
     """Return the rules, and the role and mates of a player, in sentences."""
     kind = position.setup.kinds[seat]
-    text = f"You are {name_of(position.places[seat])}, {_role(kind)}."
+    text = f"You are {name_of(position.places[seat])}, {_role_phrase(kind)}."
     others = mates(position, seat)
     if others:
         verb = "is a werewolf too" if len(others) == 1 else "are werewolves too"
@@ -188,14 +188,14 @@ def full_opening(position: WerewolfPosition, seat: int) -> str:
     return f"{full_rules(position.setup, seat)}\n\n{text}"
 
 
-def _role(kind: str) -> str:
+def _role_phrase(kind: str) -> str:
     return {WOLF: "a werewolf", SEER: "the seer", DOCTOR: "the doctor"}.get(kind, "a villager")
 
 
 def full_event(event: WerewolfEvent, text: bool) -> str:
-    """Return an event in a sentence; ``text`` is true where speeches are free text."""
-    actor, target = (name_of(place) if place >= 0 else "" for place in (event.who, event.target))
-    role = f" {target} was {_role(event.word)}." if event.word else ""
+    """Return an event in a sentence; ``text`` says whether speeches are free text."""
+    actor, target = (name_of(place) if place >= 0 else "" for place in (event.actor, event.target))
+    role = f" {target} was {_role_phrase(event.word)}." if event.word else ""
     if event.kind in ("say", "whisper"):
         start = "Among the werewolves " if event.kind == "whisper" else ""
         if not event.word or (event.word == SILENCE and not text):
@@ -221,18 +221,18 @@ def full_event(event: WerewolfEvent, text: bool) -> str:
     return sentences[event.kind]
 
 
-def thoughts(noted: str) -> tuple[str, ...]:
-    """Return the parts of a deduction as clauses."""
+def thoughts(deduction_text: str) -> tuple[str, ...]:
+    """Return the guesses of a deduction in normal form as clauses."""
     return tuple(
-        f"{p.name} is {_role(p.role)} ({p.confidence})" if p.role else f"{p.name} unknown"
-        for p in guesses(noted)
+        f"{p.name} is {_role_phrase(p.role)} ({p.confidence})" if p.role else f"{p.name} unknown"
+        for p in parse_guesses(deduction_text)
     )
 
 
 def _speech_sentence(phrase: str) -> str:
     verb, *arguments = phrase.split()
     if verb == "claim":
-        return f"claims to be {_role(arguments[0])}."
+        return f"claims to be {_role_phrase(arguments[0])}."
     if verb == SEER:
         kind = "a werewolf" if arguments[1] == WOLF else "no werewolf"
         return f"claims to be the seer and to know that {arguments[0]} is {kind}."
@@ -241,7 +241,7 @@ def _speech_sentence(phrase: str) -> str:
 
 def _whisper_sentence(phrase: str) -> str:
     verb, word = phrase.split()
-    return f"wants to kill {word}." if verb == "kill" else f"will claim to be {_role(word)}."
+    return f"wants to kill {word}." if verb == "kill" else f"will claim to be {_role_phrase(word)}."
 
 
 def full_ask(position: WerewolfPosition, seat: int, legal: Sequence[str] | None) -> str:
@@ -257,14 +257,14 @@ def full_ask(position: WerewolfPosition, seat: int, legal: Sequence[str] | None)
         DEDUCE: "What do you think that the others are?",
         "": "",
     }[question_of(position, seat)]
-    if position.deducing:
-        return f"{question} {_form(position, seat)}" if question else ""
+    if position.is_deducing:
+        return f"{question} {_deduction_form(position, seat)}" if question else ""
     if not question or legal is None:
         return f"{question} Reply with your speech alone." if question else ""
     return f"{question} Reply with exactly one of: {', '.join(legal)}."
 
 
-def _form(position: WerewolfPosition, seat: int) -> str:
+def _deduction_form(position: WerewolfPosition, seat: int) -> str:
     kinds = dict.fromkeys(position.setup.kinds)
     roles = ", ".join("werewolf" if kind == WOLF else kind for kind in kinds)
     names = ", ".join(position.legal_names(seat))
@@ -285,24 +285,24 @@ def ending(position: WerewolfPosition, seat: int, brief: bool) -> str:
         return " ".join([word, *(f"{name} {kind}" for name, kind in roles)])
     results = {NOBODY: "Nobody wins", WOLVES: "The werewolves win"}
     result = results.get(position.winner, "The village wins")
-    return f"{result}. " + " ".join(f"{name} was {_role(kind)}." for name, kind in roles)
+    return f"{result}. " + " ".join(f"{name} was {_role_phrase(kind)}." for name, kind in roles)
 
 
-TIE_DRAW = 1000  # draws of the stream before it decide the numbers of the players
-# events that are not news to the player who did them
+TIE_DRAW = 1000  # first draw of the stream for ties; earlier draws give the players' numbers
+# events that are not news to the player who caused them
 OWN_ACTIONS = ("say", "whisper", "save", "kill", "propose")
-MAX_LISTED = 5  # most players for a list of all deals
+MAX_LISTED = 5  # most players for a list of all deals, which exact solvers need
 
 
 class Werewolf(Environment):
-    """Rules and wording: seats are roles of the deal, wolves first.
+    """Rules and wording of Werewolf: each seat has a fixed role, wolves first.
 
     Args:
         setup: the fixed options.
         style: "brief" or "full".
 
     Attributes:
-        called: names of players, by number.
+        player_names: names of players, by number.
     """
 
     name = "werewolf"
@@ -315,11 +315,11 @@ class Werewolf(Environment):
         players = range(setup.players)
         self.teams: tuple[int, ...] = tuple(int(seat not in setup.wolves) for seat in players)
         self.num_seats = setup.players
-        self.called = tuple(map(name_of, range(setup.players)))
-        a_round = 3 + 2 * bool(setup.deduce) + setup.wolves_talk
-        self.max_turns = setup.rounds * a_round * setup.players
+        self.player_names = tuple(map(name_of, range(setup.players)))
+        turns_per_round = 3 + 2 * bool(setup.deduce) + setup.wolves_talk  # of each player
+        self.max_turns = setup.rounds * turns_per_round * setup.players
         if setup.deduce:
-            self.figures = (*self.figures, *deduction.figures(setup.kinds))
+            self.figures = (*self.figures, *deduction.figure_names(setup.kinds))
 
     def vocabulary(self) -> tuple[str, ...]:
         return vocabulary(self.setup)
@@ -328,28 +328,28 @@ class Werewolf(Environment):
         return self.begin(tuple(stream.shuffled(range(self.num_seats))), stream)
 
     def begin(self, places: tuple[int, ...], stream: Stream) -> WerewolfPlay:
-        """Return an episode in which the players of the seats have these numbers, from 0."""
+        """Return an episode with the given player's number of each seat, from 0."""
         position = WerewolfPosition(setup=self.setup, places=places).start_night()
         return WerewolfPlay(self, position, stream, (0,) * self.num_seats, (0,) * self.num_seats)
 
 
 class ListedWerewolf(Werewolf):
-    """Werewolf without chance after the deal, so that solvers can enumerate it."""
+    """Werewolf without chance after the deal, so exact solvers can enumerate it."""
 
     def openings(self) -> tuple[tuple[float, WerewolfPlay], ...]:
         """Return (probability, episode) of every deal."""
         deals = [*itertools.permutations(range(self.num_seats))]
-        unused = Stream.from_seed(0)
-        return tuple((1 / len(deals), self.begin(places, unused)) for places in deals)
+        unused_stream = Stream.from_seed(0)
+        return tuple((1 / len(deals), self.begin(places, unused_stream)) for places in deals)
 
 
 class WerewolfPlay(PaintedPlay):
-    """One episode.
+    """One episode of Werewolf.
 
     Attributes:
         position: the current position, with all events.
         seen_until: for each seat 1 + the number of events at its last reply; 0 before.
-        cut: for each seat the number of its truncated speeches.
+        num_truncated: for each seat the number of its truncated speeches.
     """
 
     def __init__(
@@ -358,10 +358,10 @@ class WerewolfPlay(PaintedPlay):
         position: WerewolfPosition,
         stream: Stream,
         seen_until: tuple[int, ...],
-        cut: tuple[int, ...],
+        num_truncated: tuple[int, ...],
     ) -> None:
         self.rules, self.position, self.stream = rules, position, stream
-        self.seen_until, self.cut = seen_until, cut
+        self.seen_until, self.num_truncated = seen_until, num_truncated
 
     @property
     def done(self) -> bool:
@@ -369,7 +369,7 @@ class WerewolfPlay(PaintedPlay):
 
     @property
     def returns(self) -> tuple[float, ...]:
-        """1 for every seat of the winning team, -1 for the others, else 0."""
+        """1 for every seat of the winning team, -1 for the other seats; 0 without a winner."""
         winner = self.position.winner
         if winner in (-1, NOBODY):
             return (0.0,) * self.rules.num_seats
@@ -379,25 +379,25 @@ class WerewolfPlay(PaintedPlay):
         return self.position.due()
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the players to name, or the phrases of a speech; None for any text."""
+        """Return the names or phrases that a seat may reply with; None if any text is legal."""
         return self.position.legal(seat)
 
     def kind(self, seat: int) -> str:
-        """Return the kind of a speech by the role of its speaker, "" for all other replies."""
+        """Return the kind of a speech, such as "seer speaks"; "" for all other replies."""
         position = self.position
-        if position.deducing or not position.speaking:
+        if position.is_deducing or not position.is_speaking:
             return ""
         verb = "speaks" if position.phase == "speak" else "whispers"
         return f"{self.rules.setup.kinds[seat]} {verb}"
 
     def legal_names(self, seat: int) -> tuple[str, ...]:
-        """Return the players that a speech may name, which are all in free text."""
-        if self.position.deducing or self.rules.setup.speech == "text":
-            return self.rules.called
+        """Return the players that a speech may name; a free text may name all players."""
+        if self.position.is_deducing or self.rules.setup.speech == "text":
+            return self.rules.player_names
         return self.position.legal_names(seat)
 
     def gist(self, seat: int) -> Gist:
-        """Return the coarse state of a seat."""
+        """Return the abstract state of a seat; see ``sentences.gist``."""
         return gist(self.position, seat)
 
     def read(self, seat: int, reply: str, exact: bool = False) -> str | None:
@@ -406,44 +406,44 @@ class WerewolfPlay(PaintedPlay):
         ``rules.one_line`` normalises a speech in free text.
         """
         legal, position = self.legal(seat), self.position
-        if position.deducing and self.rules.setup.malformed == "illegal":
-            return reply if deduction.is_complete(self._deduced(seat, reply)) else None
+        if position.is_deducing and self.rules.setup.malformed == "illegal":
+            return reply if deduction.is_complete(self._normalise(seat, reply)) else None
         if legal is None:
-            return reply if position.deducing else one_line(reply, self.rules.setup.limit)
-        if exact or position.speaking:
+            return reply if position.is_deducing else one_line(reply, self.rules.setup.limit)
+        if exact or position.is_speaking:
             return listed_reply(legal, reply, exact)
         return parse_name(reply)
 
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random speech of the grammar, or a random deduction."""
         position = self.position
-        if position.deducing:
+        if position.is_deducing:
             return deduction.random_deduction(position, seat, stream)
         all_phrases = position.phrases(seat, SAY)
         return all_phrases[stream.integer(0, len(all_phrases))]
 
     def observe(self, seat: int) -> Observation:
-        """Return the events since the seat's last reply that it may know of."""
+        """Return the events since the seat's last reply, without those hidden from it."""
         position, rules = self.position, self.rules
         question = question_of(position, seat)
         parts = [repr(tuple(event[:4])) for event in position.events_of(seat)]
         opening = brief_opening(position, seat)
         key = " | ".join([str(seat), opening, *parts, *([question] if question else [])])
         place = position.places[seat]
-        first = self.seen_until[seat] == 0
+        is_first = self.seen_until[seat] == 0
         news = [
             event
             for event in position.events_of(seat, since=max(self.seen_until[seat] - 1, 0))
-            if not (event.who == place and event.kind in OWN_ACTIONS)
+            if not (event.actor == place and event.kind in OWN_ACTIONS)
         ]
-        note = position.deducing and bool(question)
+        note = position.is_deducing and bool(question)
         if rules.brief:
-            words = [opening] if first else []
+            words = [opening] if is_first else []
             words += [*map(brief_event, news), *([question] if question else [])]
-            words += position.legal_names(seat) if note else ()  # the players in question
+            words += position.legal_names(seat) if note else ()  # the players to deduce
             return Observation(prompt=" ".join(words) or ".", key=key, note=note)
         text = rules.setup.speech == "text"
-        sentences = [full_opening(position, seat)] if first else []
+        sentences = [full_opening(position, seat)] if is_first else []
         sentences += ["\n".join(full_event(event, text) for event in news)] if news else []
         ask = full_ask(position, seat, self.legal(seat)) if question else ""
         prompt = "\n\n".join(sentences) or "Nothing has happened since."
@@ -452,14 +452,15 @@ class WerewolfPlay(PaintedPlay):
     def step(self, replies: Mapping[int, str]) -> None:
         previous = self.position
         statements = dict(replies)
-        if previous.deducing:
-            statements = {seat: self._deduced(seat, text) for seat, text in replies.items()}
-        elif previous.speaking and self.rules.setup.speech == "text":
+        if previous.is_deducing:
+            statements = {seat: self._normalise(seat, text) for seat, text in replies.items()}
+        elif previous.is_speaking and self.rules.setup.speech == "text":
             limit = self.rules.setup.limit
             lines = {seat: one_line(text, limit) for seat, text in replies.items()}
             statements = {seat: line[:limit].rstrip() for seat, line in lines.items()}
-            self.cut = tuple(
-                count + (len(lines.get(seat, "")) > limit) for seat, count in enumerate(self.cut)
+            self.num_truncated = tuple(
+                count + (len(lines.get(seat, "")) > limit)
+                for seat, count in enumerate(self.num_truncated)
             )
         num_events = len(previous.events) + 1
         self.seen_until = tuple(
@@ -467,11 +468,11 @@ class WerewolfPlay(PaintedPlay):
         )
         draw = 0
         if previous.phase == "vote" and self.rules.setup.tie == "random":
-            outcomes = math.factorial(previous.setup.players)
-            draw = self.stream.integer(TIE_DRAW + previous.round, outcomes)
+            num_outcomes = math.factorial(previous.setup.players)
+            draw = self.stream.integer(TIE_DRAW + previous.round, num_outcomes)
         self.position = previous.after(statements, draw)
 
-    def _deduced(self, seat: int, text: str) -> str:
+    def _normalise(self, seat: int, text: str) -> str:
         names = self.position.legal_names(seat)
         return deduction.read_deduction(text, names, self.rules.setup.kinds, self.rules.brief)
 
@@ -482,23 +483,23 @@ class WerewolfPlay(PaintedPlay):
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of a finished episode, per seat.
 
-        ``won``: whether its team won; ``survived``: whether it lives; ``right_votes``: the share of
-        its votes against the other team, NaN without votes; ``cut``: the number of its truncated
-        speeches; and the figures of ``stance_figures`` and ``deduction_figures``.
+        ``won``: whether the seat's team won. ``survived``: whether the seat lives. ``right_votes``:
+        the share of its votes against the other team, NaN without votes. ``cut``: the number of its
+        truncated speeches. The figures of ``stance_figures`` and ``deduction_figures`` follow.
         """
         position, teams = self.position, self.rules.teams
-        right = []
+        right_votes = []
         for seat, team in enumerate(teams):
             votes = [
-                e for e in position.events if e.kind == "vote" and e.who == position.places[seat]
+                e for e in position.events if e.kind == "vote" and e.actor == position.places[seat]
             ]
-            hits = [e.target >= 0 and teams[position.seat_at(e.target)] != team for e in votes]
-            right.append(deduction.share(hits))
+            is_right = [e.target >= 0 and teams[position.seat_at(e.target)] != team for e in votes]
+            right_votes.append(deduction.share_true(is_right))
         return {
             "won": tuple(float(team == position.winner) for team in teams),
             "survived": tuple(float(seat not in position.dead) for seat in range(len(teams))),
-            "right_votes": tuple(right),
-            "cut": tuple(map(float, self.cut)),
+            "right_votes": tuple(right_votes),
+            "cut": tuple(map(float, self.num_truncated)),
             **deduction.stance_figures(position, teams),
             **(deduction.deduction_figures(position) if self.rules.setup.deduce else {}),
         }
@@ -509,25 +510,25 @@ class WerewolfPlay(PaintedPlay):
 
     def paint(self, canvas: Canvas, seat: int | None) -> None:
         position = self.position
-        heading(canvas, _when(position, seat), _end(position))
+        heading(canvas, _time_of_day(position, seat), _result_text(position))
         events = position.events if seat is None else position.events_of(seat)
         rows = [("player", "role", "knows", "votes")]
         for place in range(position.setup.players):
             other = position.seat_at(place)
-            gone = _gone(events, place)
-            name = f"{name_of(place)}{f' ({gone})' if gone else ''}"
+            death = _death(events, place)
+            name = f"{name_of(place)}{f' ({death})' if death else ''}"
             is_open = seat is None or position.phase == "over" or seat == other
             is_known = is_open or _knows_role(position, seat, other, events)
             role = position.setup.kinds[other] if is_known else "?"
-            looks = [event for event in events if event.kind == "look" and event.who == place]
+            looks = [event for event in events if event.kind == "look" and event.actor == place]
             knows = " ".join(f"{name_of(event.target)} {event.word}" for event in looks)
             if role == WOLF and (is_open or seat in position.setup.wolves):
                 wolves = [w for w in position.setup.wolves if w != other]
                 knows = " ".join(f"{name_of(position.places[w])} wolf" for w in wolves)
             votes = [
-                event.target for event in events if event.kind == "vote" and event.who == place
+                event.target for event in events if event.kind == "vote" and event.actor == place
             ]
-            names = " ".join(name_of(other) if other >= 0 else "-" for other in votes)
+            names = " ".join(name_of(target) if target >= 0 else "-" for target in votes)
             rows.append((name, role, knows, names))
         gone_rows = [
             (row, column)
@@ -538,8 +539,8 @@ class WerewolfPlay(PaintedPlay):
         table(canvas, rows, faint=gone_rows, shares=(2, 3, 3))
         text = position.setup.speech == "text"
         public = [event for event in events if event.kind not in ("vote", DEDUCED)]
-        timeline(canvas, [_line(position, event, text) for event in public], most=8, lines=2)
-        deductions = _deductions(events)
+        timeline(canvas, [_message(position, event, text) for event in public], most=8, lines=2)
+        deductions = _deduction_lines(events)
         if deductions:
             heading(canvas, "Deduced last")
             printed_lines(canvas, deductions)
@@ -547,37 +548,39 @@ class WerewolfPlay(PaintedPlay):
     def described(self, seat: int | None) -> str:
         position = self.position
         if position.phase == "over":
-            return f"The play is over. {_end(position)}."
+            return f"The play is over. {_result_text(position)}."
         events = position.events if seat is None else position.events_of(seat)
-        due = sorted(position.places[other] for other in _due(position, seat))
+        due = sorted(position.places[other] for other in _visible_due(position, seat))
         names = [name_of(place) for place in due]
-        first = due_sentence(names) if names else "Others are to act."
-        gone = [name_of(place) for place in range(position.setup.players) if _gone(events, place)]
-        parts = [first, f"{_when(position, seat)}."]
-        parts += [f"Dead or out: {', '.join(gone)}."] if gone else []
+        due_text = due_sentence(names) if names else "Others are to act."
+        dead = [name_of(place) for place in range(position.setup.players) if _death(events, place)]
+        parts = [due_text, f"{_time_of_day(position, seat)}."]
+        parts += [f"Dead or out: {', '.join(dead)}."] if dead else []
         visible = range(position.setup.players) if seat is None else (seat,)
         kinds = position.setup.kinds
         parts += [f"{name_of(position.places[s])} is {kinds[s]}." for s in visible]
-        parts += [f"Deduced by {line}." for line in _deductions(events)]
+        parts += [f"Deduced by {line}." for line in _deduction_lines(events)]
         return " ".join(parts)
 
     def clone(self) -> WerewolfPlay:
-        return WerewolfPlay(self.rules, self.position, self.stream, self.seen_until, self.cut)
+        return WerewolfPlay(
+            self.rules, self.position, self.stream, self.seen_until, self.num_truncated
+        )
 
 
-def _deductions(events: tuple[WerewolfEvent, ...]) -> list[str]:
-    last = {event.who: event.word for event in events if event.kind == DEDUCED}
+def _deduction_lines(events: tuple[WerewolfEvent, ...]) -> list[str]:
+    last = {event.actor: event.word for event in events if event.kind == DEDUCED}
     return [f"{name_of(player)}: {', '.join(thoughts(last[player]))}" for player in sorted(last)]
 
 
-def _when(position: WerewolfPosition, seat: int | None) -> str:
+def _time_of_day(position: WerewolfPosition, seat: int | None) -> str:
     if seat is not None and seat in position.dead and position.phase != "over":
         return "You are out"
     return f"{'Night' if position.phase in NIGHT else 'Day'} {position.round}"
 
 
-def _due(position: WerewolfPosition, seat: int | None) -> tuple[int, ...]:
-    """Return the seats that the reader knows to act; by day deductions are not visible."""
+def _visible_due(position: WerewolfPosition, seat: int | None) -> tuple[int, ...]:
+    """Return the due seats as the reader sees them; by day deductions are not visible."""
     if seat is None:
         return position.due()
     if position.phase in ("speak", "vote") and seat not in position.dead:
@@ -585,7 +588,7 @@ def _due(position: WerewolfPosition, seat: int | None) -> tuple[int, ...]:
     return tuple(player for player in position.due() if player == seat)
 
 
-def _end(position: WerewolfPosition) -> str:
+def _result_text(position: WerewolfPosition) -> str:
     if position.winner < 0:
         return ""
     if position.winner == NOBODY:
@@ -593,7 +596,7 @@ def _end(position: WerewolfPosition) -> str:
     return "The wolves win" if position.winner == WOLVES else "The village wins"
 
 
-def _gone(events: tuple[WerewolfEvent, ...], place: int) -> str:
+def _death(events: tuple[WerewolfEvent, ...], place: int) -> str:
     kinds = {event.kind for event in events if event.target == place}
     return "dead" if "dead" in kinds else "out" if "out" in kinds else ""
 
@@ -601,24 +604,24 @@ def _gone(events: tuple[WerewolfEvent, ...], place: int) -> str:
 def _knows_role(
     position: WerewolfPosition, seat: int | None, other: int, events: tuple[WerewolfEvent, ...]
 ) -> bool:
-    """Return whether a seat knows the role of another: a mate, or a role shown at death."""
+    """Return whether a seat knows another seat's role: a fellow wolf, or a role shown at death."""
     if seat in position.setup.wolves and other in position.setup.wolves:
         return True
     place = position.places[other]
     return any(e.kind in ("dead", "out") and e.target == place and e.word for e in events)
 
 
-def _line(position: WerewolfPosition, event: WerewolfEvent, text: bool) -> TimelineMessage:
+def _message(position: WerewolfPosition, event: WerewolfEvent, text: bool) -> TimelineMessage:
     if event.kind == "say":
-        place = event.who
+        place = event.actor
         return TimelineMessage(name_of(place), event.word or "(nothing)", seat_colour(place))
     sentence = full_event(event, text)
-    if event.to is None:
+    if event.audience is None:
         return TimelineMessage("all are told", sentence)
-    actor = name_of(event.who)
+    actor = name_of(event.actor)
     if event.kind == "look":
         kind = "a werewolf" if event.word == WOLF else "no werewolf"
         sentence = f"{actor} ({SEER}) learns that {name_of(event.target)} is {kind}."
     if event.kind == "save":
         sentence = f"{actor} saves {name_of(event.target)}."
-    return TimelineMessage(f"night, {actor}", sentence, seat_colour(event.who))
+    return TimelineMessage(f"night, {actor}", sentence, seat_colour(event.actor))

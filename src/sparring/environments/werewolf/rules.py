@@ -1,8 +1,7 @@
 """The rules of Werewolf as a state machine: positions, seats that act next, legal replies.
 
-A seat stands for a role and never changes its team. A player's number is its place at the table,
-drawn at the start. Players know each other only by these numbers, so a seat's index reveals
-nothing to the others.
+A seat has a fixed role and team. A player's number, in code its ``place``, is drawn at the start.
+Players know each other only by these numbers, so a seat's index reveals nothing to other players.
 """
 
 from __future__ import annotations
@@ -17,13 +16,13 @@ from typing import Literal, NamedTuple
 
 @cache
 def name_of(place: int) -> str:
-    """Return the name of a player."""
+    """Return the name of the player with a number, such as "p1" for 0."""
     return f"p{place + 1}"
 
 
 @cache
 def number_of(name: str) -> int:
-    """Return the number of a player from its name."""
+    """Return the number of the player with a name, such as 0 for "p1"."""
     return int(name[1:]) - 1
 
 
@@ -71,12 +70,12 @@ class WerewolfSetup:
         return _wolves(self.kinds)
 
     def winner(self, wolves: int, living: int) -> int:
-        """Return the team that wins with so many living wolves and players; -1 for none yet."""
+        """Return the team that has won with these numbers of living wolves and players, or -1."""
         if not wolves:
             return VILLAGE
-        others = living - wolves
-        enough = wolves > others if self.strict else wolves >= others
-        return WOLVES if enough else -1
+        villagers = living - wolves
+        have_wolves_won = wolves > villagers if self.strict else wolves >= villagers
+        return WOLVES if have_wolves_won else -1
 
 
 @cache
@@ -88,38 +87,38 @@ Say = Literal["claim", "result", "accuse", "support"]
 
 SILENCE = "silence"
 SAY: tuple[Say, ...] = ("claim", "result", "accuse", "support")
-MOST = 100_000  # characters of a speech that are read
+MAX_CHARS = 100_000  # characters of a speech that are read
 _NAME = r"p[1-9]"
-_MARKED = re.compile(
+_MARKED_NAME = re.compile(
     rf"\[\s*({_NAME}|abstain)\s*\]|\*\*\s*({_NAME}|abstain)\s*\*\*"
     rf"|(?<!not )(?<!n't )\b(?:answer|action|vote)\b(?:\s+is)?\s*(?:[:=]\s*)?({_NAME}|abstain)\b",
     re.IGNORECASE,
 )
-_NAMED = re.compile(rf"(?<![\w-])({_NAME}|abstain)(?![\w-])", re.IGNORECASE)
+_ANY_NAME = re.compile(rf"(?<![\w-])({_NAME}|abstain)(?![\w-])", re.IGNORECASE)
 
 
 def phrases(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Return all speeches of the grammar.
 
     Args:
-        say: the kinds of phrases, of ``SAY``, besides silence.
+        say: the kinds of phrases besides silence, from ``SAY``.
         kinds: roles that may be claimed.
         others: names of the other living players.
     """
-    out = [SILENCE]
+    speeches = [SILENCE]
     if "claim" in say:
-        out += [f"claim {kind}" for kind in kinds]
+        speeches += [f"claim {kind}" for kind in kinds]
     if "result" in say:
-        out += [f"seer {name} {word}" for name in others for word in ("wolf", "good")]
-    out += [f"{verb} {name}" for verb in ("accuse", "support") if verb in say for name in others]
-    return tuple(out)
+        speeches += [f"seer {name} {word}" for name in others for word in ("wolf", "good")]
+    verbs = [verb for verb in ("accuse", "support") if verb in say]
+    return (*speeches, *(f"{verb} {name}" for verb in verbs for name in others))
 
 
 def whispers(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
     """Return all phrases of the wolves to one another by night.
 
     Args:
-        say: the kinds of phrases, of ``SAY``; with "claim" a wolf may name its claim of the day.
+        say: the kinds of phrases, from ``SAY``; with "claim" a wolf may announce a claim.
         kinds: roles that may be claimed.
         others: names of the players that may be killed.
     """
@@ -128,21 +127,22 @@ def whispers(say: Sequence[str], kinds: Sequence[str], others: Sequence[str]) ->
 
 
 def one_line(text: str, limit: int) -> str:
-    """Return a speech on one line without unprintable characters, at most ``limit`` + 1 characters.
+    """Return a speech on one line, without unprintable characters.
 
-    A text longer than ``limit`` gives ``limit`` + 1 characters, and the function is idempotent.
+    A text longer than ``limit`` gives ``limit`` + 1 characters, so its length shows the truncation.
+    The function is idempotent.
     """
-    printable = "".join(c if c.isprintable() or c.isspace() else "" for c in text[:MOST])
+    printable = "".join(c if c.isprintable() or c.isspace() else "" for c in text[:MAX_CHARS])
     line = " ".join(printable.split())
     return line[:limit] + line[limit:].lstrip()[:1]
 
 
 def parse_name(reply: str) -> str | None:
-    """Return the only player, or abstention, that a reply names (marked names first), or None."""
-    text = reply[:MOST]
+    """Return the only player or "abstain" in a reply (of marked names, if any are), or None."""
+    text = reply[:MAX_CHARS]
     for names in (
-        {mark.lower() for marks in _MARKED.findall(text) for mark in marks if mark},
-        {mark.lower() for mark in _NAMED.findall(text)},
+        {mark.lower() for marks in _MARKED_NAME.findall(text) for mark in marks if mark},
+        {mark.lower() for mark in _ANY_NAME.findall(text)},
     ):
         if names:
             return next(iter(names)) if len(names) == 1 else None
@@ -153,34 +153,34 @@ Phase = Literal["whisper", "night", "decide", "speak", "vote", "over"]
 NIGHT: tuple[Phase, ...] = ("whisper", "night", "decide")
 GOOD = "good"  # the result of a seer about a player who is not a wolf
 ABSTAIN = "abstain"
-DEDUCED = "think"  # the event of a deduction, which only its seat knows of
+DEDUCED = "think"  # kind of the event of a deduction, which only its seat knows
 
 
 class WerewolfEvent(NamedTuple):
-    """An event: players ``who`` and ``target`` (-1: none); seats ``to`` (None: all) know of it."""
+    """An event of a game."""
 
     kind: str
-    who: int = -1
-    target: int = -1
+    actor: int = -1  # the acting player's number; -1: no player
+    target: int = -1  # the number of the player that the event concerns; -1: no player
     word: str = ""
-    to: tuple[int, ...] | None = None
+    audience: tuple[int, ...] | None = None  # the seats that know of the event; None: all seats
 
 
 class WerewolfPosition(NamedTuple):
-    """A position.
+    """A position of Werewolf.
 
     Args:
         setup: the fixed options.
         places: the number of each seat's player, from 0.
         phase: the current phase.
-        round: from 1.
-        dead: seats, in the order of their deaths.
-        known: for each dead seat the number of events that it knows of.
+        round: number of the current day and night, from 1.
+        dead: dead seats, in the order of their deaths.
+        num_known_events: for each dead seat the number of events up to its death.
         events: all events so far.
         proposed: number of the player that a wolf proposed this night, or -1.
         victim: number of the player that the wolves kill this night, or -1.
         saved: number of the player that the doctor saves this night, or -1.
-        spoken: seats that have spoken this day, or this night to the wolves.
+        spoken: seats that have spoken this day, or to the wolves this night.
         deduced: whether the seats that act next have given their deductions.
         winner: a team, or ``NOBODY``; -1 before the end.
     """
@@ -190,7 +190,7 @@ class WerewolfPosition(NamedTuple):
     phase: Phase = "night"
     round: int = 1
     dead: tuple[int, ...] = ()
-    known: tuple[int, ...] = ()
+    num_known_events: tuple[int, ...] = ()
     events: tuple[WerewolfEvent, ...] = ()
     proposed: int = -1
     victim: int = -1
@@ -200,7 +200,7 @@ class WerewolfPosition(NamedTuple):
     winner: int = -1
 
     def seat_at(self, place: int) -> int:
-        """Return the seat of a player's number."""
+        """Return the seat of the player with a number."""
         return self.places.index(place)
 
     def living(self) -> tuple[int, ...]:
@@ -211,7 +211,7 @@ class WerewolfPosition(NamedTuple):
         """Return the living wolves in the order of their numbers."""
         return _pack(self.setup.kinds, self.places, self.dead)
 
-    def kills(self) -> bool:
+    def is_kill_night(self) -> bool:
         """Return whether the wolves kill this night."""
         return self.round > 1 or self.setup.first_night == "kill"
 
@@ -221,27 +221,27 @@ class WerewolfPosition(NamedTuple):
 
     @property
     def acting(self) -> tuple[int, ...]:
-        """The seats that act by night, speak or vote, after any deductions."""
+        """The seats that act by night, speak or vote, once deductions are complete."""
         living = self.living()
         if self.phase == "night":
-            kinds = (SEER, DOCTOR) if self.kills() else (SEER,)
+            kinds = (SEER, DOCTOR) if self.is_kill_night() else (SEER,)
             awake = tuple(seat for seat in living if self.setup.kinds[seat] in kinds)
-            return (*self.pack()[:1], *awake) if self.kills() else awake
+            return (*self.pack()[:1], *awake) if self.is_kill_night() else awake
         if self.phase == "decide":
             return self.pack()[-1:]
-        if self.speaking:
+        if self.is_speaking:
             speakers = living if self.phase == "speak" else self.pack()
             silent = tuple(seat for seat in speakers if seat not in self.spoken)
             return silent[:1] if self.setup.order == "ordered" else silent
         return living if self.phase == "vote" else ()
 
     @property
-    def speaking(self) -> bool:
+    def is_speaking(self) -> bool:
         """Whether seats speak now, by day to all or by night to the wolves."""
         return self.phase in ("speak", "whisper")
 
     @property
-    def deducing(self) -> bool:
+    def is_deducing(self) -> bool:
         """Whether the seats that act next deduce now, before they speak or vote."""
         return bool(self._deducers())
 
@@ -251,24 +251,24 @@ class WerewolfPosition(NamedTuple):
         return tuple(seat for seat in self.acting if seat in self.setup.deduce)
 
     def targets(self, seat: int) -> tuple[int, ...]:
-        """Return the numbers that a seat may name now."""
+        """Return the numbers of the players that a seat may name now."""
         kind, living = self.setup.kinds[seat], self.living()
-        night = self.phase in NIGHT
-        if night and kind == WOLF:
+        is_night = self.phase in NIGHT
+        if is_night and kind == WOLF:
             return tuple(self.places[other] for other in living if other not in self.setup.wolves)
-        itself = night and kind == DOCTOR
-        return tuple(self.places[other] for other in living if other != seat or itself)
+        may_name_itself = is_night and kind == DOCTOR
+        return tuple(self.places[other] for other in living if other != seat or may_name_itself)
 
     def legal_names(self, seat: int) -> tuple[str, ...]:
-        """Return the names that a seat may name now."""
+        """Return the names of the players that a seat may name now."""
         return tuple(map(name_of, self.targets(seat)))
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the legal replies of a seat, None for any text."""
+        """Return the legal replies of a seat; None if any text is legal."""
         names = self.legal_names(seat)
-        if self.deducing:
+        if self.is_deducing:
             return None
-        if self.speaking:
+        if self.is_speaking:
             text = self.setup.speech == "text"
             return None if text else self.phrases(seat, self.setup.say)
         return (*names, ABSTAIN) if self.phase == "vote" and self.setup.abstain else names
@@ -290,32 +290,33 @@ class WerewolfPosition(NamedTuple):
         Args:
             replies: a legal reply of each seat; a speech in free text is truncated, a deduction is
                 in its normal form.
-            draw: number that decides a tie, uniform below the product of all numbers of tied seats.
+            draw: a random number that decides a tie by its remainder modulo the tied players.
         """
         order = sorted(replies, key=lambda seat: self.places[seat])
-        if self.deducing:
+        if self.is_deducing:
             deductions = (
-                WerewolfEvent(DEDUCED, self.places[seat], word=replies[seat], to=(seat,))
+                WerewolfEvent(DEDUCED, self.places[seat], word=replies[seat], audience=(seat,))
                 for seat in order
             )
             return self._replace(events=(*self.events, *deductions), deduced=True)
         if self.phase == "vote":
             return self._replace(deduced=False)._after_votes(replies, draw)
-        if self.speaking:
+        if self.is_speaking:
             return self._after_speeches(replies, order)
         return self._after_night(replies)
 
     def _after_speeches(self, replies: Mapping[int, str], order: list[int]) -> WerewolfPosition:
-        day = self.phase == "speak"
-        kind, to = ("say", None) if day else ("whisper", self.pack())
+        is_day = self.phase == "speak"
+        kind, audience = ("say", None) if is_day else ("whisper", self.pack())
         speeches = tuple(
-            WerewolfEvent(kind, self.places[seat], word=replies[seat], to=to) for seat in order
+            WerewolfEvent(kind, self.places[seat], word=replies[seat], audience=audience)
+            for seat in order
         )
         spoken, events = (*self.spoken, *order), (*self.events, *speeches)
         position = self._replace(events=events, spoken=spoken, deduced=False)
         if position.acting:
             return position
-        return position._replace(phase="vote") if day else position._at_night()
+        return position._replace(phase="vote") if is_day else position._start_choices()
 
     def _after_night(self, replies: Mapping[int, str]) -> WerewolfPosition:
         position, pack = self, self.pack()
@@ -323,20 +324,20 @@ class WerewolfPosition(NamedTuple):
             kind, target = self.setup.kinds[seat], number_of(word)
             place = self.places[seat]
             if kind == SEER:
-                wolf = self.setup.kinds[self.seat_at(target)] == WOLF
-                event = WerewolfEvent("look", place, target, WOLF if wolf else GOOD, (seat,))
+                is_wolf = self.setup.kinds[self.seat_at(target)] == WOLF
+                event = WerewolfEvent("look", place, target, WOLF if is_wolf else GOOD, (seat,))
             elif kind == DOCTOR:
                 position = position._replace(saved=target)
-                event = WerewolfEvent("save", place, target, to=(seat,))
+                event = WerewolfEvent("save", place, target, audience=(seat,))
             elif self.phase == "night" and len(pack) > 1:
                 position = position._replace(proposed=target, phase="decide")
-                event = WerewolfEvent("propose", place, target, to=pack)
+                event = WerewolfEvent("propose", place, target, audience=pack)
             else:
                 position = position._replace(victim=target)
-                event = WerewolfEvent("kill", place, target, to=pack)
+                event = WerewolfEvent("kill", place, target, audience=pack)
             position = position.with_event(event)
-        decides = position.phase == "decide" and position.victim < 0
-        return position if decides else position.morning()
+        is_undecided = position.phase == "decide" and position.victim < 0
+        return position if is_undecided else position.morning()
 
     def with_event(self, event: WerewolfEvent) -> WerewolfPosition:
         """Return the position with one more event."""
@@ -354,11 +355,11 @@ class WerewolfPosition(NamedTuple):
         return position._replace(phase="vote" if self.setup.speech == "none" else "speak")
 
     def _with_death(self, seat: int, kind: str) -> WerewolfPosition:
-        """Return the position after a death; the dead player still knows of this event."""
+        """Return the position after a death, which is the last event that the dead seat knows."""
         word = self.setup.kinds[seat] if self.setup.reveal else ""
         position = self.with_event(WerewolfEvent(kind, target=self.places[seat], word=word))
-        known_events = (*position.known, len(position.events))
-        return position._replace(dead=(*position.dead, seat), known=known_events)
+        known_events = (*position.num_known_events, len(position.events))
+        return position._replace(dead=(*position.dead, seat), num_known_events=known_events)
 
     def _after_votes(self, replies: Mapping[int, str], draw: int) -> WerewolfPosition:
         order = sorted(replies, key=lambda seat: self.places[seat])
@@ -371,8 +372,8 @@ class WerewolfPosition(NamedTuple):
         counts = Counter(target for target in targets if target >= 0)
         leaders = sorted(place for place in counts if counts[place] == max(counts.values()))
         if len(leaders) == 1 or (leaders and self.setup.tie == "random"):
-            out = leaders[draw % len(leaders)]
-            position = position._with_death(position.seat_at(out), "out")
+            loser = leaders[draw % len(leaders)]
+            position = position._with_death(position.seat_at(loser), "out")
         else:
             position = position.with_event(WerewolfEvent("stay"))
         position = position.with_winner()
@@ -384,37 +385,39 @@ class WerewolfPosition(NamedTuple):
         return position._replace(round=self.round + 1).start_night()
 
     def with_winner(self) -> WerewolfPosition:
-        """Return the position, in phase "over" if a team has won."""
+        """Return the position, with phase "over" and the winner if a team has won."""
         winner = self.setup.winner(len(self.pack()), len(self.living()))
         return self._replace(phase="over", winner=winner) if winner >= 0 else self
 
     def start_night(self) -> WerewolfPosition:
         """Return the position at the first phase of the night in which a seat acts."""
-        talk = self.setup.wolves_talk and len(self.pack()) > 1
-        return self._replace(phase="whisper", spoken=()) if talk else self._at_night()
+        wolves_talk = self.setup.wolves_talk and len(self.pack()) > 1
+        return self._replace(phase="whisper", spoken=()) if wolves_talk else self._start_choices()
 
-    def _at_night(self) -> WerewolfPosition:
+    def _start_choices(self) -> WerewolfPosition:
         position = self._replace(phase="night")
         return position if position.acting else position.morning()
 
     def events_of(self, seat: int, since: int = 0) -> tuple[WerewolfEvent, ...]:
-        """Return the events that a seat knows of; a dead seat knows of no later events.
+        """Return the events that a seat knows of; a dead seat knows no events after its death.
 
         Args:
             seat: the seat.
-            since: number of first events to leave out.
+            since: number of events to skip at the start.
         """
         end = len(self.events)
         if seat in self.dead:
-            end = self.known[self.dead.index(seat)]
+            end = self.num_known_events[self.dead.index(seat)]
         return tuple(
-            event for event in self.events[since:end] if event.to is None or seat in event.to
+            event
+            for event in self.events[since:end]
+            if event.audience is None or seat in event.audience
         )
 
 
 @lru_cache(maxsize=65_536)
 def _living(places: tuple[int, ...], dead: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the seats that live, in the order of their players' numbers."""
+    """Return the living seats, in the order of their players' numbers."""
     alive = (seat for seat in range(len(places)) if seat not in dead)
     return tuple(sorted(alive, key=places.__getitem__))
 

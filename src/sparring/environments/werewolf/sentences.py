@@ -1,8 +1,7 @@
-"""Speeches in sentences: wordings of the phrases of the grammar, and the meaning of free text.
+"""Free-text speeches: sentences for the phrases of the grammar, and phrases for free text.
 
-The meaning of a text is at most one phrase, from its words: the players that it names, a claim to
-have seen something as the seer, and good or bad words. A text about several players means the first
-that it names.
+The meaning of a text is at most one phrase of the grammar. The phrase depends on the first player
+that the text names, on good and bad words, and on a claim to have looked at a player as the seer.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from sparring.environments.abstracted import NAME, Gist
 from sparring.environments.werewolf.rules import (
     DOCTOR,
     GOOD,
-    MOST,
+    MAX_CHARS,
     NIGHT,
     SEER,
     SILENCE,
@@ -29,7 +28,7 @@ from sparring.environments.werewolf.rules import (
     number_of,
 )
 
-ROLES = {  # by the words for them
+ROLES = {  # role by its word in a text
     **dict.fromkeys((WOLF, "werewolf"), WOLF),
     **{role: role for role in (SEER, DOCTOR, VILLAGER)},
 }
@@ -69,7 +68,7 @@ _PLAYER = re.compile(r"p[1-9]")
 _CLAIM = re.compile(
     rf"(?:^claim|^as|\bi am|\bi'm|\bmy role is) (?:an? |the )?({'|'.join(ROLES)})\b"
 )
-_SAW = re.compile(
+_SEER_REPORT = re.compile(
     r"^seer |\bi (?:have )?(?:looked|saw|seen|checked|learned|learnt)\b|\bmy vision\b"
 )
 _BAD = {
@@ -80,18 +79,18 @@ _GOOD = {
     *("good", "trust", "honest", "innocent", "villager", "doctor", "support", "believe"),
     *("safe", "friend", "defend"),
 }
-_NOT = {"not", "no", "never", "cannot", "nobody"}  # besides words that end in n't
+_NEGATIONS = {"not", "no", "never", "cannot", "nobody"}  # besides words that end in n't
 _APOSTROPHES = str.maketrans(dict.fromkeys("\u2018\u2019\u02bc`", "'"))
 _OPINION = {"think", "believe", "say", "suppose", "feel", "doubt"}
 _CLAUSE = re.compile(r"(?:that )?p[1-9] (?:is|was|has|to|will|would|looks|seems|must|may|might)\b")
-NEAR = 3  # words before a word in which a negation reverses it
+NEGATION_RANGE = 3  # a negation reverses the meaning of the next three words
 
 
 def to_sentence(phrase: str, stream: Stream) -> str:
-    """Return a phrase of the grammar as a sentence, a random one of its wordings.
+    """Return a random sentence with the meaning of a phrase of the grammar.
 
     Args:
-        phrase: e.g. "seer p2 wolf".
+        phrase: such as "seer p2 wolf".
         stream: source of random numbers.
     """
     name, lines = _PLAYER.search(phrase), WORDINGS[_PLAYER.sub(NAME, phrase)]
@@ -101,116 +100,114 @@ def to_sentence(phrase: str, stream: Stream) -> str:
 
 def phrase_of(event: WerewolfEvent) -> str:
     """Return the meaning of a speech as a phrase of the grammar."""
-    return meaning(event.word, name_of(event.who))
+    return phrase_meant(event.word, name_of(event.actor))
 
 
-def victims(events: Sequence[WerewolfEvent]) -> list[str]:
-    """Return the victims that the wolves named since the last vote, in order, "" for nobody.
+def victims_named(events: Sequence[WerewolfEvent]) -> list[str]:
+    """Return the victim in each speech of the wolves since the last vote; "" for no victim.
 
     Args:
-        events: the events that a wolf knows of.
+        events: the events that a wolf knows.
     """
     ends = [number for number, event in enumerate(events) if event.kind in ("out", "stay")]
-    tonight = events[ends[-1] + 1 :] if ends else events
-    return [victim(event.word) for event in tonight if event.kind == "whisper"]
+    events_tonight = events[ends[-1] + 1 :] if ends else events
+    return [victim_in(event.word) for event in events_tonight if event.kind == "whisper"]
 
 
 def whisper_phrase(text: str) -> str:
-    """Return the phrase closest to a text of a wolf to the wolves."""
-    whom = victim(text)
-    return f"kill {whom}" if whom else SILENCE
+    """Return the phrase of the grammar closest to a wolf's text to the wolves."""
+    victim = victim_in(text)
+    return f"kill {victim}" if victim else SILENCE
 
 
 @lru_cache(maxsize=4096)
-def victim(text: str) -> str:
-    """Return the victim in a text of a wolf to the wolves, the first player named, "" for none.
+def victim_in(text: str) -> str:
+    """Return the victim in a wolf's text to the wolves: the first player that it names, or "".
 
-    A player does not count if a negation is within three words before it, after any earlier player:
-    "not p3, but p5" is p5.
+    A negation at most three words before a player excludes this player: "not p3, but p5" names p5.
 
     Args:
         text: a phrase, or any text.
     """
-    words, begins = _words(text), 0
+    words, start = _words(text), 0
     for number, word in enumerate(words):
         if _PLAYER.fullmatch(word):
-            if not any(map(_denies, words[max(number - NEAR, begins) : number])):
+            if not any(map(_is_negation, words[max(number - NEGATION_RANGE, start) : number])):
                 return word
-            begins = number + 1
+            start = number + 1
     return ""
 
 
 @lru_cache(maxsize=4096)
-def meaning(text: str, speaker: str = "") -> str:
-    """Return the phrase of the grammar closest to a speech, ``silence`` if none is close.
+def phrase_meant(text: str, speaker: str = "") -> str:
+    """Return the phrase of the grammar closest to a speech; ``silence`` if no phrase is close.
 
     Args:
         text: a phrase, or any text.
-        speaker: the speaker's name, which does not count as a player named.
+        speaker: the speaker's name, which is ignored in the text.
     """
     words = _words(text)
     line = " ".join(words)
     claim = _CLAIM.search(line)
     role = ROLES[claim[1]] if claim else ""
-    about = next((word for word in words if _PLAYER.fullmatch(word) and word != speaker), None)
+    player = next((word for word in words if _PLAYER.fullmatch(word) and word != speaker), None)
     verdict = _verdict(words if claim is None else _WORD.findall(line[claim.end() :]))
-    if about is None or not verdict:
+    if player is None or not verdict:
         return f"claim {role}" if role else SILENCE
-    if role == SEER or _SAW.search(line):
-        return f"{SEER} {about} {verdict}"
-    return f"{'accuse' if verdict == WOLF else 'support'} {about}"
+    if role == SEER or _SEER_REPORT.search(line):
+        return f"{SEER} {player} {verdict}"
+    return f"{'accuse' if verdict == WOLF else 'support'} {player}"
 
 
 def _verdict(words: list[str]) -> str:
-    """Return the verdict on a player by the first good or bad word, "" for none.
+    """Return ``WOLF`` or ``GOOD`` by the first bad or good word; "" without such a word.
 
-    A denied or doubted opinion reverses its clause: "I don't think that p2 is a wolf".
+    A denied or doubted opinion reverses the next clause: "I don't think that p2 is a wolf".
     """
-    begins, doubted = 0, False  # where the clause of an opinion begins
+    start, is_doubted = 0, False  # index of the first word after an opinion such as "I think"
     for number, word in enumerate(words):
-        judges = word in _BAD or word in _GOOD
-        if not judges and word not in _OPINION:
+        is_verdict = word in _BAD or word in _GOOD
+        if not is_verdict and word not in _OPINION:
             continue
-        near = words[max(begins, number - NEAR) : number]
-        turned = any(map(_denies, near))
-        if judges and not (
+        preceding = words[max(start, number - NEGATION_RANGE) : number]
+        is_negated = any(map(_is_negation, preceding))
+        if is_verdict and not (
             word in _OPINION and _CLAUSE.match(" ".join(words[number + 1 : number + 4]))
         ):
-            return WOLF if (word in _BAD) != (turned != doubted) else GOOD
-        begins, doubted = number + 1, turned != (word == "doubt")
+            return WOLF if (word in _BAD) != (is_negated != is_doubted) else GOOD
+        start, is_doubted = number + 1, is_negated != (word == "doubt")
     return ""
 
 
 def _words(text: str) -> list[str]:
-    text = text[:MOST].translate(_APOSTROPHES).lower()
+    text = text[:MAX_CHARS].translate(_APOSTROPHES).lower()
     return [word.removesuffix("'s") for word in _WORD.findall(text)]
 
 
-def _denies(word: str) -> bool:
-    return word in _NOT or word.endswith("n't")
+def _is_negation(word: str) -> bool:
+    return word in _NEGATIONS or word.endswith("n't")
 
 
-AGAINST = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # suspicion that a phrase adds
+SUSPICION = {"accuse": 1, "support": -1, WOLF: 2, GOOD: -2}  # what a phrase adds to suspicion
 ME, DEAD = "me", "dead"
 TOP, TRUSTED, PLAIN = "top", "trusted", "plain"
 
 
 def gist(position: WerewolfPosition, seat: int) -> Gist:
-    """Return the coarse state of a seat: its role, the phase, and the marks of others.
+    """Return the abstract state of a seat: its role, the phase, and a mark of each living player.
 
-    Each living player has one mark, the first that fits:
+    A player's mark is the first of this list that applies:
 
     - "wolf" or "good": the seat knows this;
     - "seer": the player claims to be the seer;
-    - "top": no living player is more suspicious, by accusations less support, where the word of a
-      claimed seer counts twice;
+    - "top": no living player is more suspicious. Suspicion is accusations minus support, and a
+      seer's report counts twice;
     - "trusted": more speeches are for the player than against;
-    - "plain".
+    - "plain": no other mark applies.
 
-    By night the mark "!" shows wolves the proposed player, or the last player named in their talk.
-    The state leaves out the counts of marks, other claims, the order of speeches, votes and the
-    round, so that few episodes visit most states. A free text counts as its meaning in the grammar:
-    texts of one meaning are one action.
+    By night wolves also see "!" at the proposed player, or at the last player named in their talk.
+    The state leaves out how often a mark occurs, other claims, the order of speeches, votes and the
+    round, so few episodes visit most states. Free texts with the same meaning are one action.
 
     Args:
         position: the position.
@@ -224,14 +221,14 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
     elif role == WOLF:
         results = {position.places[mate]: WOLF for mate in position.setup.wolves}
     living = [position.places[label] for label in position.living()]
-    strongest = max(1, *(suspicion[place] for place in living))
+    max_suspicion = max(1, *(suspicion[place] for place in living))
 
     def mark(place: int) -> str:
         if place in results and place != me:
             return results[place]
         if place in seers:
             return SEER
-        if suspicion[place] >= strongest:
+        if suspicion[place] >= max_suspicion:
             return TOP
         return TRUSTED if suspicion[place] < 0 else PLAIN
 
@@ -242,26 +239,26 @@ def gist(position: WerewolfPosition, seat: int) -> Gist:
             marks[target] += "!"
     about = (role, position.phase, mark(me), DEAD if position.dead else "-")
     key = " / ".join([" ".join(about), *sorted(set(marks.values()))])
-    everybody = map(name_of, range(position.setup.players))  # a free text may name dead players
+    all_names = map(name_of, range(position.setup.players))  # a free text may name dead players
     labels = {name_of(place): f"#{label}" for place, label in marks.items()}
     means = None
-    if position.speaking and position.setup.speech == "text":
+    if position.is_speaking and position.setup.speech == "text":
         alive = frozenset(name_of(place) for place in marks)
-        day = position.phase == "speak"
-        means = partial(_phrase_meant, day=day, speaker=name_of(me), living=alive)
-    return Gist(key, {**dict.fromkeys(everybody, DEAD), **labels, name_of(me): ME}, means)
+        is_day = position.phase == "speak"
+        means = partial(_living_phrase_meant, is_day=is_day, speaker=name_of(me), living=alive)
+    return Gist(key, {**dict.fromkeys(all_names, DEAD), **labels, name_of(me): ME}, means)
 
 
-def _phrase_meant(text: str, *, day: bool, speaker: str, living: frozenset[str]) -> str:
-    """Return the phrase that a text counts as; only living players count as named.
+def _living_phrase_meant(text: str, *, is_day: bool, speaker: str, living: frozenset[str]) -> str:
+    """Return the phrase of the grammar that a text means; names of dead players do not count.
 
     Args:
         text: a speech.
-        day: whether the speech is to all, else to the wolves.
+        is_day: True: a speech to all players; False: to the wolves.
         speaker: the speaker's name.
         living: the names of the other living players.
     """
-    phrase = meaning(text, speaker) if day else whisper_phrase(text)
+    phrase = phrase_meant(text, speaker) if is_day else whisper_phrase(text)
     verb, *arguments = phrase.split()
     if verb == "claim" or not arguments or arguments[0] in living:
         return phrase
@@ -269,8 +266,8 @@ def _phrase_meant(text: str, *, day: bool, speaker: str, living: frozenset[str])
 
 
 def _last_named(events: Sequence[WerewolfEvent]) -> int:
-    """Return the number of the last player that a wolf named this night, -1 for none."""
-    names = [name for name in victims(events) if name]
+    """Return the number of the last player that a wolf named this night; -1 if no player."""
+    names = [name for name in victims_named(events) if name]
     return number_of(names[-1]) if names else -1
 
 
@@ -284,9 +281,9 @@ def _claims_and_suspicion(
             continue
         verb, about, weight = _speech_effect(event)
         if verb == SEER:
-            seers.add(event.who)
+            seers.add(event.actor)
         elif verb == "claim":
-            seers.discard(event.who)
+            seers.discard(event.actor)
         if weight:
             suspicion[about] += weight
     return seers, suspicion
@@ -304,6 +301,6 @@ def _speech_effect(event: WerewolfEvent) -> tuple[str, int, int]:
     if verb == "claim":
         return (SEER if arguments[0] == SEER else verb), -1, 0
     if verb in (SEER, "accuse", "support"):
-        weight = AGAINST[arguments[1] if verb == SEER else verb]
+        weight = SUSPICION[arguments[1] if verb == SEER else verb]
         return (SEER if verb == SEER else ""), number_of(arguments[0]), weight
     return "", -1, 0

@@ -1,4 +1,4 @@
-"""A lead that calls workers, who search for the cells of a table at once."""
+"""A lead calls workers, who search in parallel for the cells of a table."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ from sparring.environments.reply import listed_reply
 from sparring.environments.wide_search import searching
 from sparring.environments.wide_search.library import RESULTS
 from sparring.environments.wide_search.scoring import (
-    EMPTY,
+    EMPTY_CELL,
+    EMPTY_TABLE,
     FIGURES,
-    NEXT,
-    NONE,
+    ROW_SEPARATOR,
     Table,
     TableScore,
-    critical_steps,
-    plain,
+    count_critical_steps,
+    count_total_steps,
+    format_table,
+    normalise_cell,
     read_table,
     sample_table,
-    score,
-    total_steps,
+    score_table,
     wave_figures,
-    written_table,
 )
 from sparring.environments.wide_search.searching import Cell, SearchCall, SharedNotes
 from sparring.environments.wide_search.world import (
@@ -46,19 +46,20 @@ from sparring.environments.wide_search.world import (
     world,
 )
 
-WORDS = (  # of every brief wording; then of the search by words, and of a written table
+BASE_WORDS = (  # the words of every brief prompt and reply
     *("lead", "single", "worker", "items", "workers", "waves", "find", "of", "left", "back"),
     *("call", "finish", "open", "note", "done", "noted", "page"),
 )
-SEARCHED = ("search", "found", "nothing", "list", "news")
-WRITTEN = ("write", NEXT, EMPTY, NONE)
+# further words with search=words, and with answer=written
+SEARCH_WORDS = ("search", "found", "nothing", "list", "news")
+TABLE_WORDS = ("write", ROW_SEPARATOR, EMPTY_CELL, EMPTY_TABLE)
 
 
 def lead_observation(play: WideSearchPlay) -> Observation:
     """Return the observation of the lead: first the task, then the results of waves."""
     rules, start = play.rules, play.start
     brief = rules.brief
-    key = f"lead {_asked(play)} | {' | '.join(_waves(play))}{play.written}"
+    key = f"lead {_question_text(play)} | {' | '.join(_wave_history(play))}{play.answer_text}"
     if play.wave_texts:
         text = play.wave_texts[-1]
     elif brief:
@@ -81,46 +82,48 @@ def lead_observation(play: WideSearchPlay) -> Observation:
     return Observation(prompt=text, ask=ask, key=key, view=text)
 
 
-def _asked(play: WideSearchPlay) -> str:
+def _question_text(play: WideSearchPlay) -> str:
     start = play.start
     return f"{start.asked}: {', '.join(start.columns)}" if start.asked else f"{play.rules.items}"
 
 
-def _waves(play: WideSearchPlay) -> tuple[str, ...]:
+def _wave_history(play: WideSearchPlay) -> tuple[str, ...]:
     pairs = zip(play.waves, play.wave_texts, strict=True)
     return tuple(f"{len(wave)}: {text}" for wave, text in pairs)
 
 
 def wave_text(play: WideSearchPlay) -> str:
-    """Return the prompt after a wave: counts of cells and rows; a writing lead sees the cells."""
-    cells, empty, brief = len(play.notes), len(play.open_items()), play.rules.brief
+    """Return the lead's prompt after a wave: counts, and the new cells if the lead writes."""
+    num_cells, num_open, brief = len(play.notes), len(play.open_items()), play.rules.brief
     total = len(play.start.names) * play.rules.columns
     text = (
-        f"back noted {cells} left {empty}"
+        f"back noted {num_cells} left {num_open}"
         if brief
-        else f"The workers are back. {cells} of {total} cells are noted; {empty} items lack a cell."
+        else f"The workers are back. {num_cells} of {total} cells are noted; "
+        f"{num_open} items lack a cell."
     )
-    new = play.noted(play.num_before) if play.rules.writes else {}
+    new_rows = play.noted_rows(play.num_notes_before) if play.rules.writes else {}
     if brief:
-        rows = (f"{name} {' '.join(map(' '.join, row.items()))}" for name, row in new.items())
-        return " ".join((text, *rows))
-    rows = (
+        cells = (f"{name} {' '.join(map(' '.join, row.items()))}" for name, row in new_rows.items())
+        return " ".join((text, *cells))
+    lines = (
         f"- {name}: {'; '.join(f'{column} {value}' for column, value in row.items())}"
-        for name, row in new.items()
+        for name, row in new_rows.items()
     )
-    return "\n".join((text, *rows))
+    return "\n".join((text, *lines))
 
 
 def writer_observation(play: WideSearchPlay) -> Observation:
-    """Return the observation of the seat that writes the table: the news and the form."""
+    """Return the prompt to write the table: results of waves not seen yet, and the form."""
     rules, start = play.rules, play.start
     news = play.wave_texts[play.num_answered :] if rules.workers else ()
-    key = f"{rules.roles[0]} writes {_asked(play)} | {' | '.join((*_waves(play), *play.past))}"
+    history = " | ".join((*_wave_history(play), *play.search_log))
+    key = f"{rules.roles[0]} writes {_question_text(play)} | {history}"
     if rules.brief:
         text = " ".join((*news, "write"))
         return Observation(prompt=text, key=key, view=text)
     text = "\n".join((*news, "The search is over. Write the table."))
-    header = written_table({}, start, brief=False)
+    header = format_table({}, start, brief=False)
     ask = (
         f"Reply with a markdown table that begins with these two lines, and has a line for each "
         f"of the {start.kind}; leave empty what you do not know.\n\n{header}"
@@ -129,11 +132,11 @@ def writer_observation(play: WideSearchPlay) -> Observation:
 
 
 def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Observation:
-    """Return the observation of a worker: first its items, then the result of its last action."""
+    """Return a worker's observation: its items at first, then the result of its last action."""
     rules, start, brief = play.rules, play.start, play.rules.brief
-    fresh = not call.log
+    is_first = not call.log
     role = rules.roles[seat]
-    if fresh:
+    if is_first:
         names = [start.names[item] for item in call.items]
         if brief:
             text = f"{role} find {' '.join(start.columns)} of {' '.join(names)}"
@@ -148,52 +151,52 @@ def worker_observation(play: WideSearchPlay, seat: int, call: SearchCall) -> Obs
         text = searching.result_text(play, call)
     gap = "\n\n" if rules.by_words else " "
     text = f"{text} left {call.turns}" if brief else f"{text}{gap}Turns left: {call.turns}."
-    ask = "" if brief else searching.forms(start.columns, fresh, by_words=rules.by_words)
+    ask = "" if brief else searching.reply_forms(start.columns, is_first, by_words=rules.by_words)
     key = f"{role} {call.items} | {' | '.join((*call.log, text))}"
-    return Observation(prompt=text, ask=ask, key=key, view=text, fresh=fresh)
+    return Observation(prompt=text, ask=ask, key=key, view=text, fresh=is_first)
 
 
 LEAD = 0
 FINISH, CALL = "finish", "call"
-ROWS = 12  # most rows in the drawing
+MAX_DRAWN_ROWS = 12
 
 
 class WideSearchPlay(PaintedPlay, SharedNotes):
-    """One episode.
+    """One episode of ``wide_search``.
 
     Attributes:
-        num_due: number of cells that each seat was called for, over all its calls.
+        num_due: number of cells that each seat was asked to find, over all its calls.
         calls: current calls, by the worker's seat.
         waves: for each wave the steps of each of its workers, in order of their seats.
         ended: whether the episode is over.
         wave_texts: the prompt of the lead after each wave.
         num_answered: number of these prompts that the lead has answered.
-        writing: whether the lead writes the table now.
-        written: the text of the table that the lead wrote.
-        past: the conversation of a seat that works alone, once its search is over.
+        writing: whether the lead must write the table now.
+        answer_text: the table that the lead wrote.
+        search_log: the conversation of a seat that works alone, once its search is over.
         ends: how the latest call of each seat ended, by seat.
     """
 
     def __init__(self, rules: WideSearch, start: World) -> None:
-        # all of these are replaced when they change, so that a copy may share them
+        # a change replaces the object of a field, so a copy of the play may share it
         self.rules, self.start, self.ended = rules, start, False
         self.brief, self.by_words = rules.brief, rules.by_words
         self.distractors = rules.distractors
         self.notes: dict[Cell, str] = {}
-        self.by: dict[Cell, int] = {}
+        self.noted_by: dict[Cell, int] = {}
         self.num_due: dict[int, int] = {}
         self.calls: dict[int, SearchCall] = {}
         self.waves: tuple[tuple[int, ...], ...] = ()
         self.steps: dict[int, int] = {}  # steps of each worker in this wave
         self.wave_texts: tuple[str, ...] = ()
-        self.num_before = 0  # cells noted before this wave
-        self.num_answered, self.writing, self.written = 0, False, ""
-        self.past: tuple[str, ...] = ()
+        self.num_notes_before = 0  # cells noted before this wave
+        self.num_answered, self.writing, self.answer_text = 0, False, ""
+        self.search_log: tuple[str, ...] = ()
         self.ends: dict[int, ConversationEnd] = {}
         self.lead_steps = 0
-        self.useful: frozenset[tuple[int, int]] = frozenset()  # wave and seat with a right cell
+        self.successful_calls: frozenset[tuple[int, int]] = frozenset()  # (wave, seat)
         if not rules.workers:
-            self._begin({LEAD: tuple(self.open_items())})
+            self._start_calls({LEAD: tuple(self.open_items())})
 
     @property
     def done(self) -> bool:
@@ -209,14 +212,14 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
     def answer(self) -> Table | None:
         """The table of the notes, or the written table, None if malformed."""
         if self.rules.writes:
-            return read_table(self.written, self.start, brief=self.brief)
-        return self.noted()
+            return read_table(self.answer_text, self.start, brief=self.brief)
+        return self.noted_rows()
 
-    def noted(self, first: int = 0) -> Table:
-        """Return the table of the notes from number ``first`` on."""
-        return self._table([*self.notes][first:])
+    def noted_rows(self, first: int = 0) -> Table:
+        """Return the table of the notes, without the ``first`` oldest notes."""
+        return self._rows_of([*self.notes][first:])
 
-    def _table(self, cells: Sequence[Cell]) -> Table:
+    def _rows_of(self, cells: Sequence[Cell]) -> Table:
         rows: Table = {}
         for item, column in sorted(cells):
             row = rows.setdefault(self.start.names[item], {})
@@ -225,40 +228,40 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
 
     @property
     def score(self) -> TableScore:
-        """The score of the answer; a malformed answer counts as empty."""
-        return score(self.start.rows(), self.answer or {}, self.rules.columns)
+        """The scores of the answer; a malformed answer scores as an empty table."""
+        return score_table(self.start.rows(), self.answer or {}, self.rules.columns)
 
     @property
     def critical_steps(self) -> int:
         """The lead's steps plus those of the slowest worker of each wave."""
-        return critical_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
+        return count_critical_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
 
     @property
     def total_steps(self) -> int:
         """The steps of all seats."""
-        return total_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
+        return count_total_steps(self.lead_steps, (*self.waves, tuple(self.steps.values())))
 
-    def closed(self, seat: int) -> ConversationEnd | None:
+    def conversation_end(self, seat: int) -> ConversationEnd | None:
         """Return how a seat's latest conversation ended, None for the lead before the end."""
         return self.ends.get(seat) if self.ended or seat != LEAD else None
 
     def open_items(self, items: Sequence[int] | None = None) -> list[int]:
-        """Return the rows that lack a cell, of ``items`` or of all."""
+        """Return the numbers of the rows that lack a cell, among ``items`` or all rows."""
         rows, columns = range(len(self.start.names)), range(self.rules.columns)
         lacks = [any((row, column) not in self.notes for column in columns) for row in rows]
         return [row for row in (rows if items is None else items) if lacks[row]]
 
     def parts(self) -> tuple[int, ...]:
-        """Return the seats that were called for cells, none where the answer is written."""
+        """Return the seats that were asked for cells; () if the lead writes the answer."""
         return () if self.rules.writes else tuple(sorted(self.num_due))
 
     def worth(self, seats: Collection[int]) -> float:
-        """Return item F1 of the table of the notes of these seats only."""
-        cells = [cell for cell, seat in self.by.items() if seat in seats]
-        return score(self.start.rows(), self._table(cells), self.rules.columns).item_f1
+        """Return item F1 of a table with the notes of these seats only."""
+        cells = [cell for cell, seat in self.noted_by.items() if seat in seats]
+        return score_table(self.start.rows(), self._rows_of(cells), self.rules.columns).item_f1
 
     def own_share(self, seat: int) -> float:
-        """Return the right cells of a seat, divided by the cells that it was called for."""
+        """Return the right cells of a seat, divided by the cells that it was asked for."""
         return self.figures()["found"][seat] / max(self.num_due[seat], 1)
 
     def due(self) -> tuple[int, ...]:
@@ -267,7 +270,7 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         return tuple(sorted(self.calls)) or (LEAD,)
 
     def legal(self, seat: int) -> tuple[str, ...] | None:
-        """Return the legal replies of a seat, none where it is not due; None for any text."""
+        """Return the legal replies of a seat: () if it is not due, None if any text is legal."""
         if seat not in self.due():
             return ()
         if self.writing or (seat in self.calls and self.rules.free):
@@ -289,18 +292,18 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
     def sample(self, seat: int, stream: Stream) -> str:
         """Return a random reply in the required form, where any text is allowed."""
         if self.writing:
-            return sample_table(self.noted(), self.start, stream, brief=self.brief)
+            return sample_table(self.noted_rows(), self.start, stream, brief=self.brief)
         return searching.sample(self, self.calls[seat], stream)
 
     def observe(self, seat: int) -> Observation:
-        """Return the observation of a seat; each call starts a worker's conversation anew."""
+        """Return the observation of a seat; each call starts a new conversation of a worker."""
         if seat in self.calls:
             return worker_observation(self, seat, self.calls[seat])
         if self.writing and seat == LEAD:
             return writer_observation(self)
         if self.rules.leads(seat):
             return lead_observation(self)
-        notes = self.written if seat == LEAD else ""
+        notes = self.answer_text if seat == LEAD else ""
         return Observation(prompt="", key=f"{self.rules.roles[seat]} idle{notes}")
 
     def step(self, replies: Mapping[int, str]) -> None:
@@ -311,46 +314,46 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
                 raise GameError(f"wide_search: {quoted(reply)} is illegal for seat {seat} now.")
         if self.writing:
             self.lead_steps += 1
-            self.written, self.writing, self.ended = replies[LEAD], False, True
+            self.answer_text, self.writing, self.ended = replies[LEAD], False, True
             self.ends = {**self.ends, LEAD: "malformed" if self.answer is None else "answered"}
         elif not self.calls:
-            self._lead(replies[LEAD])
+            self._apply_lead_reply(replies[LEAD])
         else:
-            self._work(replies)
+            self._apply_worker_replies(replies)
         limit = self.rules.critical
         if limit and self.critical_steps >= limit and not (self.ended or self.writing):
-            self._close()
-            self._end()
+            self._end_wave()
+            self._end_search()
 
-    def _lead(self, reply: str) -> None:
-        """Finish, or call workers and split the open rows evenly among them in order."""
+    def _apply_lead_reply(self, reply: str) -> None:
+        """Finish, or call workers and split the rows that lack a cell evenly among them."""
         self.lead_steps += 1
         self.num_answered = len(self.waves)
         if reply == FINISH:
             self.ends = {**self.ends, LEAD: "answered"}
-            self._end()
+            self._end_search()
             return
         width, items = int(reply.split()[1]), self.open_items()
         cuts = [len(items) * number // width for number in range(width + 1)]
         shares = enumerate(pairwise(cuts), start=1)
-        self._begin({seat: tuple(items[begin:end]) for seat, (begin, end) in shares})
+        self._start_calls({seat: tuple(items[begin:end]) for seat, (begin, end) in shares})
 
-    def _begin(self, shares: Mapping[int, tuple[int, ...]]) -> None:
+    def _start_calls(self, shares: Mapping[int, tuple[int, ...]]) -> None:
         columns = range(self.rules.columns)
         self.num_due = dict(self.num_due)
         for seat, items in shares.items():
             num_open = sum((item, column) not in self.notes for item in items for column in columns)
             self.num_due[seat] = self.num_due.get(seat, 0) + num_open
         self.calls = {seat: SearchCall(items, self.rules.turns) for seat, items in shares.items()}
-        self.ends = {seat: how for seat, how in self.ends.items() if seat not in shares}
-        self.steps, self.num_before = dict.fromkeys(shares, 0), len(self.notes)
+        self.ends = {seat: end for seat, end in self.ends.items() if seat not in shares}
+        self.steps, self.num_notes_before = dict.fromkeys(shares, 0), len(self.notes)
 
-    def _end(self) -> None:
+    def _end_search(self) -> None:
         self.writing = self.rules.writes
         self.ended = not self.writing
 
-    def _work(self, replies: Mapping[int, str]) -> None:
-        self.notes, self.by = dict(self.notes), dict(self.by)
+    def _apply_worker_replies(self, replies: Mapping[int, str]) -> None:
+        self.notes, self.noted_by = dict(self.notes), dict(self.noted_by)
         self.calls, self.steps = dict(self.calls), dict(self.steps)
         for seat, reply in sorted(replies.items()):
             prompt = self.observe(seat).prompt
@@ -358,44 +361,46 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
             call = self.calls[seat]
             call = replace(call, turns=call.turns - 1, log=(*call.log, prompt, action))
             self.steps[seat] += 1
-            self.calls[seat] = call = searching.after_action(self, seat, call, action)
+            self.calls[seat] = call = searching.apply_action(self, seat, call, action)
             if action == searching.DONE or not call.turns:
-                short = action != searching.DONE and self.open_items(call.items)
-                self.ends = {**self.ends, seat: "turns" if short else "answered"}
+                is_out_of_turns = action != searching.DONE and self.open_items(call.items)
+                self.ends = {**self.ends, seat: "turns" if is_out_of_turns else "answered"}
                 del self.calls[seat]
-                self.past = call.log if seat == LEAD else ()
+                self.search_log = call.log if seat == LEAD else ()
         if not self.calls:
-            self._close()
+            self._end_wave()
             if not self.rules.workers or len(self.waves) == self.rules.waves:
-                self._end()
+                self._end_search()
 
-    def _close(self) -> None:
+    def _end_wave(self) -> None:
         """End a wave and write the next prompt of the lead."""
         if any(self.steps.values()):
-            new = filter(self._is_right, [*self.notes][self.num_before :])
-            self.useful |= {(len(self.waves), self.by[cell]) for cell in new}
+            cells = filter(self._is_right, [*self.notes][self.num_notes_before :])
+            self.successful_calls |= {(len(self.waves), self.noted_by[cell]) for cell in cells}
             self.waves = (*self.waves, tuple(self.steps.values()))
             self.wave_texts = (*self.wave_texts, wave_text(self))
-        call = self.calls.get(LEAD)  # still at work if the limit of critical steps ends the wave
-        self.past = call.log if call is not None else self.past
+        call = self.calls.get(LEAD)  # a single seat that a limit of critical steps stops
+        self.search_log = call.log if call is not None else self.search_log
         self.ends = {**self.ends, **dict.fromkeys(self.calls, "limit")}
         self.calls, self.steps = {}, {}
 
     def _is_right(self, cell: Cell) -> bool:
-        return plain(self.notes[cell]) == plain(self.start.values[cell[0]][cell[1]])
+        value = self.start.values[cell[0]][cell[1]]
+        return normalise_cell(self.notes[cell]) == normalise_cell(value)
 
     def figures(self) -> dict[str, tuple[float, ...]]:
         """Return the figures of the answer and of the work of a finished episode."""
         seats = self.rules.num_seats
-        work = wave_figures(self.lead_steps, self.waves, len(self.useful), self.rules.workers)
-        of_all: dict[str, float] = {**asdict(self.score), **work}
+        num_successful, workers = len(self.successful_calls), self.rules.workers
+        waves = wave_figures(self.lead_steps, self.waves, num_successful, workers)
+        shared_figures: dict[str, float] = {**asdict(self.score), **waves}
         right = [0.0] * seats
-        for cell, seat in self.by.items():
+        for cell, seat in self.noted_by.items():
             right[seat] += self._is_right(cell)
         if self.rules.writes:
-            of_all["malformed"] = self.answer is None
+            shared_figures["malformed"] = self.answer is None
         return {
-            **{name: (float(value),) * seats for name, value in of_all.items()},
+            **{name: (float(value),) * seats for name, value in shared_figures.items()},
             "found": tuple(right),
         }
 
@@ -408,26 +413,26 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
                 heading(canvas, "Items")
                 paragraph(canvas, ", ".join(start.names[item] for item in call.items))
                 if call.open >= 0:
-                    _page(canvas, self, call.open)
+                    _draw_page(canvas, self, call.open)
         elif seat is None:
             rows: list[tuple[str, ...]] = [("", *start.columns)]
-            for item in range(min(len(start.names), ROWS)):
-                cells = (_cell(self, item, column) for column in range(rules.columns))
+            for item in range(min(len(start.names), MAX_DRAWN_ROWS)):
+                cells = (_cell_text(self, item, column) for column in range(rules.columns))
                 rows.append((start.names[item], *cells))
             heading(canvas, "Table", "noted / right")
             table(canvas, rows)
-        if self.written and seat in (None, 0):
+        if self.answer_text and seat in (None, 0):
             heading(canvas, "Answer", "malformed" if self.answer is None else "")
-            for line in self.written.splitlines()[:ROWS]:
+            for line in self.answer_text.splitlines()[:MAX_DRAWN_ROWS]:
                 paragraph(canvas, line, most=2)
         paragraph(canvas, self.described(seat), colour="dim")
 
     def described(self, seat: int | None) -> str:
         rules = self.rules
         if seat is None:
-            over = f" Item F1: {self.returns[0]:.3f}." if self.done else ""
+            result = f" Item F1: {self.returns[0]:.3f}." if self.done else ""
             cells = f"Cells noted: {len(self.notes)} of {len(self.start.names) * rules.columns}."
-            return f"{cells} Waves so far: {len(self.waves)}.{over}"
+            return f"{cells} Waves so far: {len(self.waves)}.{result}"
         if not rules.leads(seat):
             call = self.calls.get(seat)
             if call is None:
@@ -438,16 +443,16 @@ class WideSearchPlay(PaintedPlay, SharedNotes):
         return f"{' '.join(text.split())} Waves so far: {len(self.waves)}."
 
     def clone(self) -> WideSearchPlay:
-        twin = object.__new__(WideSearchPlay)
-        twin.__dict__.update(self.__dict__)
-        return twin
+        copy = object.__new__(WideSearchPlay)
+        copy.__dict__.update(self.__dict__)
+        return copy
 
 
-def _page(canvas: Canvas, play: WideSearchPlay, number: int) -> None:
+def _draw_page(canvas: Canvas, play: WideSearchPlay, number: int) -> None:
     if play.rules.by_words:
         page = searching.pages(play)[number]
         heading(canvas, page.title)
-        for line in page.text.splitlines()[:ROWS]:
+        for line in page.text.splitlines()[:MAX_DRAWN_ROWS]:
             paragraph(canvas, line, most=2)
         return
     row = play.start.row(number)
@@ -455,39 +460,39 @@ def _page(canvas: Canvas, play: WideSearchPlay, number: int) -> None:
     table(canvas, [tuple(row), tuple(row.values())])
 
 
-def _cell(play: WideSearchPlay, item: int, column: int) -> str:
-    noted, right = play.notes.get((item, column)), play.start.values[item][column]
-    if noted is None:
+def _cell_text(play: WideSearchPlay, item: int, column: int) -> str:
+    noted_rows, right = play.notes.get((item, column)), play.start.values[item][column]
+    if noted_rows is None:
         return f"- / {right}"
-    return noted if noted == right else f"{noted} / {right}"
+    return noted_rows if noted_rows == right else f"{noted_rows} / {right}"
 
 
-ALONE = "single"
-MOST_OPENINGS = 1000  # most worlds for exact figures
-SCORED = tuple(field.name for field in fields(TableScore))
+SINGLE_ROLE = "single"
+MAX_EXACT_WORLDS = 1000
+SCORE_NAMES = tuple(field.name for field in fields(TableScore))
 
 
 @dataclass(kw_only=True, eq=False)
 class WideSearch(Bank):
     """A team fills a table: a lead calls workers, who read pages in parallel and note cells.
 
-    What: a world of things with invented names has a page for each. The lead says how many workers
-    it calls; the rows that lack a cell are split evenly among them, and they search in parallel. A
-    worker starts a fresh conversation at every call, opens pages and notes values until it is done
-    or has no turns left. Then the lead learns how many cells are noted, and calls again or
-    finishes. The answer is the table of the notes.
+    What: a world has things with invented names, and a page for each thing. The lead says how many
+    workers it calls. The rows that lack a cell are split evenly among these workers, who search in
+    parallel. Every call starts a new conversation of a worker, who opens pages and notes values
+    until it is done or has no turns left. Then the lead learns how many cells are noted, and calls
+    again or finishes. The answer is the table of the notes.
 
-    With ``search: words`` workers find pages by full-text search, at most three a search, best
-    first: a page for each thing, a list of things for each value, and ``distractors``. A worker
+    With ``search: words`` workers find pages by full-text search, which returns the best three. The
+    pages are one for each thing, a list of things for each value, and ``distractors``. A worker
     replies ``search ardan colour``, ``open 2``, ``note ardan colour red`` or ``done``. In full
     style it may reply any text, and the first valid command is the action. With ``answer: written``
     the lead sees the noted cells and writes the table after the search: markdown in full style,
-    ``ardan red ; bemir -`` in brief style. With ``tables`` a question about a real table replaces
-    the invented world, such as all countries whose subregion is Western Europe, with some columns.
+    ``ardan red ; bemir -`` in brief style. With ``tables`` the rows come from a real table, such as
+    some columns of all countries whose subregion is Western Europe.
     When to use: to train teams that choose their own size (WideSeek-R1; Agent Swarm, with frozen
     workers), and to compare them with a single agent: ``workers: 0`` has one seat, with ``turns``
     turns in all.
-    Mathematics: the return of every seat is item F1, of E true rows, M rows of the answer and A
+    Mathematics: the return of every seat is item F1, with E true rows, M rows of the answer and A
     columns beside the name:
 
         TP = sum over rows of the answer of 1 + its right cells
@@ -499,21 +504,21 @@ class WideSearch(Bank):
 
     Figures: item_f1, precision, recall, non_key_f1, row_f1, success, waves, width (of the widest
     wave), critical_steps, total_steps, called (number of calls of a worker), finished (calls with a
-    right cell), parallel (width as a share of the possible, 0 for one worker), finished_share (of
-    the calls), and found, the right cells of each seat; with ``answer: written`` also malformed, 1
-    for an unparsable answer, which scores 0.
-    Pitfalls: names of rows in the answer count as right cells, so a row with wrong values still has
-    some value; non_key_f1 leaves names out. Two workers never share a row, so they cannot disagree,
-    and they know its name: no one searches for names. The lead sees no cell unless it writes the
-    answer, so it decides by counts only. A model may have memorised real tables, whose content
+    new right cell), parallel (width - 1 over ``workers`` - 1), finished_share (finished / called),
+    and found, the right cells of each seat. ``answer: written`` adds malformed, 1 for an unparsable
+    answer, which scores 0.
+    Pitfalls: right names of rows count as right cells, so a row with wrong values still scores;
+    non_key_f1 ignores names. Two workers never share a row, so they cannot disagree. Workers are
+    given the names of their rows, and search only for values. The lead decides by counts only: it
+    sees cells only if it writes the answer. A model may have memorised real tables, whose content
     depends on the package's version. One filter in five of a real table is held out for banks from
-    2^30 on, which measure skill; a row may pass filters of both kinds.
+    2^30 on, which measure skill. A row may pass filters of both kinds.
     Reference: WideSeek-R1 (arXiv 2602.04634); Kimi K2.5's critical steps (arXiv 2602.02276).
     Verified by: tests/environments/test_wide_search.py.
 
     Args:
-        items: rows of the table, 1 to 48; for a real table the most rows, at least 4.
-        columns: cells of a row besides its name, 1 to 4: colour, size, food, place.
+        items: number of rows, 1 to 48; for a real table the most rows, at least 4.
+        columns: number of columns besides the name, 1 to 4: colour, size, food, place.
         workers: most workers in a call, 0 to 16; 0: one seat, "single", works alone.
         turns: turns of a worker at each call, 1 to 1000. A row takes one turn to open and one for
             each cell, and with ``search: words`` one more to search.
@@ -524,8 +529,8 @@ class WideSearch(Bank):
         style: "brief" (default): words for a tiny model. "full": sentences for a language model.
         search: "names" (default): workers open the pages of their rows by name. "words": they
             search for pages by words.
-        distractors: irrelevant pages, 0 to 1000, where search is "words": news about two things, or
-            for a real table pages of other rows.
+        distractors: number of irrelevant pages, 0 to 1000, for search "words": news about two
+            things, or for a real table pages of other rows.
         answer: "merged" (default): the table of the notes. "written": a table that the lead, or the
             single seat, writes.
         tables: "invented" (default), or a real table: "countries", "elements" or "airports", which
@@ -549,7 +554,7 @@ class WideSearch(Bank):
     answer: Literal["merged", "written"] = "merged"
     tables: Literal["invented", "countries", "elements", "airports"] = "invented"
 
-    name, counted = "wide_search", "worlds"
+    name, size_option = "wide_search", "worlds"
     min_utility, max_utility, utility_sum = 0.0, 1.0, None
     zero_sum, cooperative = False, True
 
@@ -566,11 +571,11 @@ class WideSearch(Bank):
                 "style=full and search=words, or tables=invented."
             )
         self.brief, workers = self.style == "brief", self.workers
-        self.figures: tuple[str, ...] = (*SCORED, *FIGURES, "found")
+        self.figures: tuple[str, ...] = (*SCORE_NAMES, *FIGURES, "found")
         self.roles = (
             ("lead", *(f"worker {number}" for number in range(1, workers + 1)))
             if workers
-            else (ALONE,)
+            else (SINGLE_ROLE,)
         )
         self.num_seats = len(self.roles)
         turns = self.turns
@@ -593,18 +598,18 @@ class WideSearch(Bank):
         stream = self.bank_stream(number)
         if self.invented:
             return world(stream, self.items, self.columns)
-        other = self.bank >= BANKS // 2
-        return real_world(stream, self.tables, self.items, self.columns, other)
+        is_held_out = self.bank >= BANKS // 2
+        return real_world(stream, self.tables, self.items, self.columns, is_held_out)
 
     def vocabulary(self) -> tuple[str, ...]:
         largest = max(
             self.items * self.columns, self.turns, self.waves, self.workers, self.distractors
         )
         largest = max(largest, RESULTS * self.by_words)
-        extra = {*(SEARCHED * self.by_words), *(WRITTEN * self.writes)}
+        extra = {*(SEARCH_WORDS * self.by_words), *(TABLE_WORDS * self.writes)}
         values = {value for options in VALUES.values() for value in options}
         numbers = map(str, range(largest + 1))
-        return tuple(sorted({*WORDS, *extra, *NAMES, *VALUES, *values, *numbers}))
+        return tuple(sorted({*BASE_WORDS, *extra, *NAMES, *VALUES, *values, *numbers}))
 
     def openings(self) -> tuple[tuple[float, WideSearchPlay], ...]:
         """Return (probability, episode) of every world of the bank, for exact figures.
@@ -612,10 +617,10 @@ class WideSearch(Bank):
         Raises:
             TooLargeError: the bank has too many worlds.
         """
-        if self.worlds > MOST_OPENINGS:
+        if self.worlds > MAX_EXACT_WORLDS:
             raise TooLargeError(
-                f"wide_search: exact figures are for at most {MOST_OPENINGS} worlds and the bank "
-                f"has {self.worlds:,}; write worlds: 4, with few items and turns."
+                f"wide_search: exact figures are for at most {MAX_EXACT_WORLDS} worlds and the "
+                f"bank has {self.worlds:,}; write worlds: 4, with few items and turns."
             )
         starts = (self.start(number) for number in range(self.worlds))
         return tuple((1 / self.worlds, WideSearchPlay(self, start)) for start in starts)

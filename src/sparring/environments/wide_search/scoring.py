@@ -1,7 +1,7 @@
 """Scores of tables, parsing and formatting of answers, and costs of waves of workers.
 
-A wave is a call of the lead for several workers, who work in parallel until all are done. A wave is
-a sequence of the steps of each of its workers.
+In a wave the lead calls several workers, who work in parallel until all are done. This module
+stores a wave as the number of steps of each worker.
 """
 
 from __future__ import annotations
@@ -18,73 +18,76 @@ FIGURES = (
     *("waves", "width", "critical_steps", "total_steps"),
     *("called", "finished", "parallel", "finished_share"),
 )
-Wave = Sequence[int]  # steps of each worker in the wave
+Wave = Sequence[int]  # number of steps of each worker in the wave
 
 
-def critical_steps(lead: int, waves: Iterable[Wave]) -> int:
+def count_critical_steps(lead_steps: int, waves: Iterable[Wave]) -> int:
     """Return the lead's steps plus those of the slowest worker of each wave."""
-    return lead + sum(max(wave, default=0) for wave in waves)
+    return lead_steps + sum(max(wave, default=0) for wave in waves)
 
 
-def total_steps(lead: int, waves: Iterable[Wave]) -> int:
+def count_total_steps(lead_steps: int, waves: Iterable[Wave]) -> int:
     """Return the steps of all seats."""
-    return lead + sum(map(sum, waves))
+    return lead_steps + sum(map(sum, waves))
 
 
-def wave_figures(lead: int, waves: Sequence[Wave], finished: int, workers: int) -> dict[str, float]:
-    """Return the figures of FIGURES for a finished episode.
+def wave_figures(
+    lead_steps: int, waves: Sequence[Wave], num_successful: int, workers: int
+) -> dict[str, float]:
+    """Return the values of ``FIGURES`` for a finished episode.
 
-    Mathematics: with w_t workers in wave t, at most W, and F successful calls of a worker
+    Mathematics: with w_t <= W workers in wave t, and F calls of a worker that found something
 
         parallel = (max over t of w_t - 1) / (W - 1)
         finished_share = F / sum over t of w_t
 
-    and 0 where nothing can be divided.
+    A share is 0 where its denominator is 0.
 
     Args:
-        lead: steps of the lead.
+        lead_steps: number of steps of the lead.
         waves: steps of the workers of each wave.
-        finished: F.
+        num_successful: F.
         workers: W; 0 if one seat works alone.
     """
-    width, called = max(map(len, waves), default=0), sum(map(len, waves))
+    width, num_calls = max(map(len, waves), default=0), sum(map(len, waves))
     return {
         "waves": float(len(waves)),
         "width": float(width),
-        "critical_steps": float(critical_steps(lead, waves)),
-        "total_steps": float(total_steps(lead, waves)),
-        "called": float(called),
-        "finished": float(finished),
+        "critical_steps": float(count_critical_steps(lead_steps, waves)),
+        "total_steps": float(count_total_steps(lead_steps, waves)),
+        "called": float(num_calls),
+        "finished": float(num_successful),
         "parallel": max(width - 1, 0) / (workers - 1) if workers > 1 else 0.0,
-        "finished_share": finished / called if called else 0.0,
+        "finished_share": num_successful / num_calls if num_calls else 0.0,
     }
 
 
-Rows = Mapping[str, Mapping[str, str]]  # by the key of a row: value by column
-AROUND = " .\"'`*"  # characters that may surround a cell
+Rows = Mapping[str, Mapping[str, str]]  # key of a row (its name) -> column -> value
+CELL_PADDING = " .\"'`*"  # characters around a cell that do not count
 _THOUSANDS = re.compile(r"(?<=\d),(?=\d{3}(?!\d))", re.ASCII)
 _NUMBER = re.compile(r"[-+]?\d{1,20}(?:\.\d{1,20})?", re.ASCII)
 
 
-def plain(cell: str) -> str:
-    """Return the normal form of a cell for comparisons.
+def normalise_cell(cell: str) -> str:
+    """Return the normal form of a cell, in which equal cells are the same text.
 
-    The normal form ignores case, white space, and surrounding characters; numbers compare by value,
-    with or without commas between thousands.
+    Cells that differ only in case, white space or ``CELL_PADDING`` are equal, and so are numbers of
+    the same value, with or without commas between thousands.
     """
-    text = " ".join(cell.casefold().split()).strip(AROUND)
+    text = " ".join(cell.casefold().split()).strip(CELL_PADDING)
     number = _THOUSANDS.sub("", text)
     if not _NUMBER.fullmatch(number):
         return text
     return format(Decimal(number).normalize(), "f")
 
 
-def _plain(rows: Rows) -> dict[str, dict[str, str]]:
-    """Return the normal form of a table; the first of several rows of one name stays."""
-    out: dict[str, dict[str, str]] = {}
+def _normalise_rows(rows: Rows) -> dict[str, dict[str, str]]:
+    """Return a table with all cells in normal form; of rows with one name, keep the first."""
+    normal: dict[str, dict[str, str]] = {}
     for key, row in rows.items():
-        out.setdefault(plain(key), {name: plain(value) for name, value in row.items()})
-    return out
+        cells = {column: normalise_cell(value) for column, value in row.items()}
+        normal.setdefault(normalise_cell(key), cells)
+    return normal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -92,12 +95,12 @@ class TableScore:
     """Scores of an answer, each in [0, 1].
 
     Args:
-        item_f1: 2 P R / (P + R) of the cells, including keys of right rows.
+        item_f1: 2 P R / (P + R); a right key (name of a row) counts as a right cell.
         precision: P, right cells over all cells of the answer.
-        recall: R, right cells over all cells of the truth.
-        non_key_f1: the same without keys and without empty cells of the answer.
-        row_f1: the same for complete rows.
-        success: 1 if the answer is exactly the table.
+        recall: R, right cells over all cells of the true table.
+        non_key_f1: F1 of the cells without keys and without empty cells of the answer.
+        row_f1: F1 of rows; a row is right if all its cells are right.
+        success: 1 if the answer equals the true table.
     """
 
     item_f1: float
@@ -108,89 +111,89 @@ class TableScore:
     success: float
 
 
-def score(table: Rows, answer: Rows, columns: int) -> TableScore:
-    """Return the scores of an answer.
+def score_table(table: Rows, answer: Rows, columns: int) -> TableScore:
+    """Return the scores of an answer; cells are compared by ``normalise_cell``.
 
     Mathematics, with E true rows, M rows of the answer and A columns beside the key:
-        TP = sum over rows of the answer whose key is in the truth of 1 + right cells of the row
+        TP = sum of (1 + right cells of the row), over rows of the answer with a true key
         P = TP / (M (1 + A)),    R = TP / (E (1 + A)),    item F1 = 2 P R / (P + R)
-
-    Cells compare by ``plain``.
 
     Args:
         table: the true table.
         answer: the answer; cells may be missing.
         columns: A.
     """
-    table, answer = _plain(table), _plain(answer)
-    matched = [key for key in answer if key in table]
-    right = {
-        key: sum(table[key].get(name) == value for name, value in answer[key].items())
-        for key in matched
+    table, answer = _normalise_rows(table), _normalise_rows(answer)
+    right_by_row = {  # right cells, by the key of the row
+        key: sum(table[key].get(column) == value for column, value in answer[key].items())
+        for key in answer
+        if key in table
     }
-    cells = sum(right.values())
-    num_values = sum(map(len, answer.values()))
-    num_right = sum(count == columns for count in right.values())
-    width = 1 + columns
-    precision = _share(len(matched) + cells, len(answer) * width)
-    recall = _share(len(matched) + cells, len(table) * width)
+    right_cells = sum(right_by_row.values())
+    right_rows = sum(count == columns for count in right_by_row.values())
+    answer_cells = sum(map(len, answer.values()))
+    true_positives, width = len(right_by_row) + right_cells, 1 + columns
+    precision = _ratio(true_positives, len(answer) * width)
+    recall = _ratio(true_positives, len(table) * width)
+    non_key_precision = _ratio(right_cells, answer_cells)
+    non_key_recall = _ratio(right_cells, len(table) * columns)
     return TableScore(
         item_f1=_harmonic_mean(precision, recall),
         precision=precision,
         recall=recall,
-        non_key_f1=_harmonic_mean(_share(cells, num_values), _share(cells, len(table) * columns)),
-        row_f1=_harmonic_mean(_share(num_right, len(answer)), _share(num_right, len(table))),
-        success=float(num_right == len(table) == len(answer)),
+        non_key_f1=_harmonic_mean(non_key_precision, non_key_recall),
+        row_f1=_harmonic_mean(_ratio(right_rows, len(answer)), _ratio(right_rows, len(table))),
+        success=float(right_rows == len(table) == len(answer)),
     )
 
 
-def _share(part: int, total: int) -> float:
-    return part / total if total else 0.0
+def _ratio(count: int, total: int) -> float:
+    return count / total if total else 0.0
 
 
 def _harmonic_mean(precision: float, recall: float) -> float:
     return 2 * precision * recall / (precision + recall) if precision and recall else 0.0
 
 
-NEXT, EMPTY, NONE = ";", "-", "none"  # in brief style: between rows, an empty cell, no rows at all
-_RULE = re.compile(r":?-+:?")
+ROW_SEPARATOR, EMPTY_CELL, EMPTY_TABLE = ";", "-", "none"  # in brief style
+_DASH = re.compile(r":?-+:?")
 Table = dict[str, dict[str, str]]
 
 
 def read_table(text: str, world: World, *, brief: bool) -> Table | None:
-    """Return the table in a text by name; None if the text is malformed.
+    """Parse the table in a text; return None if the text is malformed.
 
-    In full style the table is the first markdown table: a header with the name's column and all
-    others, each once and in any order, a line of dashes, and the same number of cells in every row.
-    In brief style the table is ``name value value ; name value value`` in order of the columns, or
-    ``none``. The first of several rows of one name stays; empty cells (brief: ``-``) do not count.
+    In full style the table is the first markdown table. The header has every column once, in any
+    order; a line of dashes follows, and all rows have the same number of cells. In brief style the
+    table is ``name value value ; name value value`` in order of the columns, or ``none``. The first
+    of several rows with one name counts. Empty cells (brief: ``-``) are left out.
     """
-    rows = _brief_rows(text, world) if brief else _markdown(text, world)
+    rows = _brief_rows(text, world) if brief else _markdown_rows(text, world)
     if rows is None:
         return None
     answer: Table = {}
     names: set[str] = set()
     for name, row in rows:
-        if plain(name) not in names:
-            names.add(plain(name))
+        if normalise_cell(name) not in names:
+            names.add(normalise_cell(name))
             answer[name] = {column: value for column, value in row.items() if value}
     return answer
 
 
 def _brief_rows(text: str, world: World) -> list[tuple[str, dict[str, str]]] | None:
-    if text.split() == [NONE]:
+    if text.split() == [EMPTY_TABLE]:
         return []
     rows = []
-    for part in text.split(NEXT):
-        name, *values = part.split() or [""]
-        if not name or name == EMPTY or len(values) != len(world.columns):
+    for row_text in text.split(ROW_SEPARATOR):
+        name, *values = row_text.split() or [""]
+        if not name or name == EMPTY_CELL or len(values) != len(world.columns):
             return None
-        cells = ("" if value == EMPTY else value for value in values)
+        cells = ("" if value == EMPTY_CELL else value for value in values)
         rows.append((name, dict(zip(world.columns, cells, strict=True))))
     return rows
 
 
-def _markdown(text: str, world: World) -> list[tuple[str, dict[str, str]]] | None:
+def _markdown_rows(text: str, world: World) -> list[tuple[str, dict[str, str]]] | None:
     lines: list[list[str]] = []
     for line in map(str.strip, text.splitlines()):
         if line.startswith("|"):
@@ -199,48 +202,48 @@ def _markdown(text: str, world: World) -> list[tuple[str, dict[str, str]]] | Non
             break
     if len(lines) < 2 or len({len(line) for line in lines}) != 1:
         return None
-    header, rule, *rows = lines
-    names = [plain(cell) for cell in header]
-    columns = {plain(column): column for column in (world.key, *world.columns)}
-    if any(names.count(column) != 1 for column in columns) or not all(map(_RULE.fullmatch, rule)):
+    header, dashes, *rows = lines
+    names = [normalise_cell(cell) for cell in header]
+    columns = {normalise_cell(column): column for column in (world.key, *world.columns)}
+    if any(names.count(column) != 1 for column in columns) or not all(map(_DASH.fullmatch, dashes)):
         return None
-    pairs = []
+    named_rows = []
     for row in rows:
-        cells = {columns[n]: cell for n, cell in zip(names, row, strict=True) if n in columns}
+        cells = {columns[c]: cell for c, cell in zip(names, row, strict=True) if c in columns}
         name = cells.pop(world.key)
         if not name:
             return None
-        pairs.append((name, cells))
-    return pairs
+        named_rows.append((name, cells))
+    return named_rows
 
 
-def written_table(rows: Table, world: World, *, brief: bool) -> str:
-    """Return the text of a table; missing cells are empty."""
+def format_table(rows: Table, world: World, *, brief: bool) -> str:
+    """Return the text of a table in the form that ``read_table`` parses."""
     if brief:
-        parts = (
-            " ".join((name, *(row.get(column, EMPTY) for column in world.columns)))
+        row_texts = (
+            " ".join((name, *(row.get(column, EMPTY_CELL) for column in world.columns)))
             for name, row in rows.items()
         )
-        return f" {NEXT} ".join(parts) or NONE
+        return f" {ROW_SEPARATOR} ".join(row_texts) or EMPTY_TABLE
     header = (world.key, *world.columns)
     lines = [header, ("---",) * len(header)]
     lines += [(name, *(row.get(c, "") for c in world.columns)) for name, row in rows.items()]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def sample_table(noted: Table, world: World, stream: Stream, *, brief: bool) -> str:
-    """Return the text of the noted rows with noted values shuffled within each column.
+def sample_table(notes: Table, world: World, stream: Stream, *, brief: bool) -> str:
+    """Return the noted rows as text, each value replaced by a random one of its column.
 
-    Warm-up imitates only the form; reinforcement learning has to learn the right values.
+    Warm-up (imitation of such replies) teaches only the form; RL must learn the right values.
     """
     values = {
-        column: [row[column] for row in noted.values() if column in row] for column in world.columns
+        column: [row[column] for row in notes.values() if column in row] for column in world.columns
     }
     rows: Table = {}
-    for number, (name, row) in enumerate(noted.items()):
+    for number, (name, row) in enumerate(notes.items()):
         draws = stream.child(number)
         rows[name] = {
-            column: values[column][draws.integer(place, len(values[column]))]
-            for place, column in enumerate(row)
+            column: values[column][draws.integer(index, len(values[column]))]
+            for index, column in enumerate(row)
         }
-    return written_table(rows, world, brief=brief)
+    return format_table(rows, world, brief=brief)

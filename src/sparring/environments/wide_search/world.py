@@ -1,4 +1,4 @@
-"""Worlds: things with invented names, which no model knows, or rows of a real table."""
+"""Worlds of ``wide_search``: tables of things with invented names, or of real facts."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from typing import Any
 from sparring.core.errors import ConfigError
 from sparring.core.rng import Stream
 
-LEAST = 50  # least number of complete rows of a package
-HELD_OUT = 5  # one filter in this many is held out for the other banks
+MIN_ROWS = 50  # least number of complete rows of a package's table
+HELD_OUT_EVERY = 5  # one filter in this many is held out for evaluation banks
 Row = tuple[str, tuple[str, ...]]  # key, and values in order of the columns
 
 
 @dataclass(frozen=True, slots=True)
 class Filter:
-    """A condition on the rows of a question.
+    """A condition that selects the rows of a question, such as "whose region is Europe".
 
     Args:
-        text: the condition in words, after "countries".
+        text: the condition in words.
         column: the column that the condition reveals, "" for none.
         rows: numbers of the rows that pass, ascending.
     """
@@ -33,50 +33,50 @@ class Filter:
 
 @dataclass(frozen=True, slots=True)
 class PackageTable:
-    """The complete rows of the table of a package.
+    """The rows of a package's table that have a value in every column.
 
     Args:
         kind: the kind of its rows, such as "countries".
         key: name of the column that names a row.
         columns: the other columns.
         rows: rows in order of their keys.
-        grouped: columns whose values are filters.
-        ranged: the column of whole numbers whose ranges are filters, "" for none.
+        filter_columns: columns of which each value makes a filter.
+        range_column: the column of whole numbers whose ranges make filters, "" for none.
     """
 
     kind: str
     key: str
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
-    grouped: tuple[str, ...]
-    ranged: str = ""
+    filter_columns: tuple[str, ...]
+    range_column: str = ""
 
-    def filters(self, most: int) -> tuple[Filter, ...]:
-        """Return the filters that 2 to ``most`` rows pass, in order of their words."""
+    def filters(self, max_rows: int) -> tuple[Filter, ...]:
+        """Return the filters that 2 to ``max_rows`` rows pass, in order of their texts."""
         filters: dict[Filter, None] = {}
-        for column in self.grouped:
-            place = self.columns.index(column)
-            values = [cells[place] for _, cells in self.rows]
-            filters |= _alike(column, f"whose {column} is", values)
+        for column in self.filter_columns:
+            index = self.columns.index(column)
+            values = [cells[index] for _, cells in self.rows]
+            filters |= _value_filters(column, f"whose {column} is", values)
         letters = [name[0] for name, _ in self.rows]
-        filters |= _alike("", f"whose {self.key} begins with", letters)
-        if self.ranged:
-            filters |= dict.fromkeys(self._ranges(most))
-        usable = (item for item in filters if 2 <= len(item.rows) <= most)
+        filters |= _value_filters("", f"whose {self.key} begins with", letters)
+        if self.range_column:
+            filters |= dict.fromkeys(self._ranges(max_rows))
+        usable = (item for item in filters if 2 <= len(item.rows) <= max_rows)
         return tuple(sorted(usable, key=lambda item: item.text))
 
-    def _ranges(self, most: int) -> Iterable[Filter]:
-        """Return the ranges of a column that exactly ``most`` rows pass."""
-        place = self.columns.index(self.ranged)
-        order = sorted(range(len(self.rows)), key=lambda row: int(self.rows[row][1][place]))
-        for begin in range(len(order) - most + 1):
-            span = order[begin : begin + most]
-            first, last = (self.rows[row][1][place] for row in (span[0], span[-1]))
-            text = f"whose {self.ranged} is from {first} to {last}"
-            yield Filter(text, self.ranged, tuple(sorted(span)))
+    def _ranges(self, max_rows: int) -> Iterable[Filter]:
+        """Return the ranges of ``range_column`` that exactly ``max_rows`` rows pass."""
+        index = self.columns.index(self.range_column)
+        order = sorted(range(len(self.rows)), key=lambda row: int(self.rows[row][1][index]))
+        for begin in range(len(order) - max_rows + 1):
+            span = order[begin : begin + max_rows]
+            first, last = (self.rows[row][1][index] for row in (span[0], span[-1]))
+            text = f"whose {self.range_column} is from {first} to {last}"
+            yield Filter(text, self.range_column, tuple(sorted(span)))
 
 
-def _alike(column: str, words: str, values: Sequence[str]) -> dict[Filter, None]:
+def _value_filters(column: str, words: str, values: Sequence[str]) -> dict[Filter, None]:
     """Return a filter for each value of a column, given the values of all rows in order."""
     rows: dict[str, list[int]] = {}
     for number, value in enumerate(values):
@@ -100,22 +100,22 @@ def countries(package: Any) -> PackageTable:
     rows = []
     for country in package.all_countries():
         facts = country.info()
-        rows.append((facts["name"], [_text(facts.get(field)) for field in names.values()]))
-    grouped = ("region", "subregion", "currency")
-    return _table("countries", "name", tuple(names), rows, grouped)
+        rows.append((facts["name"], [_one_line(facts.get(field)) for field in names.values()]))
+    filter_columns = ("region", "subregion", "currency")
+    return _complete_table("countries", "name", tuple(names), rows, filter_columns)
 
 
 def elements(package: Any) -> PackageTable:
     """Return the chemical elements of the package periodictable."""
     columns = ("symbol", "atomic number", "atomic mass", "density", "covalent radius", "period")
-    ends = (2, 10, 18, 36, 54, 86, 118)
+    period_ends = (2, 10, 18, 36, 54, 86, 118)
     rows = []
-    for e in package.elements:
-        if e.number:
-            period = 1 + sum(end < e.number for end in ends)
-            facts = (e.symbol, e.number, e.mass, e.density, e.covalent_radius, period)
-            rows.append((e.name, [_text(fact) for fact in facts]))
-    return _table("elements", "name", columns, rows, ("period",), "atomic number")
+    for atom in package.elements:
+        if atom.number:
+            period = 1 + sum(end < atom.number for end in period_ends)
+            facts = (atom.symbol, atom.number, atom.mass, atom.density, atom.covalent_radius)
+            rows.append((atom.name, [_one_line(fact) for fact in (*facts, period)]))
+    return _complete_table("elements", "name", columns, rows, ("period",), "atomic number")
 
 
 def airports(package: Any) -> PackageTable:
@@ -125,18 +125,18 @@ def airports(package: Any) -> PackageTable:
     for code, row in package.load("IATA").items():
         region = f"{row['subd']}, {row['country']}" if row["subd"] else ""
         facts = (row["name"], row["city"], row["country"], row["elevation"], row["tz"], row["icao"])
-        rows.append((code, [_text(fact) for fact in (*facts, region)]))
-    return _table("airports", "code", columns, rows, ("region", "country"))
+        rows.append((code, [_one_line(fact) for fact in (*facts, region)]))
+    return _complete_table("airports", "code", columns, rows, ("region", "country"))
 
 
-READ = {
+READERS = {
     "countries": (countries, "countryinfo"),
     "elements": (elements, "periodictable"),
     "airports": (airports, "airportsdata"),
 }
 
 
-@lru_cache(maxsize=len(READ))
+@lru_cache(maxsize=len(READERS))
 def table(kind: str) -> PackageTable:
     """Return a table of a package, from a cache.
 
@@ -146,7 +146,7 @@ def table(kind: str) -> PackageTable:
     Raises:
         ConfigError: the package is not installed, or has no such table.
     """
-    read, name = READ[kind]
+    reader, name = READERS[kind]
     try:
         package = importlib.import_module(name)
     except ImportError as error:
@@ -155,57 +155,59 @@ def table(kind: str) -> PackageTable:
             f"({error}); run pip install 'sparring[tables]', or write tables=invented."
         ) from None
     try:
-        full = read(package)
+        full = reader(package)
     except Exception as error:  # another version of the package may raise anything
         raise ConfigError(
             f"wide_search: the package {name} has no readable table of {kind} "
             f"({type(error).__name__}: {error}); run pip install --force-reinstall "
             "'sparring[tables]'."
         ) from None
-    if len(full.rows) < LEAST:
+    if len(full.rows) < MIN_ROWS:
         raise ConfigError(
             f"wide_search: the package {name} gives {len(full.rows)} complete {kind}, but at "
-            f"least {LEAST} are required; run pip install --force-reinstall 'sparring[tables]'."
+            f"least {MIN_ROWS} are required; run pip install --force-reinstall 'sparring[tables]'."
         )
     return full
 
 
 @lru_cache(maxsize=64)
-def questions(kind: str, most: int, other: bool) -> tuple[Filter, ...]:
-    """Return the filters of a table with 2 to ``most`` rows, for training or for other banks.
+def questions(kind: str, max_rows: int, is_held_out: bool) -> tuple[Filter, ...]:
+    """Return the filters with 2 to ``max_rows`` rows for evaluation (held out) or for training.
 
-    One filter in five is held out for the other banks, so training never sees it.
+    One filter in five is held out for evaluation banks, so training never sees it.
 
     Raises:
-        ConfigError: as ``table``, or too few filters with so few rows.
+        ConfigError: ``table`` fails, or no filter has so few rows.
     """
-    filters = table(kind).filters(most)
-    chosen = tuple(f for n, f in enumerate(filters) if (n % HELD_OUT == HELD_OUT - 1) == other)
+    filters = table(kind).filters(max_rows)
+    last = HELD_OUT_EVERY - 1
+    chosen = tuple(f for n, f in enumerate(filters) if (n % HELD_OUT_EVERY == last) == is_held_out)
     if not chosen:
         raise ConfigError(
-            f"wide_search: only {len(filters)} filters of tables={kind} have 2 to {most} rows; "
+            f"wide_search: only {len(filters)} filters of tables={kind} have 2 to {max_rows} rows; "
             "write items=8."
         )
     return chosen
 
 
-def _table(
+def _complete_table(
     kind: str,
     key: str,
     columns: tuple[str, ...],
     rows: Iterable[tuple[Any, Sequence[str]]],
-    grouped: tuple[str, ...],
-    ranged: str = "",
+    filter_columns: tuple[str, ...],
+    range_column: str = "",
 ) -> PackageTable:
-    complete = {_text(name): tuple(values) for name, values in rows if all(values)}
+    complete = {_one_line(name): tuple(values) for name, values in rows if all(values)}
     complete.pop("", None)
-    return PackageTable(kind, key, columns, tuple(sorted(complete.items())), grouped, ranged)
+    sorted_rows = tuple(sorted(complete.items()))
+    return PackageTable(kind, key, columns, sorted_rows, filter_columns, range_column)
 
 
-def _text(fact: Any) -> str:
-    """Return a fact on one line, "" for None; "/" replaces bars, which would end a cell."""
+def _one_line(fact: Any) -> str:
+    """Return a fact on one line, "" for None; "/" replaces "|", which would end a cell."""
     if isinstance(fact, list | tuple):
-        return ", ".join(_text(part) for part in fact)
+        return ", ".join(map(_one_line, fact))
     if isinstance(fact, float):
         fact = f"{fact:.6g}"
     return "" if fact is None else " ".join(str(fact).replace("|", "/").split())
@@ -257,7 +259,7 @@ class World:
 
 @lru_cache(maxsize=4096)
 def world(stream: Stream, items: int, columns: int) -> World:
-    """Return the invented world of a stream."""
+    """Draw an invented world from a stream."""
     names = stream.child("names").shuffled(NAMES, items)
     draws, column_names = stream.child("values"), COLUMNS[:columns]
     return World(
@@ -265,8 +267,8 @@ def world(stream: Stream, items: int, columns: int) -> World:
         columns=column_names,
         values=tuple(
             tuple(
-                VALUES[name][draws.integer(row * len(COLUMNS) + place, len(VALUES[name]))]
-                for place, name in enumerate(column_names)
+                VALUES[name][draws.integer(row * len(COLUMNS) + index, len(VALUES[name]))]
+                for index, name in enumerate(column_names)
             )
             for row in range(items)
         ),
@@ -274,30 +276,30 @@ def world(stream: Stream, items: int, columns: int) -> World:
 
 
 @lru_cache(maxsize=4096)
-def real_world(stream: Stream, kind: str, items: int, columns: int, other: bool) -> World:
-    """Return the question of a stream about a real table.
+def real_world(stream: Stream, kind: str, items: int, columns: int, is_held_out: bool) -> World:
+    """Draw a question about a real table from a stream.
 
     Args:
         stream: source of random numbers for the filter and the columns.
         kind: "countries", "elements" or "airports".
         items: most rows.
         columns: number of columns.
-        other: whether the filter is held out for the other banks.
+        is_held_out: whether the filter is one of those held out for evaluation banks.
 
     Raises:
         ConfigError: the table's package is missing or broken, or no filter has so few rows.
     """
-    source, filters = table(kind), questions(kind, items, other)
+    source, filters = table(kind), questions(kind, items, is_held_out)
     chosen = filters[stream.child("filter").integer(0, len(filters))]
     remaining = [name for name in source.columns if name != chosen.column]
     draws = stream.child("columns")
-    names = [remaining.pop(draws.integer(place, len(remaining))) for place in range(columns)]
-    places = [source.columns.index(name) for name in names]
+    names = [remaining.pop(draws.integer(index, len(remaining))) for index in range(columns)]
+    indices = [source.columns.index(name) for name in names]
     rows = [source.rows[number] for number in chosen.rows]
     return World(
         names=tuple(name for name, _ in rows),
         columns=tuple(names),
-        values=tuple(tuple(values[place] for place in places) for _, values in rows),
+        values=tuple(tuple(values[index] for index in indices) for _, values in rows),
         kind=kind,
         key=source.key,
         asked=chosen.text,

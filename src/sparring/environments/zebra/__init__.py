@@ -150,7 +150,7 @@ class Zebra(BankGame):
     """
 
     title = "zebra"
-    counted = "puzzles"
+    size_option = "puzzles"
 
     def __init__(self, options: ZebraOptions, *, style: Style = "brief") -> None:
         options = replace(options, puzzle=normal_form(options.puzzle))

@@ -483,7 +483,7 @@ def _player_names(request: KnowledgeRequest) -> tuple[tuple[str, ...], tuple[str
     """Return (player names and role names to mask, player names to replace in statements)."""
     player_names, masked_names = set[str](), set[str]()
     for game in request.environments.values():
-        game_names = game.called if isinstance(game, HasPlayerNames) else None
+        game_names = game.player_names if isinstance(game, HasPlayerNames) else None
         player_names |= set(game_names or ())
         masked_names |= set(game.roles if game_names is None else game_names)
     return tuple(sorted(masked_names)), tuple(sorted(player_names))

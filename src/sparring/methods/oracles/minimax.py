@@ -10,7 +10,7 @@ from pydantic import Field
 
 from sparring.core.records import Verdict
 from sparring.environments.base import Searchable, SearchablePlay
-from sparring.environments.openspiel.solve import Bounds, Search, position_key, unfit
+from sparring.environments.openspiel.solve import Bounds, Search, position_key, reason_unsolvable
 from sparring.methods.oracles.base import CachedOracle, verdict
 
 MAX_CACHED_BOUNDS = 2_000_000  # most positions with cached values per game
@@ -58,7 +58,7 @@ class MinimaxOracle(CachedOracle):
 
     def covers(self, game: Searchable) -> str:
         """Return why this game cannot be judged, or ""."""
-        reason = unfit(game)
+        reason = reason_unsolvable(game)
         return (
             reason
             and f"{reason}; use oracle mcts with perfect information, and cfr with hidden one."
@@ -96,7 +96,7 @@ class MinimaxOracle(CachedOracle):
             search.bounds(node)
             # a complete search stays complete from each of its positions: values do not depend on
             # the order of calls
-            if not search.cut:
+            if not search.is_incomplete:
                 if len(solved) + len(search.table) > MAX_CACHED_BOUNDS:
                     solved.clear()
                 solved.update(search.table)

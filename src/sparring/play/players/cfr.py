@@ -11,7 +11,7 @@ from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
 from sparring.environments.base import GameRules, Play, Searchable, SearchablePlay
 from sparring.environments.combining import innermost_play
-from sparring.environments.openspiel.position import pick
+from sparring.environments.openspiel.position import pick_outcome
 from sparring.environments.openspiel.solvers import CfrVariant, PolicyTable, average_policy
 from sparring.play.players.base import TextAgent
 
@@ -63,7 +63,7 @@ class CfrAgent(TextAgent):
         position: SearchablePlay = innermost_play(state)
         probabilities = self.policy(position.game).action_probabilities(position.node)
         return position.game.word_of(
-            position, seat, pick(sorted(probabilities.items()), stream.uniform(0))
+            position, seat, pick_outcome(sorted(probabilities.items()), stream.uniform(0))
         )
 
     def chances(self, state: Play, seat: int) -> dict[str, float]:

@@ -11,7 +11,7 @@ from sparring.core.errors import GameError, TooLargeError
 from sparring.core.rng import Stream
 from sparring.environments.base import Node, Play, SearchablePlay
 from sparring.environments.combining import innermost_play
-from sparring.environments.openspiel.solve import Search, unfit
+from sparring.environments.openspiel.solve import Search, reason_unsolvable
 from sparring.play.players.base import TextAgent
 
 
@@ -70,7 +70,7 @@ class MinimaxAgent(TextAgent):
     def action_values(self, state: SearchablePlay) -> dict[str, float]:
         """Return the exact value of each legal action for the seat to act, in the game's units."""
         game = state.game
-        if unfit(game):
+        if reason_unsolvable(game):
             raise GameError(
                 "Agent 'minimax' needs two opposed seats, no chance and nothing hidden, "
                 f"unlike {game.name!r}; write agent mcts or cfr."

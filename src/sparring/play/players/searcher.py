@@ -13,7 +13,7 @@ from sparring.environments.base import Play
 from sparring.environments.combining import innermost_seat
 from sparring.environments.wide_search import CALL, FINISH, WideSearchPlay, searching
 from sparring.environments.wide_search.library import Page
-from sparring.environments.wide_search.scoring import written_table
+from sparring.environments.wide_search.scoring import format_table
 from sparring.environments.wide_search.searching import DONE, NOTE, OPEN, SEARCH, SearchCall
 from sparring.environments.wide_search.world import VALUES
 from sparring.play.players.base import TextAgent
@@ -66,7 +66,7 @@ class Searcher(TextAgent):
                 "random or scripted there."
             )
         if play.writing:
-            return written_table(play.noted(), play.start, brief=play.rules.brief)
+            return format_table(play.noted_rows(), play.start, brief=play.rules.brief)
         if seat not in play.calls:
             limit = min(play.rules.workers, len(play.open_items()))
             return f"{CALL} {min(self.width or limit, limit)}" if limit else FINISH

@@ -13,7 +13,7 @@ from sparring.environments.combining import innermost_play, innermost_seat
 from sparring.environments.reply import actions_meant
 from sparring.environments.werewolf.play import WerewolfPlay
 from sparring.environments.werewolf.rules import ABSTAIN, SEER, SILENCE, WOLF, name_of, number_of
-from sparring.environments.werewolf.sentences import phrase_of, to_sentence, victims
+from sparring.environments.werewolf.sentences import phrase_of, to_sentence, victims_named
 from sparring.play.players.chances import AgentWithChances, legal_actions_of
 
 Style = Literal["talkative", "silent", "accuser"]
@@ -60,7 +60,7 @@ class WerewolfBot(AgentWithChances):
     def choose(self, state: Play, seat: int, stream: Stream) -> str:
         """Return a reply; where speeches are free text, a phrase or a sentence for one."""
         play = innermost_play(state)
-        deducing = isinstance(play, WerewolfPlay) and play.position.deducing
+        deducing = isinstance(play, WerewolfPlay) and play.position.is_deducing
         if deducing or state.legal(seat) is not None:
             return super().choose(state, seat, stream)
         phrases = list(self.chances(state, seat))
@@ -79,7 +79,7 @@ class WerewolfBot(AgentWithChances):
                 f"Agent 'werewolf_bot' plays only werewolf, not {type(play).__name__}; write "
                 "random or scripted there."
             )
-        if play.position.deducing:
+        if play.position.is_deducing:
             legal_actions_of(self.name, state, seat)  # raises GameError
         ranked, legal = self._rank_actions(play, inner_seat), state.legal(seat)
         if legal is None:
@@ -124,14 +124,14 @@ class WerewolfBot(AgentWithChances):
         for event in position.events_of(seat):
             if event.kind == "look":
                 scores[event.target] += 100.0 if event.word == WOLF else -100.0
-            elif event.kind == "say" and event.who != me:
+            elif event.kind == "say" and event.actor != me:
                 verb, *words = phrase_of(event).split()
                 target = number_of(words[0]) if words and verb != "claim" else -1
                 if target not in scores:
                     continue
                 if verb == SEER:
                     wolf = words[1] == WOLF
-                    scores[event.who if target == me and wolf else target] += 10 if wolf else -10
+                    scores[event.actor if target == me and wolf else target] += 10 if wolf else -10
                 elif verb in ("accuse", "support"):
                     scores[target] += 1.0 if verb == "accuse" else -1.0
         for mate in wolves if seat in wolves else ():
@@ -164,7 +164,7 @@ def _rank(names: tuple[int, ...], scores: Mapping[int, float]) -> list[list[str]
 def _rate_victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
     """Return a wolf's score of each target: 1 for a claimed seer, plus the share of naming."""
     position = play.position
-    names = victims(position.events_of(seat))
+    names = victims_named(position.events_of(seat))
     return {
         place: _claims_seer(play, place) + names.count(name_of(place)) / (len(names) + 1)
         for place in position.targets(seat)
@@ -173,7 +173,7 @@ def _rate_victims(play: WerewolfPlay, seat: int) -> dict[int, float]:
 
 def _claims_seer(play: WerewolfPlay, place: int) -> float:
     speeches = (
-        event for event in play.position.events if event.kind == "say" and event.who == place
+        event for event in play.position.events if event.kind == "say" and event.actor == place
     )
     phrases = [phrase_of(event) for event in speeches]
     return float(any(phrase.startswith(SEER) or phrase == f"claim {SEER}" for phrase in phrases))

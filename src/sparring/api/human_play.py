@@ -130,7 +130,7 @@ class Lobby:
             if name not in game_names():
                 where = "See `sparring list environments`."
                 raise UnknownNameError("game", name, game_names(), where)
-            known = registry.known("environments", name)
+            known = registry.is_known("environments", name)
             options = with_style(name, {}, self._style()) if known else {}
             game = make_game(name, options=options, illegal=RETRY)
         self._games[name] = game
@@ -139,7 +139,7 @@ class Lobby:
     def _style(self) -> str:
         """Return the wording that the trusted players are used to, usually sentences."""
         styles = (
-            parse_agent(text) for text in self.trusted if registry.known("players", _first(text))
+            parse_agent(text) for text in self.trusted if registry.is_known("players", _first(text))
         )
         return next((text.style for text in styles if text.style != SENTENCES), SENTENCES)
 

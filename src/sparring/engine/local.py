@@ -38,7 +38,7 @@ from sparring.learn.learner import Learner
 from sparring.learn.pack import Pack, WeightedLoss, fitted_at, legal_replies, nothing_fits, pack
 from sparring.learn.reward_model import ProcessLearner
 from sparring.learn.weight_files import (
-    UNREADABLE,
+    READ_ERRORS,
     Snapshot,
     load_member,
     load_optimizer,
@@ -658,7 +658,7 @@ class LocalEngine(Players):
                 self.workers.published.restore(folder, saved.get("open", {}))
         except SparringError:
             raise
-        except UNREADABLE as error:
+        except READ_ERRORS as error:
             raise CheckpointError(
                 f"The checkpoint {folder} cannot be loaded: {error!r}."
             ) from error

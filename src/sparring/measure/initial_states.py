@@ -200,7 +200,7 @@ def _rules(game: Environment) -> tuple[str, dict[str, Any]]:
 
 def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a game, with known defaults filled in."""
-    if registry.known("environments", name):
+    if registry.is_known("environments", name):
         return dict(registry.bind("environments", name, options).options)
     return dict(options)
 

@@ -137,7 +137,7 @@ def _unload(connection: Connection, name: str) -> None:
             {"lora_name": name},
             str,
             "a word",
-            once=min(PARTING, connection.timeout),
+            single_try=min(PARTING, connection.timeout),
         )
 
 

@@ -15,7 +15,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from sparring.config.parts import PluginConfig, Positive, Some, Strict, bound_agent, config_error
+from sparring.config.parts import (
+    CountTo1M,
+    PluginConfig,
+    Positive,
+    Strict,
+    bound_agent,
+    config_error,
+)
 from sparring.config.policies import LoraConfig
 from sparring.core.errors import ModelError, SparringError, quoted
 from sparring.core.files import disk_errors, file_digest, parse_json, write_json_atomic
@@ -34,7 +41,7 @@ ONE = 1e-6  # tolerance of the sum of a mixture's weights
 class ExportedSampling(Strict):
     """Sampling parameters; see ``core.records.SamplingParams``."""
 
-    max_new_tokens: Some
+    max_new_tokens: CountTo1M
     temperature: float = Field(gt=0)
     top_p: float = Field(gt=0, le=1)
     top_k: int = Field(ge=0)
@@ -48,7 +55,7 @@ class ExportedPolicy(Strict):
     model: str = Field(description="that it was trained from: tiny, or a pretrained one's name")
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     lora: LoraConfig | None = Field(None, description="where the folder has adapters alone")
-    longest: Some | None = Field(None, description="conversation in tokens, if not the model's")
+    longest: CountTo1M | None = Field(None, description="conversation in tokens; null: the model's")
     renderer: PluginConfig
     context: PluginConfig
     sampling: ExportedSampling

@@ -202,7 +202,7 @@ def test_each_change_happens_once_and_the_next_play_has_another_deal(page):
     second = page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random")
     assert second["play"] == 2 and second["seat"] == 1 and second["past"] == []
     assert page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random") == second
-    assert "play 1 is not" in page.move(first, "a1", 409)["error"]
+    assert "episode 1 is not" in page.move(first, "a1", 409)["error"]
     page_state = page.begin("kuhn_poker", key="deals", against="random")
     seeds = set()
     for play in range(1, 5):

@@ -222,7 +222,7 @@ def test_a_note_of_two_environments_is_said_once(tmp_path):
         (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "minmax"], "Did you mean 'minimax'"),
         (
             ["--agent", "random", "--environment", "kuhn_poker", "--oracle", "minimax"],
-            "--oracle minimax cannot judge any of the games",
+            "--oracle minimax cannot judge the games",
         ),
         (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "cfr iterations=x"], "iterations"),
         (

@@ -72,7 +72,7 @@ def test_an_oracle_asked_for_judges_what_it_can():
     assert oracles["tic_tac_toe"].name == "minimax" and "kuhn_poker" not in oracles
     assert len(notes) == 1 and "kuhn_poker: no regret, as minimax cannot judge it: something is hidden" in notes[0]
     with pytest.raises(
-        ConfigError, match=r"--oracle minimax cannot judge any of the games: kuhn_poker: something is hidden"
+        ConfigError, match=r"--oracle minimax cannot judge the games: kuhn_poker: something is hidden"
     ) as error:
         oracles_for(games[1:], parse_oracle("minimax"), {})
     assert "\n" not in str(error.value)

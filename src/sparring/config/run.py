@@ -24,10 +24,7 @@ from sparring.config.checks import (
     check_playouts,
     check_sharding,
 )
-from sparring.config.parts import (
-    config_error,
-    refuse_repeated,
-)
+from sparring.config.parts import config_error, refuse_repeated
 from sparring.config.policies import check_learners, check_policies, complete_policies
 from sparring.config.sections import FRESH, RunSections
 from sparring.core.errors import ConfigError

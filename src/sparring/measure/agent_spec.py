@@ -80,14 +80,13 @@ def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
     """
     names = []
     for spec in specs:
-        same_plugin = [same_name for same_name in specs if same_name.name == spec.name]
-        keys = sorted({key for same_name in same_plugin for key in same_name.options})
+        same_plugin = [other for other in specs if other.name == spec.name]
+        keys = sorted({key for other in same_plugin for key in other.options})
         differing = [
             key
             for key in keys
             if any(
-                same_name.options.get(key, ...) != spec.options.get(key, ...)
-                for same_name in same_plugin
+                other.options.get(key, ...) != spec.options.get(key, ...) for other in same_plugin
             )
         ]
         settings = [

@@ -221,9 +221,7 @@ class _AttemptWalk:
 
     def _visit_replies(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         due = play.due()
-        branches = (
-            self._decision_branches(play, reach, branch) if self.seat in due else {"": branch}
-        )
+        branches = self._branches(play, reach, branch) if self.seat in due else {"": branch}
         opponent_replies = (
             self._reply_chances(play, 1 - self.seat) if 1 - self.seat in due else self._no_reply
         )
@@ -235,7 +233,7 @@ class _AttemptWalk:
                 successor.step({seat: replies[seat] for seat in due})
                 self.visit(successor, weight, child)
 
-    def _decision_branches(
+    def _branches(
         self, play: CloneablePlay, reach: FloatArray, branch: Branch
     ) -> dict[str, Branch]:
         seen, legal = play.observe(self.seat), play.legal(self.seat)
@@ -388,38 +386,30 @@ class _ReturnWalk:
         while stack:
             stack += self._visit(stack.pop())
 
-    def _visit(self, position_before: _TrialPosition) -> Iterator[_TrialPosition]:
+    def _visit(self, start: _TrialPosition) -> Iterator[_TrialPosition]:
         replied: dict[int, str] = {}
-        if position_before.branch is not self.root:
-            replied[self.seat] = position_before.actions[-1]
+        if start.branch is not self.root:
+            replied[self.seat] = start.actions[-1]
         else:
-            self.starts.add(
-                position_before.edge, position_before.play.attempt, position_before.belief
-            )
-        for end in position_before.branch.ends:
-            self.ends.add(
-                position_before.edge,
-                position_before.play.attempt,
-                position_before.belief * end.earned,
-            )
-            then = position_before.play.after(replied, end.play)
+            self.starts.add(start.edge, start.play.attempt, start.belief)
+        for end in start.branch.ends:
+            self.ends.add(start.edge, start.play.attempt, start.belief * end.earned)
+            then = start.play.after(replied, end.play)
             if not then.done:
-                belief = position_before.belief * end.reach
-                yield replace(position_before, play=then, branch=self.root, belief=belief)
-        for decision in position_before.branch.decisions.values():
-            position = position_before.play.after(replied, decision.play)
-            seen = (*position_before.seen, position.observe(self.seat))
-            self._add_query(seen, position_before.actions, tuple(decision.after))
-            self.decisions.add(
-                position_before.edge, position.attempt, position_before.belief * decision.reach
-            )
+                belief = start.belief * end.reach
+                yield replace(start, play=then, branch=self.root, belief=belief)
+        for decision in start.branch.decisions.values():
+            position = start.play.after(replied, decision.play)
+            seen = (*start.seen, position.observe(self.seat))
+            self._add_query(seen, start.actions, tuple(decision.after))
+            self.decisions.add(start.edge, position.attempt, start.belief * decision.reach)
             for action, branch in decision.after.items():
                 yield _TrialPosition(
                     play=position,
                     branch=branch,
-                    belief=position_before.belief,
+                    belief=start.belief,
                     seen=seen,
-                    actions=(*position_before.actions, action),
+                    actions=(*start.actions, action),
                     edge=self.edges,
                 )
                 self.edges += 1
@@ -542,7 +532,7 @@ def adaptation_ceiling(
         TooLargeError: there are too many histories or too many beliefs.
         UnknownNameError: the environment does not have this role.
     """
-    pool = _normalised_shares(opponents, shares)
+    pool = _shares_of(opponents, shares)
     if role not in environment.roles:
         raise UnknownNameError(f"role of {environment.name}", role, environment.roles)
     if attempts < 1:
@@ -589,7 +579,7 @@ def ceiling_or_reason(environment: Environment, **options: Any) -> tuple[Ceiling
         return None, f"no ceiling: {error}"
 
 
-def _normalised_shares(
+def _shares_of(
     opponents: Mapping[str, Any], shares: Mapping[str, float] | None
 ) -> dict[str, float]:
     weights = dict.fromkeys(opponents, 1.0) if shares is None else dict(shares)
@@ -644,16 +634,12 @@ class _Solver:
 
     def _pick(self, options: list[FloatArray]) -> FloatArray:
         """Return the best option by the objective, the first one if several are equal."""
-        best, best_rank = options[0], self._ranks(options[0])
+        best, best_key = options[0], self._ranks(options[0])
         for option in options[1:]:
-            rank = self._ranks(option)
-            lead = (
-                rank[0] - best_rank[0]
-                if abs(rank[0] - best_rank[0]) > TIE
-                else rank[1] - best_rank[1]
-            )
+            key = self._ranks(option)
+            lead = key[0] - best_key[0] if abs(key[0] - best_key[0]) > TIE else key[1] - best_key[1]
             if lead > TIE:
-                best, best_rank = option, rank
+                best, best_key = option, key
         return best
 
     def _ranks(self, returns: FloatArray) -> tuple[float, float]:

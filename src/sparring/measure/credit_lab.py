@@ -245,36 +245,24 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
         paired: products of the same gradients minus control variates: equal expectation, less
             noise.
     """
-    (plain_moments, plain_left_out), (paired_moments, paired_left_out) = (
-        plain.estimates(),
-        paired.estimates(),
-    )
+    (raw, raw_jack), (fine, fine_jack) = (plain.estimates(), paired.estimates())
     with np.errstate(divide="ignore", invalid="ignore"):
         squares = [
             (m.across / (m.along**2 + m.across), m.along / np.sqrt(m.along**2 + m.across))
-            for m in (paired_moments, paired_left_out)
+            for m in (fine, fine_jack)
         ]
-        noise = [
-            m.variance / f.along**2
-            for m, f in ((plain_moments, paired_moments), (plain_left_out, paired_left_out))
-        ]
+        noise = [m.variance / f.along**2 for m, f in ((raw, fine), (raw_jack, fine_jack))]
         lengths = np.sqrt(plain.squares * plain.exact)
         cosines = np.where(lengths > 0, plain.along / np.where(lengths > 0, lengths, 1.0), 0.0)
         extra_error = paired.pair_error / paired.exact
-        extra_angle = extra_error / max(
-            float(paired_moments.along) ** 2 + max(float(paired_moments.across), 0.0), TINY
-        )
+        extra_angle = extra_error / max(float(fine.along) ** 2 + max(float(fine.across), 0.0), TINY)
     sine = _root(
         jackknife_interval(float(squares[0][0]), squares[1][0], more_error=extra_angle), top=1.0
     )
-    along = jackknife_interval(float(paired_moments.along), paired_left_out.along)
+    along = jackknife_interval(float(fine.along), fine_jack.along)
     is_aligned, may_be_opposite = along.mean > 0, not along.low > 0
     return GradientFigures(
-        bias=_root(
-            jackknife_interval(
-                float(paired_moments.bias), paired_left_out.bias, more_error=extra_error
-            )
-        ),
+        bias=_root(jackknife_interval(float(fine.bias), fine_jack.bias, more_error=extra_error)),
         bias_scaled=Interval(
             mean=sine.mean if is_aligned else 1.0,
             low=sine.low if along.high > 0 else 1.0,
@@ -286,17 +274,13 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
             -1.0,
             1.0,
         ),
-        variance=_clip(
-            jackknife_interval(float(plain_moments.variance), plain_left_out.variance), 0.0, np.inf
-        ),
+        variance=_clip(jackknife_interval(float(raw.variance), raw_jack.variance), 0.0, np.inf),
         variance_scaled=_clip(
             jackknife_interval(float(noise[0]) if is_aligned else np.inf, noise[1]), 0.0, np.inf
         ),
         bias_unpaired=_root(
             jackknife_interval(
-                float(plain_moments.bias),
-                plain_left_out.bias,
-                more_error=plain.pair_error / plain.exact,
+                float(raw.bias), raw_jack.bias, more_error=plain.pair_error / plain.exact
             )
         ),
         batch_cosine=mean_interval(cosines),

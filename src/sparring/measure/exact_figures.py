@@ -248,9 +248,7 @@ def _mixture_figures(game: Environment, info_states: InfoStates, mixture: Mixtur
     )
     report = team_exploitability(info_states, teams, profiles, weights.tolist())
     if report is None:
-        note += (
-            "its teams have too many plans to enumerate. Measure a single member (--answer policy)."
-        )
+        note += "its teams have too many plans to try. Measure a single member (--answer policy)."
     else:
         figures[f"team_exploitability/{name}"] = report.team_exploitability
         figures[f"one_seat_exploitability/{name}"] = report.one_seat_exploitability
@@ -299,7 +297,7 @@ def _values_over_draws(
         weights: of each member in each side, [S, K].
         illegal: of each member in each information state, [K, I].
     """
-    tree, side_of_state = info_states.tree, side.tolist()
+    tree, sides = info_states.tree, side.tolist()
     members_of = [np.flatnonzero(row).tolist() for row in weights]
     draws = math.prod(map(len, members_of))
     if draws * len(tree.parent) > MOST:
@@ -311,11 +309,9 @@ def _values_over_draws(
     values, illegal_visits, visits = np.zeros(seats), 0.0, 0.0
     for draw in itertools.product(*members_of):
         share = math.prod(float(weights[team, member]) for team, member in enumerate(draw))
-        rows = [profiles[draw[team]][index] for index, team in enumerate(side_of_state)]
+        rows = [profiles[draw[team]][index] for index, team in enumerate(sides)]
         played = policy_values(tree, info_states.seats, rows)
-        illegal_shares = np.array(
-            [illegal[draw[team], index] for index, team in enumerate(side_of_state)]
-        )
+        illegal_shares = np.array([illegal[draw[team], index] for index, team in enumerate(sides)])
         values += share * played.returns
         illegal_visits += share * float(played.reach @ illegal_shares)
         visits += share * float(played.reach.sum())

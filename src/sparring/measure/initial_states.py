@@ -24,7 +24,7 @@ from sparring.environments.openspiel.banks import BANK_OPTIONS
 Label = Literal["unseen", "seen", "all"]
 
 PROBES = 400  # deals that estimate the share of a game's initial states seen in training
-MIN_SHARE = 0.05  # smallest share of unseen (or seen) states that are measured separately
+LEAST = 0.05  # smallest share of unseen (or seen) states that are measured separately
 TRIES = 5000  # largest number of deals that are drawn until one fits
 WORDING = ("style", "outcome")  # options of a game that do not change its initial states
 
@@ -147,8 +147,8 @@ def measured_starts(game: Environment, training: SeenInitialStates) -> tuple[Sta
     if not seen_states:
         return (Starts(label="unseen", game=game),)
     unseen_share = _unseen_share(game, seen_states)
-    other = game if unseen_share >= MIN_SHARE else another_bank(game)
-    if other is None or (other is not game and _unseen_share(other, seen_states) < MIN_SHARE):
+    other = game if unseen_share >= LEAST else another_bank(game)
+    if other is None or (other is not game and _unseen_share(other, seen_states) < LEAST):
         return (all_starts(game),)
     unseen = Starts(label="unseen", game=other, seen=seen_states, is_seen=False)
     seen = _seen_starts(game, training, seen_states, unseen_share)
@@ -169,9 +169,7 @@ def _seen_starts(
     if twin is not None:
         return Starts(label="seen", game=game, deals=training.deals(twin))
     return (
-        Starts(label="seen", game=game, seen=seen, is_seen=True)
-        if 1.0 - unseen >= MIN_SHARE
-        else None
+        Starts(label="seen", game=game, seen=seen, is_seen=True) if 1.0 - unseen >= LEAST else None
     )
 
 

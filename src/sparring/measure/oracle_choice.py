@@ -91,9 +91,7 @@ def _requested_oracle(
     reasons = {game.name: base.hindrance(oracle, game) for game in games}
     if all(reasons.values()):
         text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise ConfigError(
-            f"--oracle {spec.name} cannot judge any of the games: {text.rstrip('.')}."
-        )
+        raise ConfigError(f"--oracle {spec.name} cannot judge the games: {text.rstrip('.')}.")
     notes = [
         f"{name}: no regret, as {spec.name} cannot judge it: {reason}"
         for name, reason in reasons.items()

@@ -66,11 +66,7 @@ def line_chart(
         marks: steps of events on the horizontal axis.
     """
     lines = [
-        Series(
-            name=s.name,
-            points=_thin([p for p in s.points if math.isfinite(p[1])]),
-            band=s.band,
-        )
+        Series(name=s.name, points=_thin([p for p in s.points if math.isfinite(p[1])]), band=s.band)
         for s in series
     ]
     lines = [line for line in lines if line.points]

@@ -114,10 +114,7 @@ class Sinks:
         if open_sink.failures == 1 or open_sink.pause == math.inf:
             effect = "not used again" if open_sink.pause == math.inf else "tried again"
             log.warning(
-                "%s The sink lacks step %d; it is %s, and the run continues.",
-                error,
-                step,
-                effect,
+                "%s The sink lacks step %d; it is %s, and the run continues.", error, step, effect
             )
 
     def close(self) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from sparring.api.cells import Cell, CellRecords, Row, RunCommand, by_seed, training_cell
-from sparring.config.parts import written
+from sparring.config.parts import to_option_text
 from sparring.config.recipe import load_recipe
 from studies.common.study import Setting, Study
 
@@ -36,7 +36,7 @@ def bots_as_player(recipe: str) -> dict[str, Any]:
     players = {}
     for label, bot in data["bots"].items():
         name, options = bot["name"], {key: bot[key] for key in bot if key != "name"}
-        players[written(name, options)] = shares[label]
+        players[to_option_text(name, options)] = shares[label]
     return {"name": "mixture", "players": players}
 
 

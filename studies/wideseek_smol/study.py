@@ -16,7 +16,7 @@ from typing import Any
 
 from sparring.api.cells import Cell, CellRecords, Row, RunCommand, seed_rows
 from sparring.config import resolve
-from sparring.config.parts import written
+from sparring.config.parts import to_option_text
 from sparring.config.recipe import load_recipe
 from sparring.environments.catalogue import make_game
 from studies.common.self_played import (
@@ -63,7 +63,8 @@ def _teacher(seed: int, plays: int) -> Cell:
     assert config.warmup.player is not None, "the recipe names one"
     environment, player = config.environments[0], config.warmup.player
     game: Any = make_game(environment.name, options=environment.options)
-    who, where = written(player.name, player.options), written(environment.name, game.other_bank())
+    who = to_option_text(player.name, player.options)
+    where = to_option_text(environment.name, game.other_bank())
     words = ("--agent", who, "--environment", where)
     return Cell(
         key=(TEACHER, seed),

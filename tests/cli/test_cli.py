@@ -84,7 +84,7 @@ def test_a_dry_run_refuses_and_resuming_goes_on_without_a_recipe(trained):
     assert "Did you mean the Hugging Face id Qwen/Qwen3-0.6B?" in str(outcome.exception)
     outcome = succeed("train", "--run", trained, "--resume", "steps=4")
     assert "Done: 4 steps" in outcome.stdout
-    assert "Both take the EMA weights (learner.average); with --answer last, the live weights." in outcome.stdout
+    assert "Both use the EMA weights (learner.average); with --answer last, the live weights." in outcome.stdout
 
 
 def test_dry_run_says_who_plays_and_who_learns():

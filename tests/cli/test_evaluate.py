@@ -222,12 +222,12 @@ def test_a_note_of_two_environments_is_said_once(tmp_path):
         (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "minmax"], "Did you mean 'minimax'"),
         (
             ["--agent", "random", "--environment", "kuhn_poker", "--oracle", "minimax"],
-            "--oracle minimax can judge none of the games",
+            "--oracle minimax cannot judge the games",
         ),
         (["--agent", "random", "--environment", "kuhn_poker", "--oracle", "cfr iterations=x"], "iterations"),
         (
             ["--agent", "random", "--environment", "kuhn_poker", "--environment", "kuhn_poker"],
-            "Game 'kuhn_poker' is named twice",
+            "Game 'kuhn_poker' occurs twice",
         ),
         (["--agent", "random", "--environment", "kuhn_poker", "--checkpoint", "3"], "--checkpoint belongs to a run"),
         (["--agent", "random", "--environment", "kuhn_poker", "--league"], "--league rates"),

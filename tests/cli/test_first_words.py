@@ -81,7 +81,7 @@ def test_an_environment_and_the_folder_of_a_run_are_told_apart(tmp_path, monkeyp
 def test_a_wrong_file_says_how_to_mend_it(tmp_path):
     path = tmp_path / "mine.yaml"
     for recipe, advice in (
-        ("extends: kuhn-tiny\n  steps: 3\n", "begin in the same column"),
+        ("extends: kuhn-tiny\n  steps: 3\n", "in the same column"),
         ("steps: 3\n", "environments: a recipe names its environments; begin it with the line extends: kuhn-tiny"),
     ):
         path.write_text(recipe)

@@ -78,9 +78,9 @@ def test_bots_and_answers_of_a_run_sit_opposite(poker, tmp_path):
     assert "against policy, step 2, of" in output_of(path, text="q\n")
     assert "against mixture of 3 members, step 2, of" in output_of(path, "--answer", "uniform", text="q\n")
     output = output_of(path, "--answer", "delta_uniform delta=1", text="bet\nbet\nn\n")
-    assert "Drawn from the mixture for this play: past-000002." in output
+    assert "Drawn from the mixture for this episode: past-000002." in output
     assert "against learner, step 2, of" in output_of(path, "--answer", "last", text="q\n")
-    assert "keeps none" in str(call("play", path, "--answer", "average", text="q\n").exception)
+    assert "this run has none" in str(call("play", path, "--answer", "average", text="q\n").exception)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_what_people_played_is_shown(poker, tmp_path):
             sitting.say("bet")
         store_episode(run, sitting.episode)
     output = call("show", run, "--played", "--ids").output
-    assert "There is no episode 9 of people in" in str(call("show", run, "--played", "--step", 9).exception)
+    assert "has no episode 9 with a person" in str(call("show", run, "--played", "--step", 9).exception)
     assert "person-you" in output and "bot-random" in output and "Stored steps: 1, 2." in output
 
 

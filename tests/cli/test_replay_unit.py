@@ -84,6 +84,6 @@ def test_a_step_needs_the_checkpoint_that_it_begins_at(run, ahead):
 
 def test_it_prints_each_play_and_how_it_went(run):
     outcome = call("replay-unit", run, 3, 0)
-    assert outcome.exit_code == 0 and "Unit 0 of step 3: 8 plays of kuhn_poker." in outcome.output
-    assert outcome.output.count("\nplay ") == 8 == outcome.output.count(" turns, returns ")
-    assert "All of them were played." in outcome.output
+    assert outcome.exit_code == 0 and "Unit 0 of step 3: 8 episodes of kuhn_poker." in outcome.output
+    assert outcome.output.count("\nepisode ") == 8 == outcome.output.count(" turns, returns ")
+    assert "All episodes were played." in outcome.output

@@ -291,7 +291,7 @@ def test_an_interrupt_says_how_to_go_on_and_leaves_nobody_behind(run, tmp_path):
         time.sleep(0.1)
     os.killpg(process.pid, signal.SIGINT)  # as a terminal does
     _, stderr = process.communicate(timeout=300)
-    assert process.returncode == 130 and "the same command goes on from there" in stderr and "Traceback" not in stderr
+    assert process.returncode == 130 and "the same command continues from there" in stderr and "Traceback" not in stderr
     assert json.loads(results.read_text())["measured"]
     for _ in range(100):
         if not alive(process.pid):

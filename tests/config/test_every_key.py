@@ -25,7 +25,7 @@ from sparring.core.errors import ConfigError
 from sparring.engine.local import LocalEngine
 from sparring.engine.run_processes import run_workers
 from sparring.run import checkpoint
-from sparring.run.config_checks import check_effect
+from sparring.run.config_checks import check_no_setting_is_ignored
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 
@@ -275,7 +275,7 @@ def with_value(data, key, value):
 def left_behind(data, path):
     """Return what a run leaves behind: weights, figures, records and health events, as a digest."""
     config = resolve(data)
-    check_effect(config)
+    check_no_setting_is_ignored(config)
     folder, engine = RunFolder.create(path, to_yaml(config)), LocalEngine(config)
     with folder, run_workers(engine, path):
         train(config, engine, folder)

@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparring.config import LossConfig, PluginConfig, recipe, resolve, yaml_text
-from sparring.config.parts import parse_named, written
+from sparring.config.parts import parse_named, to_option_text
 from sparring.config.recipe import apply_overrides, layers, load_recipe, recipe_names
 from sparring.config.yaml_text import dump_yaml, parse_value, parse_yaml, read_text
 from sparring.core.errors import ConfigError, UnknownNameError, quoted
@@ -142,8 +142,8 @@ def test_dates_are_text_and_messages_say_why(tmp_path):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[" * 2000, "more than 50 levels"),
-        ("- " * 200 + "x", "more than 50 levels"),
+        ("[" * 2000, "more than 50 nested levels"),
+        ("- " * 200 + "x", "more than 50 nested levels"),
         ("!!int x", "does not fit its kind"),
         ("!!timestamp x", "tag"),
         ("!!python/object/apply:os.getcwd []", "tag"),
@@ -210,7 +210,7 @@ def test_messages_quote_large_values_shortened(value):
 
 
 def test_a_text_that_is_kept_is_given_as_a_copy_and_a_long_one_is_not_kept(monkeypatch):
-    text, long = "a: [1, {b: 2}]", f"a: {'x' * yaml_text.MAX_KEPT}"
+    text, long = "a: [1, {b: 2}]", f"a: {'x' * yaml_text.MAX_CACHED}"
     first, _ = parse_yaml(text, "x"), parse_yaml(long, "x")
     monkeypatch.setattr(yaml_text, "_read", lambda text: text)
     first["a"][1]["b"] = 3
@@ -284,7 +284,7 @@ def test_plug_ins_are_named_by_text_in_recipes_and_suites():
     short, spelled = (resolve(apply_overrides(load_recipe("kuhn-tiny"), loss)) for loss in (changes, long))
     assert short == spelled
     with pytest.raises(ValueError, match="Out of range"):
-        written("x", {"a": float("inf")})
+        to_option_text("x", {"a": float("inf")})
     row = {
         "name": "k",
         "game": "kuhn_poker",
@@ -351,5 +351,5 @@ VALUES = st.recursive(
 @given(st.text(min_size=1), st.dictionaries(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), VALUES, max_size=4))
 @example("my player", {"system": "\U0001f600 \u00e9\n\x85\x7f"})
 def test_what_is_written_is_read_as_it_was(name, options):
-    assert parse_named(written(name, options), "x", "x") == (name, options)
-    assert written(name if name.isascii() else "x", options).isascii()
+    assert parse_named(to_option_text(name, options), "x", "x") == (name, options)
+    assert to_option_text(name if name.isascii() else "x", options).isascii()

@@ -21,7 +21,7 @@ def refusal(*overrides):
 @every_case(
     ("override", "message"),
     [
-        ("seed=" + "[" * 2000, "more than 50 levels"),
+        ("seed=" + "[" * 2000, "more than 50 nested levels"),
         ("seed=2001-99-99", "seed: Input should be a valid integer"),
         ("seed=!!int x", "not a value for 'seed'"),
         ("losses.0.weight={schedule: []}", "losses.0.weight: unknown schedule []"),
@@ -52,14 +52,14 @@ def refusal(*overrides):
         ("losses.0.weight=true", "neither a number nor a schedule"),
         (
             "losses=[{name: masked_is}]",
-            "losses: nothing trains the policy, as masked_is cannot do so; add a line such as - {name: ppo_clip}",
+            "losses: masked_is cannot train the policy alone; add a line such as - {name: ppo_clip}",
         ),
-        ("losses=[{name: truncated_is}, {name: probability_mask}]", "nothing trains the policy"),
+        ("losses=[{name: truncated_is}, {name: probability_mask}]", "cannot train the policy alone"),
         (f"name={BOMB}", "name: Input should be a valid string"),
         (f"learner.learning_rate={BOMB}", "neither a number nor a schedule"),
         (f"evaluation={NESTED}", "evaluation"),
         ("name=12e5", "name: Input should be a valid string, got 1200000.0; write it in quotes"),
-        ("=".join(["a." * 60 + "b", "1"]), "more than 50 levels down"),
+        ("=".join(["a." * 60 + "b", "1"]), "has more than 50 levels"),
         ("x" * 5000 + "=1", "Unknown key"),
         ("credit.name=" + "x" * 5000, "Unknown advantage estimator"),
         ("{1: 2}=3", "Unknown key"),
@@ -132,25 +132,25 @@ REFUSED = {
     "a learner's twice": ((CUDA, *TWO, "learner.gpus=[1,1]"), r"learner.gpus: GPU 1 is listed twice; name each once"),
     "a worker's twice": ((CUDA, *PROCESSES, "scale.gpus=[2,1,2]"), r"scale.gpus: GPU 2 is listed twice"),
     "below 0": ((CUDA, *TWO, "learner.gpus=[-1,1]"), r"learner.gpus.0: .*greater than or equal to 0"),
-    "learners on the CPU": (("model.device=cpu", "learner.gpus=[1]"), r"learner.gpus=\[1\] and model.device=cpu; write model.device: cuda"),
-    "wherever": (("learner.gpus=[1]",), r"learner.gpus=\[1\] and model.device=auto; write model.device: cuda"),
-    "one GPU for two": (("model.device=cuda:3", *TWO), r"model.device=cuda:3 is one GPU, and each of learner.ranks=2.*write model.device: cuda and learner.gpus: \[3, 4\]"),
+    "learners on the CPU": (("model.device=cpu", "learner.gpus=[1]"), r"learner.gpus=\[1\], but model.device=cpu; write model.device: cuda"),
+    "wherever": (("learner.gpus=[1]",), r"learner.gpus=\[1\], but model.device=auto; write model.device: cuda"),
+    "one GPU for two": (("model.device=cuda:3", *TWO), r"model.device=cuda:3 is one GPU, but learner.ranks=2.*write model.device: cuda and learner.gpus: \[3, 4\]"),
     "two ways": (("model.device=cuda:3", "learner.gpus=[1]"), r"write model.device: cuda and learner.gpus: \[1\]"),
-    "workers on the CPU": (("model.device=cpu", *PROCESSES, "scale.gpus=[1]"), r"scale.gpus gives workers GPUs, and no model of theirs uses one \(model.device=cpu\); write model.device: cuda.*, or leave scale.gpus out"),
-    "no workers": ((CUDA, "scale.gpus=[1]"), r"gpus=\[1\] are for workers, and fleet=here; write fleet: processes"),
-    "shares of processes": ((CUDA, *PROCESSES, "scale.gpus_per_worker=1"), r"gpus_per_worker=1 is what an actor of Ray reserves, and fleet=processes; write gpus: \[1, 2\]"),
+    "workers on the CPU": (("model.device=cpu", *PROCESSES, "scale.gpus=[1]"), r"scale.gpus gives GPUs to workers, but their models use none \(model.device=cpu\); write model.device: cuda.*, or leave scale.gpus out"),
+    "no workers": ((CUDA, "scale.gpus=[1]"), r"gpus=\[1\] are for workers, but fleet=here; write fleet: processes"),
+    "shares of processes": ((CUDA, *PROCESSES, "scale.gpus_per_worker=1"), r"gpus_per_worker=1 is what an actor of Ray reserves, but fleet=processes; write gpus: \[1, 2\]"),
     "nothing": ((CUDA, *CLUSTER, "scale.gpus_per_worker=0"), r"gpus_per_worker=0 is no number of GPUs; write 1, 2 ..., a share of one such as 0.5, or null"),
     "one and a half": ((CUDA, *CLUSTER, "scale.gpus_per_worker=1.5"), r"gpus_per_worker=1.5 is no number of GPUs"),
     "too many": ((CUDA, *CLUSTER, "scale.gpus_per_worker=65"), r"scale.gpus_per_worker: .*less than or equal to 64"),
-    "no reservation": ((CUDA, *CLUSTER), r"model.device=cuda, and Ray gives its workers no GPU; write scale.gpus_per_worker: 1 \(or a share such as 0.5\), or leave"),
+    "no reservation": ((CUDA, *CLUSTER), r"model.device=cuda, but Ray gives its workers no GPU; write scale.gpus_per_worker: 1 \(or a share such as 0.5\), or leave"),
     "a Ray of ours": ((CUDA, *RAY), r"write scale.gpus_per_worker: 1 .* and scale.gpus: \[1, 2\]"),
-    "half of it": ((CUDA, *RAY, "scale.gpus_per_worker=1"), r"fleet=ray, gpus=\[\] and gpus_per_worker=1.0: a Ray that is started here is told which GPUs it has"),
-    "a cluster's": ((CUDA, *CLUSTER, "scale.gpus=[1]"), r"gpus=\[1\] are of this machine, and address=localhost:6379 is of a cluster.*write gpus_per_worker: 1"),
-    "workers beside the learner": ((CUDA, *PROCESSES), r"GPU 0 is given twice, to learners \(learner.gpus\) and to workers \(scale.gpus\); give each their own, such as scale.gpus=\[1\], or write scale.share_gpus: true"),
-    "workers on a learner's": ((CUDA, *TWO, *PROCESSES, "scale.gpus=[1,2]"), r"GPU 1 is given twice, to learners .* and to workers .* such as scale.gpus=\[2,3\]"),
-    "vLLM beside the learner": ((CUDA, "sampler={name: vllm, device: cuda}"), r"GPU 0 is given twice, to learners \(learner.gpus\) and to replicas of vLLM \(sampler.gpus\).*sampler.gpus=\[1\]"),
-    "vLLM on a worker's": ((CUDA, *PROCESSES, "scale.gpus=[1]", "sampler={name: vllm, device: cuda, gpus: [1]}"), r"GPU 1 is given twice, to replicas of vLLM \(sampler.gpus\) and to workers"),
-    "vLLM without Ray's": ((*CLUSTER, "sampler={name: vllm, device: cuda}"), r"sampler.device=cuda, and Ray gives its workers no GPU"),
+    "half of it": ((CUDA, *RAY, "scale.gpus_per_worker=1"), r"fleet=ray, gpus=\[\] and gpus_per_worker=1.0: Ray on this machine needs its GPUs"),
+    "a cluster's": ((CUDA, *CLUSTER, "scale.gpus=[1]"), r"gpus=\[1\] are of this machine, but address=localhost:6379 is of a cluster.*write gpus_per_worker: 1"),
+    "workers beside the learner": ((CUDA, *PROCESSES), r"GPU 0 is used twice, by learners \(learner.gpus\) and by workers \(scale.gpus\); give each different GPUs, such as scale.gpus=\[1\], or write scale.share_gpus: true"),
+    "workers on a learner's": ((CUDA, *TWO, *PROCESSES, "scale.gpus=[1,2]"), r"GPU 1 is used twice, by learners .* and by workers .* such as scale.gpus=\[2,3\]"),
+    "vLLM beside the learner": ((CUDA, "sampler={name: vllm, device: cuda}"), r"GPU 0 is used twice, by learners \(learner.gpus\) and by replicas of vLLM \(sampler.gpus\).*sampler.gpus=\[1\]"),
+    "vLLM on a worker's": ((CUDA, *PROCESSES, "scale.gpus=[1]", "sampler={name: vllm, device: cuda, gpus: [1]}"), r"GPU 1 is used twice, by replicas of vLLM \(sampler.gpus\) and by workers"),
+    "vLLM without Ray's": ((*CLUSTER, "sampler={name: vllm, device: cuda}"), r"sampler.device=cuda, but Ray gives its workers no GPU"),
 }  # fmt: skip
 
 
@@ -188,7 +188,7 @@ def test_a_policy_on_a_gpu_is_written_as_given():
     written = configured().model_dump(mode="json")
     assert "gpus" not in written["learner"] and not {"gpus", "gpus_per_worker", "share_gpus"} & written["scale"].keys()
     policies = ["policies.a={}", "policies.b={model: {device: 'cuda:1'}}", "roles={first: a, second: b}"]
-    with pytest.raises(ConfigError, match=r"GPU 1 is given twice"):
+    with pytest.raises(ConfigError, match=r"GPU 1 is used twice"):
         configured(*policies, "sampler={name: vllm, device: cuda, gpus: [1]}", "scale.share_gpus=false")
     with pytest.raises(ConfigError, match=r"policies.a.model.device=auto; write policies.a.model.device: cuda"):
         configured(*policies, "learner.gpus=[1]")

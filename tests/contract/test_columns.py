@@ -161,7 +161,7 @@ def test_a_critic_that_nothing_fits_is_refused(name):
     credit = f"credit={{name: {name}}}"
     with pytest.raises(
         ConfigError,
-        match=rf"'{name}' reads a critic, which nothing fits; add to losses the line - {{name: value_loss}}",
+        match=rf"'{name}' needs a critic, which no loss trains; add to losses the line - {{name: value_loss}}",
     ):
         configured(credit, "losses=[{name: ppo_clip}]")
     configured(credit, "losses=[{name: ppo_clip}, {name: value_loss}]")

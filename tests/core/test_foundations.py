@@ -159,7 +159,7 @@ def test_every_recipe_resolves_and_reads_back_equal():
         ({"environments": []}, "environments"),
         ({"environments": [{"name": "kuhn_poker"}] * 2}, "listed twice.*label"),
         ({"environments": [{"name": "kuhn_poker"}, {"name": "leduc_poker", "label": "kuhn_poker"}]}, "listed twice"),
-        ({"environments": [{"name": "kuhn_poker", "weight": 0}]}, "holds it out"),
+        ({"environments": [{"name": "kuhn_poker", "weight": 0}]}, "held out by weight 0"),
         ({"environments": [{"name": "kuhn_poker", "weight": -1}]}, "weight"),
         ({"steps": 0}, "steps"),
         ({"losses": [{"name": "ppo_clap"}]}, "Did you mean 'ppo_clip'"),
@@ -237,12 +237,10 @@ def test_recipes_are_named_by_path_and_those_that_went_by_their_words():
         recipe.load_recipe("mars/_tiny")
     with pytest.raises(UnknownNameError, match="mars/kuhn-tiny"):
         recipe.load_recipe("mars/kuhn-tini")
-    assert recipe.load_recipe("mars/_tiny", part_of_another=True)["credit"] == {"name": "mars"}
+    assert recipe.load_recipe("mars/_tiny", may_be_incomplete=True)["credit"] == {"name": "mars"}
     with pytest.raises(ConfigError) as caught:
         recipe.load_recipe("mars/ablations/rae")
-    assert "It is an arm of the study mars. For the same: sparring train mars/multi-game-tiny steps=300" in str(
-        caught.value
-    )
+    assert "It is part of the study mars. Instead: sparring train mars/multi-game-tiny steps=300" in str(caught.value)
     assert not REMOVED.keys() & {*recipe.recipe_names()}
 
 

@@ -156,7 +156,7 @@ def test_a_recipe_keeps_no_answers_where_it_likes(cache, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("HOME", str(tmp_path))
     for make in both(base_url="http://127.0.0.1:1/v1", cache=cache.format(tmp=tmp_path)):
-        with pytest.raises(ConfigError, match=rf"a place that you have not named.*a plain name such as.*{FILES}="):
+        with pytest.raises(ConfigError, match=rf"a path that you have not named.*a plain name such as.*{FILES}="):
             make()
     assert [path.name for path in tmp_path.rglob("*")] == ["here"]
 

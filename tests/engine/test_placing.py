@@ -24,7 +24,7 @@ from sparring.engine.workers.gpu_placement import (
 )
 from sparring.run import config_checks as changes
 from sparring.run.config_checks import (
-    FREE_IF_THERE,
+    FREE_IF_PRESENT,
     _may_change,
     _without_free_keys,
     binding_settings,
@@ -190,7 +190,7 @@ def test_every_policy_of_a_learner_is_on_its_gpu():
 
 
 def test_a_run_goes_on_with_other_gpus():
-    assert all(_may_change(key) for key in (*FREE_IF_THERE, "scale.gpus", "scale.gpus_per_worker", "learner.ranks"))
+    assert all(_may_change(key) for key in (*FREE_IF_PRESENT, "scale.gpus", "scale.gpus_per_worker", "learner.ranks"))
     placed, plain = configured("model.device=cuda", "learner.gpus=[3]"), configured("model.device=cuda")
     assert binding_settings(placed) == binding_settings(plain) and _without_free_keys(placed.model_dump(mode="json"))[
         "learner"

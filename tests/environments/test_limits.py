@@ -172,7 +172,7 @@ def test_hanging_calls_are_interrupted_and_exceptions_are_named(question, monkey
     monkeypatch.setattr(CallWatch.__init__, "__defaults__", (0.4,))
     with (
         CallWatch(0.4),
-        pytest.raises(HungError, match=r"has not come back for 0.4 seconds, the limit of call_seconds") as error,
+        pytest.raises(HungError, match=r"has not returned for 0.4 seconds, the limit of call_seconds") as error,
     ):
         call(faulty(**{part: hang}))
     assert "environment" in str(error.value)

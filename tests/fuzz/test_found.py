@@ -13,7 +13,7 @@ from tests.fuzz import configurations as fuzz
 REFUSED = {  # the changes to kuhn-tiny -> a part of the one line that refuses them
     "value_loss without a critic": (
         ["losses=[{name: ppo_clip}, {name: value_loss}]"],
-        "fits a critic, and credit 'mars' does not read it",
+        "fits a critic, but credit 'mars' does not use it",
     ),
     "a person as opponent": (["evaluation.opponents=[{name: human}]"], "needs a person at a terminal"),
     "a person as bot": (["bots.b={name: human}"], "needs a person at a terminal"),

@@ -524,10 +524,10 @@ def test_where_there_is_none_the_reason_is_given(game, options, role, opponent, 
 
 
 def test_what_is_too_large_gives_a_reason(monkeypatch):
-    monkeypatch.setattr(attempt_tree, "MOST_HISTORIES", 30)
+    monkeypatch.setattr(attempt_tree, "MAX_HISTORIES", 30)
     assert "over 30 histories" in ceiling_or_reason(KUHN_CEILING, role="first", opponents={"it": random()})[1]
     monkeypatch.undo()
-    monkeypatch.setattr(attempt_tree, "MOST_BELIEFS", 5)
+    monkeypatch.setattr(attempt_tree, "MAX_BELIEFS", 5)
     with pytest.raises(TooLargeError, match="More than 5 beliefs"):
         of_styles(TRAINED, "first")
 

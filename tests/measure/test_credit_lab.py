@@ -301,7 +301,7 @@ def test_credit_per_token_becomes_its_mean_over_the_turn(kuhn):
         ("gae lamb=1", UnknownNameError, "lam"),
         ("gae lam=high", ConfigError, "lam"),
         ("gae lam", ConfigError, "key=value"),
-        (" , ", ConfigError, "names none"),
+        (" , ", ConfigError, "names no estimator"),
     ],
 )
 def test_bad_lists_of_estimators_are_refused(text, error, message):
@@ -356,12 +356,12 @@ def test_estimators_that_read_a_judges_reward_are_paid_by_one_that_knows_the_val
         assert set(best.tolist()) == {0.0, 1.0}
         assert table.reward == pytest.approx(plain.reward + best)
         assert table.components["game"] == pytest.approx(plain.reward)
-        exact = kuhn.whole.advantage[: len(best)]
+        exact = kuhn.all_episodes.advantage[: len(best)]
         assert (exact[best == 1] >= -1e-9).all() and (exact[best == 0] <= 1e-9).all()
     playout = bind_estimator("vpr process=playout_value")
-    assert kuhn.whole.with_judgements(judgements_of(playout, kuhn.whole)).turns.components[
+    assert kuhn.all_episodes.with_judgements(judgements_of(playout, kuhn.all_episodes)).turns.components[
         "playout_value"
-    ] == pytest.approx(kuhn.whole.turns.action_value)
+    ] == pytest.approx(kuhn.all_episodes.turns.action_value)
 
 
 @pytest.mark.parametrize("name", ["ppr", "spae", "ssl", "vpr", "vpr process=playout_value"])
@@ -379,7 +379,7 @@ def test_a_process_model_is_trained_in_runs_only(kuhn):
 
 def test_all_other_estimators_see_the_games_own_rewards(kuhn):
     for name in ("outcome", "grpo", "mars:as_released"):
-        assert judgements_of(bind_estimator(name), kuhn.whole) == []
+        assert judgements_of(bind_estimator(name), kuhn.all_episodes) == []
     missing = kuhn.row("ppr process=nothing").refused
     assert "no reward component 'nothing'" in missing
 
@@ -650,7 +650,7 @@ def test_what_a_worker_changed_has_the_gradient_of_the_teams_return_and_less_noi
 def test_the_truth_is_the_games_return_whatever_is_paid(team):
     assert np.array_equal(team[""].exact, team["own"].exact)
     assert np.array_equal(team[""].controls, team["own"].controls)
-    assert np.array_equal(team[""].whole.turns.reward, team["own"].whole.turns.reward)
+    assert np.array_equal(team[""].all_episodes.turns.reward, team["own"].all_episodes.turns.reward)
     inputs = team["own"].input_episodes.turns
     assert np.array_equal(inputs.reward, inputs.components["contribution"]) and not inputs.components["game"].any()
     assert not np.array_equal(inputs.reward, team[""].input_episodes.turns.reward)

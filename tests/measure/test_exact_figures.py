@@ -267,7 +267,7 @@ def test_a_decision_before_must_be_there_and_not_too_many(monkeypatch):
     later = [query for query in states.queries if query.actions]
     with pytest.raises(GameError, match=r"before .* is not among the information states"):
         ChooserScorer(game, UniformScorer()).action_logprobs(later)
-    monkeypatch.setattr(exact_figures, "MOST_CONVERSATIONS", 3)
+    monkeypatch.setattr(exact_figures, "MAX_CONVERSATIONS", 3)
     with pytest.raises(GameError, match="choose: no exact figures, because 4 lists of candidates lead to one"):
         figures(game, UniformScorer())
 

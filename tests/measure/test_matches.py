@@ -240,7 +240,7 @@ def test_seats_that_move_at_once_are_told_apart():
 
 
 def test_one_play_says_nothing():
-    with pytest.raises(ConfigError, match="2 or more of them, got 1; write 64"):
+    with pytest.raises(ConfigError, match="2 or more, got 1; write for example 64"):
         played(first, plays=1)
 
 

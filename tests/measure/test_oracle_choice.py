@@ -72,7 +72,7 @@ def test_an_oracle_asked_for_judges_what_it_can():
     assert oracles["tic_tac_toe"].name == "minimax" and "kuhn_poker" not in oracles
     assert len(notes) == 1 and "kuhn_poker: no regret, as minimax cannot judge it: something is hidden" in notes[0]
     with pytest.raises(
-        ConfigError, match=r"--oracle minimax can judge none of the games: kuhn_poker: something is hidden"
+        ConfigError, match=r"--oracle minimax cannot judge the games: kuhn_poker: something is hidden"
     ) as error:
         oracles_for(games[1:], parse_oracle("minimax"), {})
     assert "\n" not in str(error.value)
@@ -136,7 +136,7 @@ def test_labels_can_stand_in_metric_names():
 
 
 def test_two_equal_agents_are_refused():
-    with pytest.raises(ConfigError, match="'mcts\\(simulations=3\\)' is named twice"):
+    with pytest.raises(ConfigError, match="'mcts\\(simulations=3\\)' occurs twice"):
         labels([AgentSpec("mcts", {"simulations": 3})] * 2 + [AgentSpec("mcts", {})])
 
 
@@ -193,7 +193,7 @@ def test_a_report_says_how_far_the_last_figure_is():
         {"step": 9, "nash_conv/kuhn_poker": 0.5, "illegal_mass_reached/kuhn_poker": 0.4},
     ]
     (verdict,) = run_verdicts(config, lines)
-    assert "NashConv at step 9 0.500: uniform play has 0.917" in verdict and "40% of those in play" in verdict
+    assert "NashConv at step 9 0.500: uniform play has 0.917" in verdict and "40% of all replies in episodes" in verdict
     assert run_verdicts({}, lines) == [] and run_verdicts(config, []) == []
     for odd in (3, "kuhn_poker", [3], [{"name": "kuhn_poker", "options": {"players": 9}}], {"name": "kuhn_poker"}):
         assert run_verdicts({"games": odd}, lines) == []

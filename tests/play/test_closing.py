@@ -270,7 +270,7 @@ def test_games_of_a_match_that_could_not_begin_are_counted_with_their_reason():
     assert [(seat.games, seat.failed) for seat in report.seats] == [(4, 0), (1, 3)]
     assert (report.overall.games, report.overall.failed) == (5, 3) and rules.all_closed_once()
     assert report.notes[0].startswith(
-        "counted: 3 of 8 games could not begin or go on, and count in no figure. 3 x ConnectionError: CAPACITY_REACHED at reset."
+        "counted: 3 of 8 games failed with an error, and count in no figure. 3 x ConnectionError: CAPACITY_REACHED at reset."
     )
     always = CountingRules(fails="reset")
     with pytest.raises(RolloutError, match="CAPACITY_REACHED at reset"):

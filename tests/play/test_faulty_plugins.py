@@ -93,7 +93,7 @@ FAULTS = {
     "estimator hangs": (
         "credit",
         lambda *args: time.sleep(60),
-        "advantage estimator 'mine' .credit. has not come back",
+        "advantage estimator 'mine' .credit. has not returned",
     ),
     "advantages nan": ("credit", credit_of(lambda n: [math.nan] * n), "advantages of nan in row 0"),
     "advantages huge": ("credit", credit_of(lambda n: [1e300] * n), "advantages of 1e.300 in row 0"),
@@ -111,7 +111,7 @@ FAULTS = {
     ),
     "no credit": ("credit", lambda *args: None, "must return a Credit; it returned NoneType"),
     "reward raises": ("rewards", lambda episode: {}["x"], "reward 'mine' .rewards.N. failed in .*KeyError"),
-    "reward hangs": ("rewards", lambda episode: time.sleep(60), "reward 'mine' .rewards.N. has not come back"),
+    "reward hangs": ("rewards", lambda episode: time.sleep(60), "reward 'mine' .rewards.N. has not returned"),
     "reward is none": (
         "rewards",
         lambda episode: None,
@@ -161,7 +161,7 @@ def crash():
     ("act", "message"),
     [
         (lambda turns: 1 // 0, "player 'bot' .bots, evaluation.opponents. failed in .*ZeroDivisionError"),
-        (lambda turns: time.sleep(60), "player 'bot' .* has not come back"),
+        (lambda turns: time.sleep(60), "player 'bot' .* has not returned"),
         (lambda turns: [], "must give a list of one Reply per turn, 2 here; it gave 0"),
         (lambda turns: None, "it gave NoneType"),
         (lambda turns: ["pass"] * len(turns), "it gave str"),
@@ -215,7 +215,7 @@ def test_workers_of_an_oracle_that_are_stopped_are_noticed():
     for pid in pids:
         os.kill(pid, signal.SIGSTOP)
     began = time.monotonic()
-    with pytest.raises(SparringError, match=r"hang or have been stopped|has not come back"), CallWatch(1.0):
+    with pytest.raises(SparringError, match=r"hang or have been stopped|has not returned"), CallWatch(1.0):
         verdicts(oracle, states[2:])
     assert time.monotonic() - began < 40
     for pid in pids:

@@ -598,7 +598,7 @@ def test_show_prints_a_play_with_its_credit(run):
     table = CreditStore(run.path / "credit").read(lambda step: step == 2).to_pylist()
     rows = {(row["seat"], row["turn_index"]): row for row in table if row["episode_id"] == played.episode_id}
     for turn in played.turns:
-        assert f"told    {turn.prompt}" in text and f"said    {turn.reply!r}" in text
+        assert f"prompt  {turn.prompt}" in text and f"reply   {turn.reply!r}" in text
         row = rows[turn.seat, turn.turn_index]
         assert (f"advantage {row['advantage']:+.4g}" if row["selected"] else "selection dropped it") in text
     assert "H=" in text or not any(row["selected"] for row in rows.values())
@@ -650,8 +650,8 @@ def test_show_says_who_acted_when_and_draws_it(run, tmp_path):
     [
         (["--step", 99], "is not stored. The nearest are 1, 2, 3, 4"),
         (["--episode", 10**6], "has no episode 1000000"),
-        (["--timeline", "--json"], "is of the whole play"),
-        (["--timeline", "--svg", "FILE", "--turn", 0], "is of the whole play"),
+        (["--timeline", "--json"], "shows the whole episode"),
+        (["--timeline", "--svg", "FILE", "--turn", 0], "shows the whole episode"),
         (["--turn", 1], "write --svg FILE too"),
         (["--dark"], "write --svg FILE too"),
         (["--svg", "FILE", "--turn", 99], "has no turn 99"),
@@ -674,7 +674,7 @@ def test_show_goes_on_where_a_play_cannot_be_made_again(run, monkeypatch):
     assert (
         text.startswith("Positions are left out: Environment 'kuhn_poker' has version 9 here") and " now " not in text
     )
-    assert "told kuhn first" in text
+    assert "prompt kuhn first" in text
 
 
 def test_show_loads_no_weights_and_fetches_nothing(run, monkeypatch):
@@ -719,4 +719,4 @@ def test_a_turn_that_was_not_sent_says_so():
         prompt="news",
     )
     lines = " ".join(" ".join(episode_lines(1, episode(1, unsent), {}, None)).split())
-    assert "not sent: the conversation had outgrown the model" in lines and "told news" in lines
+    assert "not sent: longer than the model's context" in lines and "prompt news" in lines

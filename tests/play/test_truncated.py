@@ -165,7 +165,7 @@ def test_it_is_stored_played_again_and_shown():
     assert [state.returns for state in replay_states(game, episode)][-1] == (1.0, 2.0)
     assert [(part.seat, part.end) for part in conversations(game, episode)] == [(0, "context"), (1, "cut")]
     lines = episode_lines(0, episode, {}, None)
-    assert "  truncated, without a result: the conversation of one outgrew the model's context" in lines
+    assert "  truncated, without a result: the prompt of one outgrew the model's context" in lines
     limited = replace(play([replace(spec(game, "y", "y"), max_turns=2)], {"y": Short()})[0], environment=None)
     assert "  truncated by the limit of turns" in episode_lines(0, limited, {}, None)
 

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from sparring.report.baselines import RANDOM, best_of, known_values, reference_lines
+from sparring.report.baselines import RANDOM, baselines_of, best_of, reference_lines
 from sparring.report.curves import CHARTS, charts, series_of
-from sparring.report.svg import FEW, Reference, Series, line_chart
+from sparring.report.svg import MAX_LABELLED, Reference, Series, line_chart
 
 KUHN = {"environments": [{"name": "kuhn_poker"}]}
 NAMES = [
@@ -23,18 +23,18 @@ def values(known, name):
 
 
 def test_known_values_are_exact_and_by_label():
-    known = known_values(KUHN, NAMES)
+    known = baselines_of(KUHN, NAMES)
     assert values(known, "nash_conv/kuhn_poker") == {RANDOM: 0.9167, "equilibrium": 0.0}
     assert values(known, "return/kuhn_poker/first") == {RANDOM: 0.125, "equilibrium": -0.0556}
     assert values(known, "exploitability/kuhn_poker/first") == {RANDOM: 0.375, "equilibrium": 0.0}
     assert "legal_rate" not in known
     config = {"environments": [{"name": "kuhn_poker", "label": "cards"}]}
-    assert set(known_values(config, ["nash_conv/cards", "regret/cards", "optimal_rate/cards"])) == {
+    assert set(baselines_of(config, ["nash_conv/cards", "regret/cards", "optimal_rate/cards"])) == {
         "nash_conv/cards",
         "regret/cards",
         "optimal_rate/cards",
     }
-    assert values(known_values({}, ["optimal_rate/x"]), "optimal_rate/x") == {"perfect play": 1.0}
+    assert values(baselines_of({}, ["optimal_rate/x"]), "optimal_rate/x") == {"perfect play": 1.0}
 
 
 @pytest.mark.parametrize(
@@ -42,11 +42,11 @@ def test_known_values_are_exact_and_by_label():
     [{}, {"environments": 3}, {"environments": [{"name": "no_such_game"}]}, {"games": [{"nme": 1}, "x", None]}],
 )
 def test_environments_that_cannot_be_made_are_passed_over(config):
-    assert known_values(config, NAMES) == {}
+    assert baselines_of(config, NAMES) == {}
 
 
 def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
-    known = known_values(KUHN, NAMES)
+    known = baselines_of(KUHN, NAMES)
     lines = [(line.label, round(line.value, 3), line.dots) for line in reference_lines(known, NAMES[2:4])]
     assert lines == [
         ("random play, first", 0.125, True),
@@ -54,7 +54,7 @@ def test_the_best_is_the_better_end_and_lines_of_one_value_are_one():
         ("random play, second", -0.125, True),
         ("equilibrium, second", 0.056, False),
     ]
-    both = known_values(
+    both = baselines_of(
         {"environments": [{"name": "kuhn_poker", "label": "a"}, {"name": "kuhn_poker", "label": "b"}]},
         ["nash_conv/a", "nash_conv/b"],
     )
@@ -74,7 +74,7 @@ def test_values_bands_and_labels_are_drawn_within_the_axes():
     assert (
         40 <= float(re.search(r'<path d="M56 ([\d.]+)H\d+" stroke="currentColor" stroke-dasharray', few)[1]) <= 300 - 34
     )
-    many = [Reference(label=f"r{n}", value=n / 10) for n in range(FEW + 1)]
+    many = [Reference(label=f"r{n}", value=n / 10) for n in range(MAX_LABELLED + 1)]
     listed = line_chart(series, title="t", references=many)
     heights = [float(y) for y in re.findall(r'y="([\d.]+)" font-style="italic"', listed)]
     assert listed.count("stroke-dasharray") == 2 * len(many) and min(heights) > 300 and len(set(heights)) == len(many)

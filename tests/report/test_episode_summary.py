@@ -47,16 +47,16 @@ def test_moves_and_the_end_are_told_with_what_the_policy_thought():
     policy = Says("nonsense", "bet", shares=[0.2, 0.7])
     episode = episode_of(game, Says("pass", "bet"), policy)
     names = {"you": "you"}
-    assert moves(game, episode, policy, name="policy", names=names) == [
+    assert moves(game, episode, policy, name="policy", display_names=names) == [
         "   1  first (you)      pass",
-        "   2  second (policy)  bet, after a reply that was no legal action, such as 'nonsense'    [bet 0.70, pass 0.20, no legal action 0.10]",
+        "   2  second (policy)  bet, after an illegal reply, such as 'nonsense'    [bet 0.70, pass 0.20, illegal 0.10]",
         "   3  first (you)      bet",
     ]
     (query,) = policy.asked
     assert query.observations == (game.reset(Stream(episode.seed)).observe(1).text + " pass",) and query.actions == ()
     game = make_game("kuhn_poker")
     episode = episode_of(game, Says("pass"), Says("pass"))
-    assert moves(game, episode, object(), name="policy", names={})[1] == "   2  second (policy)  pass"
+    assert moves(game, episode, object(), name="policy", display_names={})[1] == "   2  second (policy)  pass"
     text = ending(game, episode_of(game, Says("pass"), Says("pass")), 0)
     assert "The player 'second' chose pass." in text and "The cards: first" in text
 

@@ -11,7 +11,7 @@ QUICK = ("kuhn_poker", "tic_tac_toe", "nim", "tiny_hanabi", "liars_dice", "sokob
 @pytest.mark.parametrize("name", QUICK)
 def test_a_game_is_explained_to_a_newcomer(name):
     text = explanation(name)
-    for part in ("Rules\n", "A sample play with default options", "Payoffs: ", "Where to go on", "sparring play RUN"):
+    for part in ("Rules\n", "A sample episode with default options", "Payoffs: ", "Next steps", "sparring play RUN"):
         assert part in text, part
     assert max(map(len, text.splitlines())) <= 100
 
@@ -48,7 +48,7 @@ def test_a_sample_play_is_always_the_same_and_short(name):
         ("nash_conv", "metric nash_conv/GAME"),
         ("nash_conv/kuhn_poker", "NashConv of uniform play is 0.9167"),
         ("nash_conv/GAME", "metric nash_conv/GAME"),
-        ("illegal_mass_reached", "weighted by how often play reaches it"),
+        ("illegal_mass_reached", "weighted by the probability that an"),
         ("exploitability", "metric exploitability/GAME/ROLE"),
         ("value/kuhn_poker/first", "expected return of the role"),
         ("match/success", "metric match/GAME/BOT/ROLE/success"),

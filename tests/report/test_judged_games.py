@@ -124,5 +124,5 @@ def test_the_page_and_the_progress_line_show_seen_starts_beside_unseen_ones(tmp_
     for game, starts, share in (("g", "unseen", "0.125"), ("g", "seen", "0.750"), ("h", "-", "0.500")):
         assert f'<th scope="row">{game}</th><td>{starts}</td><td>random</td><td>X</td><td>{share}' in text
     assert key_figures(shares) == list(shares)
-    assert short_name("match_seen/g/random/X/success", alone=True) == "success on seen starts"
-    assert short_name("match/g/random/X/success", alone=True) == "success"
+    assert short_name("match_seen/g/random/X/success", single_game=True) == "success on seen starts"
+    assert short_name("match/g/random/X/success", single_game=True) == "success"

@@ -77,10 +77,10 @@ def test_the_status_line_says_what_workers_did_and_what_became_of_plays():
     account = workers_values([{"step": 1, **LINE}], [{"step": 1, **PLAYS}])["account"]
     for text, number in (
         ("issued to workers", 44),
-        ("learnt from", 32),
-        ("withheld, as they were too old", 4),
+        ("trained on", 32),
+        ("withheld because they were too stale", 4),
         ("lost with a worker, a group or the training process", 2),
-        ("open", 6),
+        ("not finished, or not taken by a step", 6),
     ):
         assert (text, str(number)) in account
     for lacking in ({**PLAYS, "open_games": None}, {"issued_games": 1.0}):

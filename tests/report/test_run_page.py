@@ -169,10 +169,10 @@ def test_figures_of_other_weights_are_told_apart(tmp_path):
     for text in pages[0.5]:
         assert "nash_conv/kuhn_poker (EMA) = 0.25" in text and "legal_rate (live) = 1" in text
         assert "(EMA)" not in text.replace("nash_conv/kuhn_poker (EMA)", "")
-    assert "Of the EMA weights are nash_conv, exploitability," in pages[0.5][0]
+    assert "nash_conv, exploitability," in pages[0.5][0]
     for text in pages[0.0]:
         assert "EMA" not in text and "(live)" not in text
-    assert "All figures are of the live weights, which play and learn." in pages[0.0][0]
+    assert "All figures measure the live weights, which play and learn." in pages[0.0][0]
 
 
 @given(st.floats(-1e6, 1e6), st.floats(1e-3, 1e6))
@@ -303,7 +303,7 @@ def test_the_page_of_several_is_named_and_says_what_is_of_all(tmp_path):
     page = write_report(paths[0], tmp_path / "all.html", paths[1:]).read_text()
     assert (
         "3 runs of one configuration: s0 (seed 0), s1 (seed 1), s2 (seed 2)." in page
-        and "all other parts are of seed 0" in page
+        and "all other parts show seed 0" in page
     )
     assert "<polygon" in page and "with the 95 % interval of the mean" in page and "random play: 0.9167" in page
     assert not (paths[0] / "report.html").exists()

@@ -78,14 +78,14 @@ def test_steps_and_plays_are_chosen_by_the_rule(tmp_path):
 def test_what_cannot_be_read_is_said_and_the_next_one_taken(tmp_path):
     assert sample_plays(tmp_path) == (
         [],
-        ["No episodes are stored, none can be shown; store.every sets which steps store theirs."],
+        ["No episodes are stored, so none can be shown; store.every sets which steps store them."],
     )
     stored(tmp_path, s1=[episode(1, 1.0)], s2=[episode(2, 1.0)], s3=[episode(3, 1.0)])
     path = tmp_path / "episodes" / "part-000003.parquet"
     path.write_bytes(path.read_bytes()[:-30])
     samples, troubles = sample_plays(tmp_path)
     assert [sample.step for sample in samples] == [1, 2] and troubles == [
-        "The plays of step 3 cannot be read, and are left out."
+        "The episodes of step 3 cannot be read and are left out."
     ]
     stored(tmp_path / "b", s1=[episode(1, 1.0)])
     path = tmp_path / "b" / "episodes" / "part-000001.parquet"
@@ -167,4 +167,4 @@ def test_a_record_of_what_no_run_writes_is_said(tmp_path, column, value):
     place = table.schema.get_field_index(column)
     nulls = pa.array([value] * len(table), type=table.schema.field(place).type)
     pq.write_table(table.set_column(place, table.schema.field(place), nulls), path)
-    assert sample_plays(tmp_path) == ([], ["The plays of step 1 are invalid records."])
+    assert sample_plays(tmp_path) == ([], ["The episodes of step 1 are invalid records."])

@@ -82,7 +82,7 @@ def test_the_command_shows_the_newest_book_or_an_earlier_one(run):
     done = show(run)
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0] == "Results of training's plays up to step 4:" and lines[2].split()[:3] == [
+    assert lines[0] == "Results of training episodes up to step 4:" and lines[2].split()[:3] == [
         "environment",
         "player",
         "against",
@@ -103,4 +103,4 @@ def test_what_is_not_there_is_a_line(run, tmp_path, monkeypatch):
     done = CliRunner().invoke(cli.app, ["show", str(tmp_path), "--league"])
     assert isinstance(done.exception, RunError)
     monkeypatch.setattr("sparring.cli.show.standings_of", lambda payoffs: [])
-    assert "No plays count yet" in show(run).stdout
+    assert "No episodes count yet" in show(run).stdout

@@ -11,7 +11,7 @@ from sparring.core.errors import RunError
 from sparring.core.records import Turn
 from sparring.report.sample_plays import ChosenPlay, play_values
 from sparring.report.timeline import (
-    MOST,
+    MAX_MOMENTS,
     summary,
     timeline,
     timeline_lines,
@@ -105,8 +105,8 @@ def test_the_picture_marks_the_path_escapes_roles_and_is_cut():
     text = timeline_svg(timeline(("<script>", "a&b", "two"), WAVES))
     assert "<script" not in text
     ElementTree.fromstring(text)
-    line = timeline(ROLES, turns(*[[0], [1]] * MOST))
+    line = timeline(ROLES, turns(*[[0], [1]] * MAX_MOMENTS))
     text = timeline_svg(line)
-    assert text.count("<rect") == MOST and f"The first {MOST} moments are drawn." in text
+    assert text.count("<rect") == MAX_MOMENTS and f"The first {MAX_MOMENTS} moments are drawn." in text
     assert all(len(row) <= 100 for row in timeline_lines(line))
-    assert sum(row.startswith("moments") for row in timeline_lines(line)) == -(-2 * MOST // 92)
+    assert sum(row.startswith("moments") for row in timeline_lines(line)) == -(-2 * MAX_MOMENTS // 92)

@@ -99,7 +99,7 @@ def test_what_repeats_a_run_and_what_changed_is_listed(run):
     (run / PROVENANCE).write_text(json.dumps({"starts": [start, {**start, "commit": "def"}]}))
     text = page_of(run)
     assert "git checkout abc123    # of Sparring\nsparring train kuhn-tiny &#39;x={a: 1}&#39;\n" in text
-    assert "changes that were not committed" in text and "other code than it began with" in text
+    assert "changes that were not committed" in text and "other code than at its start" in text
     with open(run / "changes.jsonl", "a") as stream:
         stream.write('{"key": "steps", "new": 4, "old": 2, "step": 2}\n')
     assert '<th scope="row">steps</th><td>2</td><td>2</td><td>4</td>' in page_of(run)
@@ -114,7 +114,7 @@ def test_an_empty_run_has_a_page_and_ratings_their_intervals(tmp_path):
     )
     rows = [ratings.RateInterval(f"<{number}>" + "x" * 99, 0.5, 0.25, 0.75) for number in range(99)]
     chart = ratings.dot_chart([*rows, ratings.RateInterval("none", float("nan"), 0.0, 1.0)], title="t", note="n")
-    assert chart.count("<circle") == ratings.MOST and "<0>" not in chart and "nan" not in chart
+    assert chart.count("<circle") == ratings.MAX_ROWS and "<0>" not in chart and "nan" not in chart
 
 
 def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
@@ -125,7 +125,7 @@ def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
     assert "Tokens are shown as ids: the model is not on this machine" in missing(run)
     monkeypatch.undo()
     monkeypatch.setattr("sparring.report.run_page.play_values", lambda *_: None.count)
-    assert re.search(r"Play \d+ of step 4 is an invalid record", missing(run))
+    assert re.search(r"Episode \d+ of step 4 is an invalid record", missing(run))
     monkeypatch.undo()
     path = run / "metrics.jsonl"
     path.write_bytes(path.read_bytes()[:-7])
@@ -135,7 +135,7 @@ def test_what_is_missing_torn_or_strange_is_said(run, monkeypatch):
     for path in (run / "checkpoints").glob("*/state.json"):
         path.write_text("{")
     text = page_of(run)
-    assert "The plays of step 4 cannot be read" in missing(run) and "The payoff book cannot be read" in text
+    assert "The episodes of step 4 cannot be read" in missing(run) and "The payoff book cannot be read" in text
     shutil.rmtree(run / "episodes")
     shutil.rmtree(run / "credit")
     assert "No episodes are stored" in missing(run) and "Sample plays</h2>" not in page_of(run)

@@ -507,11 +507,11 @@ NONE = {"rollout": {"games_per_step": 64}}
 COMMIT = r"candidates: \{count: 3, commit: random\}"
 REFUSED = [
     (config(rollout={"candidates": {"count": 1}}), MissingError, "rollout.candidates.count: 4"),
-    (config(rewards=[], credit={"name": "mars"}), MissingError, "judges a turn by itself"),
+    (config(rewards=[], credit={"name": "mars"}), MissingError, "judges a single turn"),
     (
         config(rewards=[{"name": "potential"}], credit={**VPR, "process": "potential"}),
         ConfigError,
-        "reads more than one turn",
+        "reads several turns",
     ),
     (
         config(
@@ -521,7 +521,7 @@ REFUSED = [
             rollout={"candidates": {"count": 2, "by": "oracle"}},
         ),
         MissingError,
-        "the oracle is to judge",
+        "an oracle judges candidates",
     ),
     (config(rollout={"candidates": {"count": 5000}}), ConfigError, "rollout.candidates.count"),
     (
@@ -529,7 +529,7 @@ REFUSED = [
         ConfigError,
         "lower it, or rollout.in_flight",
     ),
-    (config_dpo(**NONE), MissingError, r"compares the candidates of a prompt, and.*rollout\.candidates\.count: 4"),
+    (config_dpo(**NONE), MissingError, r"compares the candidates of a prompt, but.*rollout\.candidates\.count: 4"),
     (config_knowledge(**NONE, credit={"name": "rae"}), MissingError, COMMIT),
     (config_knowledge(rollout={"games_per_step": 64, "candidates": {"count": 3}}), MissingError, COMMIT),
     (config_knowledge(replay={"name": "r3"}), ConfigError, "replay 'r3' learns from older ones; leave replay out"),

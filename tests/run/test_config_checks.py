@@ -20,7 +20,7 @@ from sparring.core.errors import ConfigError, RunError
 from sparring.engine.local import LocalEngine
 from sparring.run import config_checks
 from sparring.run import config_checks as changes
-from sparring.run.config_checks import check_effect
+from sparring.run.config_checks import check_no_setting_is_ignored
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
 from sparring.testing import random_table
@@ -142,17 +142,20 @@ def configured(*changes):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        (["model.lora={rank: 8}"], r"model\.lora puts adapters on a pretrained model.*leave model\.lora out"),
-        (["model.dtype=bfloat16"], r"model\.dtype=bfloat16 is of a pretrained model.*write model\.dtype: float32"),
-        (["model.name=owner/model", "model.layers=1"], r"model\.layers=1 sizes the tiny model.*write model\.layers: 2"),
-        (["learner.master_weights=true"], r"weights of 16 bits.*write learner\.master_weights: false"),
+        (["model.lora={rank: 8}"], r"model\.lora adds adapters to a pretrained model.*leave model\.lora out"),
+        (["model.dtype=bfloat16"], r"model\.dtype=bfloat16 is for a pretrained model.*write model\.dtype: float32"),
+        (
+            ["model.name=owner/model", "model.layers=1"],
+            r"model\.layers=1 sets a size of the tiny model.*write model\.layers: 2",
+        ),
+        (["learner.master_weights=true"], r"16-bit weights.*write learner\.master_weights: false"),
         (
             ["learner.reduction_constant=8"],
-            r"learner\.reduction_constant=8 divides.*write learner\.reduction: constant",
+            r"learner\.reduction_constant=8 is the divisor.*write learner\.reduction: constant",
         ),
         (["learner.sharding=fsdp2"], r"this run has one; write learner\.ranks: 2"),
         (["learner.gradient_sync=pass"], r"write learner\.sharding: fsdp2"),
-        (["credit.name=grpo"], r"credit: 'grpo' compares plays of one initial state.*write rollout\.group_size: 8"),
+        (["credit.name=grpo"], r"credit: 'grpo' compares episodes of one initial state.*write rollout\.group_size: 8"),
         (["credit=reinforce_plus_plus:baseline"], "every advantage is 0"),
         (["credit.name=marti", "credit.baseline=group"], "every advantage is 0"),
         (TWO, r"^policies\.other: model\.lora"),
@@ -160,7 +163,7 @@ def configured(*changes):
 )
 def test_what_would_be_ignored_is_refused_before_anything_is_written(changes, message, tmp_path):
     with pytest.raises(ConfigError, match=message):
-        check_effect(configured(*changes))
+        check_no_setting_is_ignored(configured(*changes))
     with pytest.raises(ConfigError, match=message):
         sparring.train("kuhn-tiny", *changes, run=tmp_path / "run")
     assert not (tmp_path / "run").exists()
@@ -169,21 +172,21 @@ def test_what_would_be_ignored_is_refused_before_anything_is_written(changes, me
 
 
 def test_what_has_an_effect_is_not_refused(monkeypatch):
-    check_effect(configured("credit.name=grpo", "rollout.group_size=8"))
-    check_effect(configured("learner.reduction=constant", "learner.reduction_constant=8"))
+    check_no_setting_is_ignored(configured("credit.name=grpo", "rollout.group_size=8"))
+    check_no_setting_is_ignored(configured("learner.reduction=constant", "learner.reduction_constant=8"))
     for name in ("reinforce_plus_plus", "marti"):
-        check_effect(configured(f"credit.name={name}"))
+        check_no_setting_is_ignored(configured(f"credit.name={name}"))
     # seats of one role are compared with each other
     monkeypatch.setattr(
         config_checks, "configured_game", lambda section: SimpleNamespace(roles=("worker", "worker", "lead"))
     )
-    check_effect(configured("credit.name=grpo"))
+    check_no_setting_is_ignored(configured("credit.name=grpo"))
 
 
 @pytest.mark.slow
 def test_no_recipe_has_settings_that_are_ignored():
     for name in recipe_names():
-        check_effect(resolve(load_recipe(name)))
+        check_no_setting_is_ignored(resolve(load_recipe(name)))
 
 
 def choices(kind):

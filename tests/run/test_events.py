@@ -9,7 +9,7 @@ import pytest
 
 from sparring.config import PluginConfig, resolve
 from sparring.config.plugins import registry
-from sparring.config.plugins.plugin import of_base
+from sparring.config.plugins.plugin import base_attribute
 from sparring.core.errors import ConfigError, HungError, RunError, UnknownNameError
 from sparring.run import events
 from sparring.run.events import (
@@ -143,9 +143,9 @@ def sinks(monkeypatch):
     def of(*fragile):
         waiting = list(fragile)
         monkeypatch.setattr(
-            "sparring.config.plugins.plugin.of_base",
+            "sparring.config.plugins.plugin.base_attribute",
             lambda slot, name: (
-                (lambda plugin: lambda start: waiting.pop(0)) if name == "adapted" else of_base(slot, name)
+                (lambda plugin: lambda start: waiting.pop(0)) if name == "adapted" else base_attribute(slot, name)
             ),
         )
         return Sinks([PluginConfig(name="tensorboard")] * len(fragile), RunStart(folder=None))
@@ -208,7 +208,8 @@ def test_a_sink_that_cannot_be_opened_closes_those_before(monkeypatch):
         return (lambda start: first) if len(plugins) == 1 else (lambda start: 1 / 0)
 
     monkeypatch.setattr(
-        "sparring.config.plugins.plugin.of_base", lambda slot, name: entry if name == "adapted" else of_base(slot, name)
+        "sparring.config.plugins.plugin.base_attribute",
+        lambda slot, name: entry if name == "adapted" else base_attribute(slot, name),
     )
     with pytest.raises(Exception, match="ZeroDivisionError"):
         Sinks([PluginConfig(name="tensorboard")] * 2, RunStart(folder=None))

@@ -214,7 +214,7 @@ def test_weights_that_are_missing_from_a_checkpoint_are_named(tmp_path, whole):
     with run_workers(engine, tmp_path), pytest.raises(CheckpointError, match="learner after 77 updates"):
         Prefetch(config, engine, Methods.of(config)).episodes_of(state)
     damaged = RunState(step=3, owners={"open": {"3": {"learnt": "x"}}})
-    with run_workers(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was at play"):
+    with run_workers(engine, tmp_path), pytest.raises(CheckpointError, match="step 3, which was unfinished"):
         Prefetch(config, engine, Methods.of(config)).episodes_of(damaged)
 
 

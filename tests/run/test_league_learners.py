@@ -251,7 +251,7 @@ def test_a_league_plays_ahead_with_a_lag(tmp_path):
         ({"counter": {}}, {}, "one of them must be named main"),
         ({"main": {}, "counter": {}}, {"policies": {"third": {}}}, "'third' is trained and not among them"),
         ({"main": {}, "counter": {}}, {"policies": {"counter": {"frozen": True}}}, "'counter' is frozen"),
-        ({"main": {}, "counter": {}}, {"roles": {"first": "main", "second": "counter"}}, "leave the roles out"),
+        ({"main": {}, "counter": {}}, {"roles": {"first": "main", "second": "counter"}}, "leave out roles"),
         ({"main": {"matchmaker": "pfps"}}, {}, "league.learners.main: .*pfsp"),
         (TWO, {"scale": {"lag": 1}}, "lag: 0"),
         ({"main": {}, "a/b": {}}, {}, "a/b"),
@@ -466,7 +466,7 @@ def test_the_weights_of_each_side_are_shown(answered, capsys):
     ]
     lines = stdout.partition("Weights by nash (league.answer):")[2].split("\n")
     assert (
-        lines[2].split() == ["member", "in", "the", "first", "side", "in", "the", "second", "side"]
+        lines[2].split() == ["member", "weight", "as", "first", "side", "weight", "as", "second", "side"]
         and [line.split() for line in lines[3:7]] == rows
     )
     cli.app(["show", str(answered), "--league", "--json"], standalone_mode=False)

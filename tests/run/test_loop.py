@@ -194,7 +194,7 @@ def test_the_progress_line_says_which_weights_each_figure_is_of(tmp_path):
         lines[decay] = stream.getvalue()
     assert "NashConv 0.376  legal 0.997" in lines[0.0] and "weights" not in lines[0.0]
     assert "NashConv 0.376 (EMA)  legal 0.997 (live)" in lines[0.998]
-    assert "NashConv and matches are of the EMA weights, other figures of the live weights" in lines[0.998]
+    assert "NashConv and matches measure the EMA weights, other figures the live weights" in lines[0.998]
 
 
 def test_a_long_warm_up_and_a_long_evaluation_are_seen(tmp_path, monkeypatch):

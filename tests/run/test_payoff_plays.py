@@ -242,8 +242,8 @@ def test_a_focus_without_a_solver_is_refused_at_the_start(tmp_path):
         ({"plays": 4}, "every: 20"),
         ({"every": 2, "restart": True}, "start: true"),
         ({"every": 2, "start": True, "keep": 1}, "keep: 2"),
-        ({"every": 2, "focus": 0.5}, "plays: 0 plays none; write plays: 2000"),
-        ({"every": 2, "plays": "exact", "focus": 0.5}, "plays: exact plays none; write plays: 2000"),
+        ({"every": 2, "focus": 0.5}, "plays: 0 plays none; write for example plays: 2000"),
+        ({"every": 2, "plays": "exact", "focus": 0.5}, "plays: exact plays none; write for example plays: 2000"),
     ],
 )
 def test_what_does_not_fit_is_refused(league, message):
@@ -449,7 +449,7 @@ def test_a_run_has_a_value_of_every_pair_and_goes_on_with_the_same_bytes(tmp_pat
         ({"context": {"name": "summary", "every": 1}}, "kuhn_poker.*write league.plays: 2000.*memory of many wordings"),
         (
             {"league": {**EXACT, "plays": "exakt"}},
-            "league.plays: it is not a number of plays.*write plays: 2000, say, or plays: exact, got 'exakt'",
+            "league.plays: it is not a number of plays.*write plays: 2000, or plays: exact, got 'exakt'",
         ),
     ],
     ids=("too many states", "no tree", "memories", "no number"),

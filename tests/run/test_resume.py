@@ -19,7 +19,7 @@ from sparring.run import checkpoint
 from sparring.run.events import read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import train
-from sparring.run.state import FILED, RunState
+from sparring.run.state import FILE_STATES, RunState
 from sparring.run.step import Methods, play_round
 from tests.estimators import asked_of, played_for
 from tests.run.builders import fingerprint, train_in
@@ -338,7 +338,7 @@ def test_what_is_no_owners_is_kept_apart(tmp_path):
     state.save(folder, config={"seed": 1})
     content = json.loads((folder / "state.json").read_bytes())
     assert content == {"credit": {}, "config": {"seed": 1}}
-    assert set(RunState.restored(folder, 1, content, apart=frozenset({"config"})).owners) == {"credit", *FILED}
+    assert set(RunState.restored(folder, 1, content, apart=frozenset({"config"})).owners) == {"credit", *FILE_STATES}
 
 
 @pytest.mark.parametrize("damage", [[], 1, "text", None])

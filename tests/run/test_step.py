@@ -26,8 +26,8 @@ from sparring.run.evaluation import Evaluator
 from sparring.run.state import RunState
 from sparring.run.step import (
     Methods,
+    _first_groups,
     _mean_metrics,
-    _whole_groups,
     environment_metrics,
     group_metrics,
     play_round,
@@ -171,19 +171,19 @@ def test_a_step_is_never_much_larger_than_asked_and_no_group_is_cut(selection, p
     assert seen == [plays]
 
 
-def test_a_batch_is_the_fewest_whole_groups_that_are_enough():
+def test_a_batch_is_the_fewest_first_groups_that_are_enough():
     played = [
         SimpleNamespace(group_id=group, number=number) for number, group in enumerate([0, 0, 0, 1, 1, 1, 2, 2, 2])
     ]
 
     def numbers(size):
-        return [episode.number for episode in _whole_groups(played, size)]
+        return [episode.number for episode in _first_groups(played, size)]
 
     assert numbers(3) == [0, 1, 2]
     assert numbers(4) == numbers(6) == [0, 1, 2, 3, 4, 5]  # the fourth game is the first of its group
     assert numbers(7) == numbers(9) == numbers(20) == list(range(9))
     mixed = [played[index] for index in (0, 3, 1, 6, 2, 4)]  # the group of the second game ends with the batch
-    assert [episode.number for episode in _whole_groups(mixed, 2)] == [0, 3, 1, 2, 4]
+    assert [episode.number for episode in _first_groups(mixed, 2)] == [0, 3, 1, 2, 4]
 
 
 def test_figures_of_several_parts_are_weighed_by_their_games():

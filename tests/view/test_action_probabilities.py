@@ -150,7 +150,7 @@ def test_a_seat_asks_for_its_own_turns_alone(client, trained_run, questions):
     assert ask(client, 3, play.episode_id, 0, seat=seat).json() == ask(client, 3, play.episode_id, 0).json()
     questions.clear()
     refused = ask(client, 3, play.episode_id, 0, seat=1 - seat)
-    assert (refused.status_code, refused.json()) == (404, {"error": "the turn is another seat's"})
+    assert (refused.status_code, refused.json()) == (404, {"error": "the turn belongs to another seat"})
     assert (
         ask(client, 3, play.episode_id, 99).status_code == ask(client, 3, play.episode_id, 0, seat=9).status_code == 404
     )
@@ -180,7 +180,7 @@ def test_without_a_checkpoint_or_a_model_the_reason_is_said_and_nothing_asked(op
     assert ask(client, 10, 40, 0).json()["why"] == "the run has no checkpoint yet"
     assert client.get("/api/runs/0/episodes/10/40").json()["policy"] is False
     shutil.copytree(trained_run / "checkpoints", folder / "checkpoints")
-    whys = ("bot-random is no policy", "no legal actions", "no model was asked")
+    whys = ("bot-random is no policy", "no legal actions", "no model wrote the reply")
     for place, why in enumerate(whys, start=1):
         answer = ask(client, 20, 0, place)
         assert answer.status_code == 200, answer.text

@@ -8,7 +8,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
 from sparring.play.store import EpisodeStore
 from sparring.view import episode_replay
-from sparring.view.episode_replay import DecodedToken, pieces, text_of
+from sparring.view.episode_replay import DecodedToken, decode_tokens, text_of
 from sparring.view.http_requests import RequestError
 from sparring.view.static_pages import script_json
 from sparring.view.viewed_run import ViewedRun
@@ -197,7 +197,7 @@ def test_what_is_on_the_disk_decides_what_is_shown(opened, tmp_path):
     assert answer.status_code == 404 and "part-000010.parquet cannot be read" in answer.json()["error"]
     assert str(tmp_path) not in answer.text
     part.unlink()
-    assert "no longer" in client.get(PLACE).json()["error"]
+    assert "is not stored" in client.get(PLACE).json()["error"]
 
 
 def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_path):
@@ -221,7 +221,7 @@ def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_pa
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
     ids = tokenizer.encode("aé€b").ids
-    assert pieces(tokenizer, ids) == [
+    assert decode_tokens(tokenizer, ids) == [
         DecodedToken("a", True),
         DecodedToken("", False),
         DecodedToken("é", True),
@@ -231,7 +231,10 @@ def test_hostile_text_comes_as_data_and_pieces_of_characters_wait(opened, tmp_pa
         DecodedToken("b", True),
     ]
     assert text_of(tokenizer, ids) == "aé€b"
-    assert pieces(tokenizer, [1 << 40, -1]) == [DecodedToken("", True)] * 2 and text_of(tokenizer, [1 << 40]) is None
+    assert (
+        decode_tokens(tokenizer, [1 << 40, -1]) == [DecodedToken("", True)] * 2
+        and text_of(tokenizer, [1 << 40]) is None
+    )
 
 
 def test_a_mailed_page_holds_data_as_text_and_its_own_script_alone(client):
@@ -270,12 +273,12 @@ def test_an_episode_is_read_once_until_its_part_changes_or_goes(run_folder, read
     run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()
     episodes.find(run, 10, 40)
     EpisodeStore(run_folder / "episodes").path(10).unlink()
-    with pytest.raises(RequestError, match="not stored, or no longer"):
+    with pytest.raises(RequestError, match="is not stored"):
         episodes.find(run, 10, 40)
 
 
 def test_only_the_newest_are_kept(run_folder, reads, monkeypatch):
-    monkeypatch.setattr(episode_replay, "KEPT", 2)
+    monkeypatch.setattr(episode_replay, "CACHE_SIZE", 2)
     run, episodes = ViewedRun(0, run_folder, "kuhn"), episode_replay.Episodes()
     for number in (40, 41, 42, 42, 40):
         episodes.find(run, 10, number)

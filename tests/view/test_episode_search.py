@@ -206,14 +206,14 @@ def test_a_live_part_is_found_and_a_vanished_run_is_none(opened, tmp_path):
     assert client.get(f"/api/changes?since={version}").status_code == 304
     EpisodeStore(folder / "episodes").append(20, [episode(80)])
     CreditStore(folder / "credit").put(20, credit(20, [episode(80)]))
-    client.watch._looked = -1.0
+    client.watch._checked = -1.0
     changes = client.get(f"/api/changes?since={version}").json()
     assert changes["runs"] == [0] and changes["version"] > version and changes["indexing"] == {"parts": 1, "of": 1}
     assert client.watch.idle.wait(10)
     assert search(client)["total"] == 5
     for path in (folder / "episodes").iterdir():
         path.unlink()
-    client.watch._looked = -1.0
+    client.watch._checked = -1.0
     assert client.get(f"/api/changes?since={changes['version']}").status_code == 200
     assert client.watch.idle.wait(10)
     assert search(client)["total"] == 0
@@ -222,8 +222,8 @@ def test_a_live_part_is_found_and_a_vanished_run_is_none(opened, tmp_path):
 def grown(client, folder, steps):
     for step in steps:
         write_step(folder, step, [episode(4 * step)])
-    client.watch._looked = -1.0
-    assert client.get("/api/changes?since=0").json()["indexing"] is None or client.watch._is_wanted()
+    client.watch._checked = -1.0
+    assert client.get("/api/changes?since=0").json()["indexing"] is None or client.watch._is_in_use()
 
 
 def test_beside_a_training_a_few_steps_are_indexed_at_once(opened, tmp_path, monkeypatch):
@@ -294,12 +294,12 @@ def test_plays_of_people_are_found_and_opened_apart_from_those_of_training(clien
 def test_a_new_play_is_seen_and_a_torn_part_named(client_people, run_folder):
     store = EpisodeStore(run_folder / "played" / "episodes")
     store.append(11, [run_writer.episode(1)])
-    client_people.watch._looked = -1.0
+    client_people.watch._checked = -1.0
     client_people.get("/api/changes?since=0")
     rows(client_people)
     assert client_people.watch.idle.wait(10) and len(rows(client_people, "of=people")) == 2
     store.path(12).write_bytes(b"PAR1")
-    client_people.watch._looked = -1.0
+    client_people.watch._checked = -1.0
     client_people.get("/api/changes?since=0")
     rows(client_people)
     assert client_people.watch.idle.wait(10)
@@ -313,4 +313,4 @@ def test_a_folder_that_leads_out_is_not_read(opened, run_folder, tmp_path):
     client_people = opened(run_folder)
     assert rows(client_people, "of=people") == []
     assert client_people.get("/api/runs/0-people/episodes/1/1").status_code == 404
-    assert "played leads out" in client_people.get("/api/runs/0").json()["notes"][0]
+    assert "played is a link out" in client_people.get("/api/runs/0").json()["notes"][0]

@@ -171,7 +171,7 @@ def test_runs_are_named_by_numbers_alone(client, path):
 
 
 def test_beyond_loopback_addresses_and_own_names_pass(opened, run_folder):
-    client = opened(run_folder, hosts=["box.lan"], addresses=True)
+    client = opened(run_folder, hosts=["box.lan"], any_address=True)
     for host in ("box.lan:7460", "192.168.1.5:7460", "[fe80::1]:7460", "localhost"):
         assert client.get(DATA, headers={"Host": host}).status_code == 200
     assert client.get(DATA, headers={"Host": "evil.example"}).status_code == 403

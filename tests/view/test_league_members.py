@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from sparring.view.league_members import MOST
+from sparring.view.league_members import MAX_FORMER
 
 LEAGUE = "league: {every: 10, keep: 2}\n"
 TWO = "policies: {red: {}, blue: {}, judge: {frozen: true}}\n"
@@ -100,7 +100,7 @@ def test_very_many_snapshots_are_thinned_and_said(opened, run_folder):
     (run_folder / "metrics.jsonl").write_text('{"step": 5002, "loss": 1.0}\n')
     checkpoint(run_folder, 5002, {"members": {"past-005002": 5002}})
     rows, family = family_of(opened, run_folder, "league: {every: 1, keep: 2}\n")
-    assert len(rows) <= MOST + 3 and "past-005001" in rows
+    assert len(rows) <= MAX_FORMER + 3 and "past-005001" in rows
     assert "one in 17 of 5001" in family["notes"][0]
 
 

@@ -10,7 +10,7 @@ from sparring.core.records import ref, snapshot
 from sparring.league.meta_game import MetaGame
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.view import league_weights as module
-from sparring.view.league_weights import answer_in_words, environments_of, solve_league, solver_of
+from sparring.view.league_weights import describe_answer, environments_of, solve_league, solver_of
 from tests.view import run_writer
 
 NAMES = ("past-000010", "past-000020", "past-000030")
@@ -102,20 +102,20 @@ def lineages(names):
 )
 def test_whose_solver_it_is(config, solver, source):
     chosen = solver_of(config) or module.Solver(module.DEFAULT, None)
-    assert (module.text_of(chosen.written), chosen.source) == (solver, source)
+    assert (module.text_of(chosen.config), chosen.source) == (solver, source)
 
 
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("policy", "the policy as it is published"),
-        (None, "the policy as it is published"),
-        ("last", "the learner's weights as they are (league.answer: last)"),
+        ("policy", "the published policy"),
+        (None, "the published policy"),
+        ("last", "the learner's current weights (league.answer: last)"),
         ("nash", "the mixture of the league's members by nash (league.answer: nash)"),
     ],
 )
 def test_the_answer_whose_exploitability_it_is(answer, words):
-    assert answer_in_words({"league": {"answer": answer}}) == words
+    assert describe_answer({"league": {"answer": answer}}) == words
 
 
 def test_solvers_are_chosen_among_our_own_and_none_from_outside_is_run(opened, tmp_path, monkeypatch):
@@ -182,7 +182,7 @@ def test_a_damaged_state_gives_way_to_the_one_before(opened, tmp_path):
     assert opened(run).get("/api/runs/0/league").json()["step"] is None
 
 
-@pytest.mark.parametrize("members", [0, module.MOST + 1])
+@pytest.mark.parametrize("members", [0, module.MAX_MEMBERS + 1])
 def test_none_and_too_many_members_are_told(members):
     document = solve_league(
         module.League([(snapshot(step + 1), module.Lineage()) for step in range(members)], Payoffs()),
@@ -299,7 +299,7 @@ def test_whether_sides_are_apart(config, apart):
     assert module.has_separate_sides(config) == apart
     resolvable = {**config, "environments": [{"name": "kuhn_poker"}]}
     assert apart == (
-        answer_in_words({**resolvable, "league": {**(config.get("league") or {}), "answer": "nash"}}).startswith(
+        describe_answer({**resolvable, "league": {**(config.get("league") or {}), "answer": "nash"}}).startswith(
             "a mixture"
         )
     )

@@ -136,7 +136,7 @@ def test_a_hint_is_the_verdict_of_the_oracle_where_there_is_one(page):
     state = page.begin("tic_tac_toe", key="hint", against="random", seed=1)
     state = page.settled(page.move(state, "a1"))
     hint = page.settled(page.post(f"/play/{state['id']}/hint", play=1, turn=1))["hint"]
-    play = page.plays._pool.answer._sessions[state["id"]].sitting.pending.state.clone()
+    play = page.plays._pool.answer._sessions[state["id"]].interactive.pending.state.clone()
     (verdict,) = oracle.judge([play])
     assert (hint["actions"], hint["values"]) == (list(verdict.actions), list(verdict.values))
     assert set(hint["best"]) == verdict.best and hint["oracle"] == "minimax"
@@ -156,7 +156,7 @@ def test_nothing_hidden_is_told_before_the_end(page):
         state = page.begin("kuhn_poker", key=f"deal-{seed}", against="scripted preference=[bet]", seed=seed, status=400)
         assert "opponent" in state["error"]
         state = page.begin("kuhn_poker", key=f"deal-{seed}", against="random", seed=seed)
-        other = page.plays._pool.answer._sessions[state["id"]].sitting.play.node
+        other = page.plays._pool.answer._sessions[state["id"]].interactive.play.node
         cards = str(other.history()[:2])
         text = json.dumps({name: value for name, value in state.items() if name != "id"})
         deals_by_prompt.setdefault(state["told"], {})[cards] = text
@@ -167,7 +167,7 @@ def test_nothing_hidden_is_told_before_the_end(page):
 @pytest.mark.parametrize("environment", ["sealed_auction", "talk", "bargain"])
 def test_what_others_were_told_comes_at_the_end_only(page, environment):
     state = page.begin(environment, key=f"secret-{environment}", against="random", seed=2)
-    sitting = page.plays._pool.answer._sessions[state["id"]].sitting
+    sitting = page.plays._pool.answer._sessions[state["id"]].interactive
     for _ in range(30):
         secrets = {draft.prompt for draft in sitting._play._drafts if draft.seat == 1}
         secrets -= {draft.prompt for draft in sitting._play._drafts if draft.seat == 0}
@@ -198,11 +198,11 @@ def test_each_change_happens_once_and_the_next_play_has_another_deal(page):
     assert page.move(state, "b2") == first
     assert "turn 0 is not due" in page.move(state, "a1", 409)["error"]
     assert "turn 7 is not due" in page.move(first, "a1", 409, turn=7)["error"]
-    assert "play 2 is not" in page.move(first, "a1", 409, play=2)["error"]
+    assert "episode 2 is not" in page.move(first, "a1", 409, play=2)["error"]
     second = page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random")
     assert second["play"] == 2 and second["seat"] == 1 and second["past"] == []
     assert page.post(f"/play/{state['id']}/next", play=1, seat=1, against="random") == second
-    assert "play 1 is not" in page.move(first, "a1", 409)["error"]
+    assert "episode 1 is not" in page.move(first, "a1", 409)["error"]
     page_state = page.begin("kuhn_poker", key="deals", against="random")
     seeds = set()
     for play in range(1, 5):
@@ -229,7 +229,7 @@ def test_a_text_that_is_no_action_is_said_and_stays_harmless(page):
 
 
 def test_long_thought_does_not_hold_the_request(page, monkeypatch):
-    monkeypatch.setattr(plays_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(plays_module, "WAIT_SECONDS", 0.05)
     state = page.begin("tic_tac_toe", key="slow", against="random", seed=1)
     state = page.settled(state)
     answer = page.move(state, "slow b2")
@@ -246,7 +246,8 @@ def test_a_process_that_dies_takes_the_plays_and_not_the_page():
     answer = page.move(state, "die")
     assert page.client.get(f"/play/{other['id']}").json()["phase"] == "failed"
     assert (
-        answer["phase"] == "failed" and "The process that plays was ended. A worker process died" in answer["trouble"]
+        answer["phase"] == "failed"
+        and "The process of this session was ended. A worker process died" in answer["trouble"]
     )
     assert page.client.get("/api/runs").status_code == 200
     assert page.begin("kuhn_poker", key="b", against="random")["phase"] == "yours"
@@ -255,7 +256,7 @@ def test_a_process_that_dies_takes_the_plays_and_not_the_page():
 
 
 def test_a_person_leaves_a_play_that_hangs_and_others_are_told(monkeypatch):
-    monkeypatch.setattr(plays_module, "PATIENCE", 0.05)
+    monkeypatch.setattr(plays_module, "WAIT_SECONDS", 0.05)
     page = Page()
     state = page.settled(page.begin("kuhn_poker", key="a", against="random"))
     other = page.settled(page.begin("urn", key="c"))
@@ -271,10 +272,10 @@ def test_a_person_leaves_a_play_that_hangs_and_others_are_told(monkeypatch):
 
 
 def test_few_sessions_are_kept(page):
-    states = [page.begin("urn", key=f"few-{number}") for number in range(plays_module.SESSIONS + 1)]
+    states = [page.begin("urn", key=f"few-{number}") for number in range(plays_module.MAX_SESSIONS + 1)]
     assert page.client.get(f"/play/{states[0]['id']}").status_code == 404
     assert all(page.client.get(f"/play/{state['id']}").status_code == 200 for state in states[1:])
-    assert len(page.plays._pool.answer._sessions) == plays_module.SESSIONS
+    assert len(page.plays._pool.answer._sessions) == plays_module.MAX_SESSIONS
 
 
 @pytest.mark.parametrize(
@@ -417,7 +418,7 @@ def test_an_oracle_that_fails_at_the_end_is_said_and_the_play_is_stored_before_i
     over = page.to_the_end(page.begin("kuhn_poker", key="fails", against="random"))
     monkeypatch.setattr(InteractiveSession, "judge_episode", fail)
     judged = page.settled(page.post(f"/play/{over['id']}/judge", play=1))["end"]
-    assert judged["judgement"] is None and judged["why"] == "the oracle cfr cannot judge this play: no"
+    assert judged["judgement"] is None and judged["why"] == "the oracle cfr cannot judge this episode: no"
 
 
 def test_a_run_that_was_overwritten_or_removed_is_looked_at_anew(run, tmp_path):
@@ -456,7 +457,7 @@ def test_every_environment_is_played_in_every_seat_to_its_end(tmp_path, monkeypa
             assert state["phase"] == "over" and state["end"]["turns"], (name, seat)
             end = worker(["judge", name, 1])["end"]
             assert (end["judgement"] is None) == bool(end["why"]), (name, seat, end)
-            played.append(worker._sessions[name].sitting.episode)
+            played.append(worker._sessions[name].interactive.episode)
             assert store_episode(tmp_path, played[-1]) == len(played)
     assert [episode for _, episode in EpisodeStore(tmp_path / "played" / "episodes").episodes()] == played
 

@@ -159,12 +159,12 @@ def test_beyond_this_machine_it_says_that_it_is_plain_http(tmp_path, monkeypatch
     serving.serve([tmp_path], "0.0.0.0", 0, lines.append, browser=True)
     (app, (listening,)) = started[0]
     listening.close()
-    assert app.addresses and socket.gethostname().lower() in app.hosts and len(app.token) >= 43
+    assert app.any_address and socket.gethostname().lower() in app.hosts and len(app.token) >= 43
     assert "plain HTTP" in lines[1] and app.token in lines[0]
     serving.serve([tmp_path], "127.0.0.1", 0, lines.append, browser=False)
     app, (listening,) = started[1]
     listening.close()
-    assert not app.addresses and not app.hosts and "plain HTTP" not in " ".join(lines[3:])
+    assert not app.any_address and not app.hosts and "plain HTTP" not in " ".join(lines[3:])
 
 
 def test_the_browser_is_sent_by_a_private_file_and_not_by_its_command_line(monkeypatch):

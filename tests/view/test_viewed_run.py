@@ -15,7 +15,7 @@ from sparring.core.records import LEARNER, snapshot
 from sparring.league.payoffs import Payoffs, Results, Row
 from sparring.view.episode_index import EpisodeIndex
 from sparring.view.pages import answer
-from sparring.view.run_files import FigureColumns, read_from, thinned
+from sparring.view.run_files import FigureColumns, read_regular_file, thinned
 from sparring.view.viewed_run import find_runs
 from sparring.view.worker_process import WorkerProcess
 from tests.view.run_writer import append, episode, write_run, write_step
@@ -64,7 +64,7 @@ def test_the_state_is_read_from_the_folder(opened, tmp_path):
         "newer": "unreadable",
     }
     shutil.rmtree(whole)
-    client.watch._looked = -1.0
+    client.watch._checked = -1.0
     rows = {row["name"]: row for row in client.get("/api/runs").json()["runs"]}
     assert rows["whole"]["state"] == "gone"
     assert "config.yaml" in rows["broken"]["notes"][0] and "format 2" in rows["newer"]["notes"][0]
@@ -76,9 +76,9 @@ def test_a_line_that_does_not_end_is_read_once(tmp_path, monkeypatch):
 
     def counted(path, offset):
         reads.append(offset)
-        return read_from(path, offset)
+        return read_regular_file(path, offset)
 
-    monkeypatch.setattr("sparring.view.run_files.read_from", counted)
+    monkeypatch.setattr("sparring.view.run_files.read_regular_file", counted)
     figures = FigureColumns(path=path)
     path.write_text('{"step": 1')
     assert [figures.update() for _ in range(3)] == [False] * 3
@@ -178,7 +178,7 @@ def test_what_leads_out_of_the_folder_is_not_read(opened, tmp_path):
     client = opened(tmp_path / "runs")
     row = only(client)
     assert row["newest"] == {} and row["episodes"]["rows"] == 0
-    assert row["notes"] == ["episodes leads out of the run folder and is not read"]
+    assert row["notes"] == ["episodes is a link out of the run folder and is not read"]
     assert client.get("/api/runs/0/episodes/10/40").status_code == 404
 
 
@@ -191,7 +191,7 @@ def test_runs_are_found_named_apart_and_seen_as_they_begin(tmp_path, opened):
     client = opened(tmp_path / "new")
     assert client.get("/api/runs").json()["runs"] == []
     write_run(tmp_path / "new" / "kuhn")
-    client.watch._looked = client.watch._searched = -10.0
+    client.watch._checked = client.watch._searched = -10.0
     assert only(client)["name"] == "kuhn"
 
 
@@ -339,7 +339,7 @@ def test_plays_that_are_not_indexed_yet_are_said(opened, tmp_path):
     client = opened(tmp_path)
     assert only(client)["episodes"]["indexing"] is None
     write_step(folder, 20, [episode(80)])
-    client.watch._looked = -1.0
+    client.watch._checked = -1.0
     assert only(client)["episodes"] == {"parts": 1, "indexed": 1, "rows": 4, "indexing": "later", "left_out": 0}
     client.get("/api/episodes")  # somebody looks at plays
     assert client.watch.idle.wait(10)
@@ -359,7 +359,7 @@ def test_plays_that_are_being_indexed_are_said(opened, tmp_path, monkeypatch):
     client = opened(tmp_path)
     monkeypatch.setattr(EpisodeIndex, "update", slow)
     write_step(folder, 20, [episode(80)])
-    client.watch._looked = -1.0
+    client.watch._checked = -1.0
     client.get("/api/episodes")
     only(client)
     assert started.wait(20)

@@ -9,14 +9,14 @@ from typing import Any
 from sparring.api.measurement import measure
 from sparring.api.runs import Run, check_integer, check_texts, folder_of
 from sparring.config.plugins import registry
-from sparring.config.plugins.guard import watched
+from sparring.config.plugins.guard import with_watch
 from sparring.core.errors import ConfigError, CreditError, quoted
 from sparring.core.records import Credit, TurnTable
 from sparring.measure.agent_spec import parse_agent
 from sparring.methods.losses.base import LossBatch, LossTerm
 
 
-@watched
+@with_watch
 def evaluate(
     what: Run | str | Path,
     environments: Sequence[str] = (),
@@ -92,7 +92,7 @@ def _find_run(what: Any) -> Run | None:
     """Return the run in a folder, or None if the text names a bot."""
     if isinstance(what, str):
         name = what.split(" ")[0]
-        if registry.known("players", name) or not (Path(what).is_dir() or "/" in name):
+        if registry.is_known("players", name) or not (Path(what).is_dir() or "/" in name):
             return None
     return Run(folder_of(what))
 

@@ -131,8 +131,8 @@ class Lobby:
             if name not in game_names():
                 where = "See `sparring list environments`."
                 raise UnknownNameError("game", name, game_names(), where)
-            is_plugin = registry.known("environments", name)
-            options = with_style(name, {}, self._style()) if is_plugin else {}
+            known = registry.is_known("environments", name)
+            options = with_style(name, {}, self._style()) if known else {}
             game = make_game(name, options=options, illegal=RETRY)
         self._games[name] = game
         return game
@@ -142,7 +142,7 @@ class Lobby:
         styles = (
             parse_agent(text)
             for text in self.trusted
-            if registry.known("players", _first_word(text))
+            if registry.is_known("players", _first_word(text))
         )
         return next((text.style for text in styles if text.style != SENTENCES), SENTENCES)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparring.api.runs import Run, check_integer
-from sparring.config.plugins.guard import watched
+from sparring.config.plugins.guard import with_watch
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.records import LEARNER, EnvironmentSpec, Episode, TurnTable
 from sparring.core.rng import Stream
@@ -20,7 +20,7 @@ from sparring.play.team import play_teams
 from sparring.play.turn_table import turn_table as make_turn_table
 
 
-@watched
+@with_watch
 def make_environment(
     name: str | EnvironmentSpec, *, illegal: Mapping[str, Any] | None = None, **options: Any
 ) -> Environment:
@@ -52,7 +52,7 @@ def make_environment(
     return make_game(name, options=options, illegal=illegal)
 
 
-@watched
+@with_watch
 def play_episodes(
     environment: str | Environment,
     players: Sequence[str | Run | Agent],

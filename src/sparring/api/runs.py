@@ -12,7 +12,7 @@ from typing import Any, TextIO
 from sparring.config import RunConfig, resolve
 from sparring.config.checks import measured_weights
 from sparring.config.plugins.guard import CallWatch
-from sparring.config.recipe import apply_overrides, laid_over, load_recipe, to_yaml
+from sparring.config.recipe import apply_overrides, extend_bases, load_recipe, to_yaml
 from sparring.config.sections import StoreConfig
 from sparring.core.errors import ConfigError, quoted
 from sparring.core.process import GracefulStop
@@ -25,7 +25,7 @@ from sparring.play.parquet_parts import Parts
 from sparring.play.players.base import Agent
 from sparring.play.store import CreditStore, EpisodeStore
 from sparring.run import checkpoint
-from sparring.run.config_checks import check_effect, check_same
+from sparring.run.config_checks import check_no_setting_is_ignored, check_same
 from sparring.run.events import METRICS, check_packages, read_lines
 from sparring.run.folder import RunFolder
 from sparring.run.loop import RunSummary
@@ -190,7 +190,9 @@ def train(
         )
     check_texts(changes, "changes", "'seed=1', 'steps=60'")
     data = (
-        laid_over(recipe, "The recipe") if isinstance(recipe, Mapping) else load_recipe(str(recipe))
+        extend_bases(recipe, "The recipe")
+        if isinstance(recipe, Mapping)
+        else load_recipe(str(recipe))
     )
     config = resolve(apply_overrides(data, changes))
     path = default_folder(config) if run is None else folder_of(run)
@@ -255,7 +257,7 @@ def plan_run(config: RunConfig) -> dict[str, Any]:
     check_league(
         config, [(configured_game(section), section.weight) for section in config.environments]
     )
-    check_effect(config)
+    check_no_setting_is_ignored(config)
     return describe(config)
 
 
@@ -309,7 +311,7 @@ def train_run(
         check_league(config, engine.environments, engine)
     else:
         RunFolder.check_free(path, overwrite=overwrite)
-        check_effect(config)
+        check_no_setting_is_ignored(config)
         engine = LocalEngine(config)  # before anything is written
         check_league(config, engine.environments, engine)
         folder = RunFolder.create(path, to_yaml(config), overwrite=overwrite)

@@ -39,7 +39,7 @@ def options(
 def main() -> None:
     """Run the command line.
 
-    An error is one line; the exit code is 2 if the user can mend it, else 1.
+    An error is printed in one line. The exit code is 2 if the user can fix it, otherwise 1.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(PlainFormatter("%(levelname)s: %(message)s"))

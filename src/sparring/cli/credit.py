@@ -19,7 +19,7 @@ from sparring.measure.credit_lab import LabPlan, estimator_names
 from sparring.report.credit_page import HEADS, cells, chart, summary, write_page
 from sparring.report.terminal import PlainConsole
 
-WIDTH = 200  # of the table where no terminal says so
+WIDTH = 200  # columns of the table if the output is no terminal
 app = typer.Typer(
     help="Measure advantage estimators against exact policy gradients.",
     no_args_is_help=True,
@@ -57,23 +57,22 @@ Critic = Annotated[
     Literal["exact", "noisy", "zero"], typer.Option(help="The critic that estimators read.")
 ]
 BurnIn = Annotated[
-    float,
-    typer.Option(min=0, help="Share of the batches before figures count."),
+    float, typer.Option(min=0, help="Share of the first batches that are not counted.")
 ]
-Playouts = Annotated[
-    int, typer.Option(min=1, help="Games played on from each position (vine_ppo).")
-]
+Playouts = Annotated[int, typer.Option(min=1, help="Playouts from each position (vine_ppo).")]
 Reward = Annotated[
-    str, typer.Option(help="Reward in place of the game's payoffs: 'contribution by=difference'.")
+    str, typer.Option(help="Reward instead of the game's payoffs: 'contribution by=difference'.")
 ]
 MaxStates = Annotated[
-    int, typer.Option(min=1, help="Information states up to which a game is enumerated.")
+    int,
+    typer.Option(min=1, help="Largest number of information states of a game that is enumerated."),
 ]
 Timed = Annotated[
     bool, typer.Option("--time/--no-time", help="Measure the seconds that an estimator takes.")
 ]
 Plot = Annotated[
-    Path | None, typer.Option(help="Write bias against variance to this SVG file; one game.")
+    Path | None,
+    typer.Option(help="Write a chart of bias against variance to this SVG file; one game only."),
 ]
 Page = Annotated[
     Path | None, typer.Option(help="Write a page in Markdown, with a chart per game beside it.")
@@ -126,7 +125,7 @@ def compare(
         print(json.dumps(result, sort_keys=True))
     else:
         for report in result["games"]:
-            _show(report, result["settings"])
+            _print_report(report, result["settings"])
     if plot is not None:
         _plot(result, plot)
     if page is not None:
@@ -139,12 +138,12 @@ def compare(
             *(("seed", seed), ("max-states", max_states), ("page", page)),
         ]
         flags = " ".join(f"--{name} {shlex.quote(str(value))}" for name, value in options)
-        untimed = "" if timed else " --no-time"
-        files = write_page(result, page, f"sparring credit compare {flags}{untimed}")
+        time_flag = "" if timed else " --no-time"
+        files = write_page(result, page, f"sparring credit compare {flags}{time_flag}")
         print_stderr(f"Wrote {', '.join(map(str, files))}.")
 
 
-def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
+def _print_report(report: dict[str, Any], settings: dict[str, Any]) -> None:
     on_terminal = sys.stdout.isatty()
     console = PlainConsole(width=None if on_terminal else WIDTH)
     measured = [row for row in report["rows"] if "refused" not in row]
@@ -164,8 +163,8 @@ def _show(report: dict[str, Any], settings: dict[str, Any]) -> None:
 def _plot(result: dict[str, Any], path: Path) -> None:
     if len(result["games"]) > 1:
         raise ConfigError(
-            f"--plot {path} draws one game and the run has {len(result['games'])}; name one of "
-            "them by --environment."
+            f"--plot {path} draws one game, but {len(result['games'])} were measured; choose one "
+            "with --environment."
         )
     try:
         path.write_text(chart(result["games"][0]) + "\n", encoding="utf-8")

@@ -23,7 +23,7 @@ PACKAGES = ("torch", "transformers", OPENSPIEL, "numpy", "pyarrow", "tensorboard
 
 
 def examine() -> dict[str, Any]:
-    """Return versions, threads and games per second; ``healthy`` says whether all checks passed."""
+    """Return versions, threads and games per second; ``healthy``: whether the check passed."""
     findings: dict[str, Any] = {
         "python": sys.version.split()[0],
         "machine": platform.machine(),
@@ -36,12 +36,12 @@ def examine() -> dict[str, Any]:
     )
     engine, methods = LocalEngine(config), Methods.of(config)
     state = RunState()
-    began, games, difference = time.perf_counter(), 0, 0.0
+    start, games, difference = time.perf_counter(), 0, 0.0
     while state.step < config.steps:
         outcome = play_round(config, engine, methods, state)
         state, games = outcome.state, games + len(outcome.episodes)
         difference = max(difference, outcome.metrics["logprob_difference_max"])
-    findings["games_per_second"] = round(games / (time.perf_counter() - began))
+    findings["games_per_second"] = round(games / (time.perf_counter() - start))
     findings["logprob_difference"] = difference
     findings["healthy"] = difference < 1e-4
     return findings

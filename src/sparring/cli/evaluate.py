@@ -25,12 +25,12 @@ from sparring.measure.oracle_regret import BUDGET
 from sparring.report import match_tables as tables
 from sparring.report.terminal import PlainConsole
 
-WIDTH = 120  # of the tables where no terminal says so
+WIDTH = 120  # columns of the tables if the output is no terminal
 OUTCOMES = ("wins", "draws", "losses")
 
 
 def show_games(result: dict[str, Any]) -> None:
-    """Show results on games as tables."""
+    """Print results on games as tables."""
     console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
     for note in result["notes"]:
         console.print(note, style="yellow")
@@ -50,9 +50,9 @@ def show_games(result: dict[str, Any]) -> None:
         console.print(oracle_lines)
     if "self_plays" in result:
         console.print(tables.self_plays_table(result["self_plays"]))
-        counted = tables.counted_table(result["self_plays"])
-        if counted is not None:
-            console.print(counted)
+        variety = tables.environment_figures_table(result["self_plays"])
+        if variety is not None:
+            console.print(variety)
     for game, rows in groupby(result.get("adaptation", ()), lambda row: row["game"]):
         trial_rows = list(rows)
         console.print(tables.adaptation_table(game, trial_rows))
@@ -75,7 +75,7 @@ def show_games(result: dict[str, Any]) -> None:
 
 
 def show_suite(report: dict[str, Any], path: Path) -> None:
-    """Show a suite's report as tables."""
+    """Print a suite's report as tables."""
     console = PlainConsole(width=None if sys.stdout.isatty() else WIDTH)
     player = ", ".join(
         f"{key} {value}" for key, value in report["player"].items() if value not in (None, {})
@@ -102,7 +102,7 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
                 for seat in row["seats"]
                 if seat["score"] is not None
             )
-            table.add_row(name, *_cells(row["overall"]), by_seat or "-")
+            table.add_row(name, *_suite_cells(row["overall"]), by_seat or "-")
     console.print(table)
     suite_lines = tables.suite_table(report["rows"])
     if suite_lines is not None:
@@ -122,11 +122,11 @@ def show_suite(report: dict[str, Any], path: Path) -> None:
         for note in row["notes"]:
             console.print(f"{row['name']}: {note}", style="yellow")
     console.print(
-        f"Kept in {path}; scores are 100 * (mean return - low) / (high - low), see docs/suites.md."
+        f"Saved in {path}; scores are 100 * (mean return - low) / (high - low), see docs/suites.md."
     )
 
 
-def _cells(figures: dict[str, Any]) -> list[str]:
+def _suite_cells(figures: dict[str, Any]) -> list[str]:
     """Return the cells of a row: games, outcomes, mean return, share of illegal replies, score."""
     outcomes = "/".join(str(figures[key]) for key in OUTCOMES) if "wins" in figures else "-"
     mean, illegal = figures["return"], figures["illegal"]["mean"]
@@ -150,11 +150,11 @@ Suite = Annotated[
 ]
 Agent = Annotated[
     str | None,
-    typer.Option(help="Measure this agent in place of a run, e.g. 'endpoint model=NAME'."),
+    typer.Option(help="Measure this agent instead of a run, e.g. 'endpoint model=NAME'."),
 ]
 Game = Annotated[
     list[str] | None,
-    typer.Option(*ENVIRONMENT, help="A game in place of the run's, e.g. 'sudoku size=6'."),
+    typer.Option(*ENVIRONMENT, help="A game instead of the run's, e.g. 'sudoku size=6'."),
 ]
 Games = Annotated[
     int | None, typer.Option(min=2, help="Games per seat; default 500, or as the suite says.")
@@ -169,8 +169,8 @@ Oracle = Annotated[
     str | None,
     typer.Option(
         help=(
-            "Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default the run's, "
-            "the suite's, else exact."
+            "Judges the moves: e.g. minimax, 'cfr iterations=1000', none; default: that of the run "
+            "or suite, else exact."
         )
     ),
 ]
@@ -189,7 +189,7 @@ Answer = Annotated[
     str | None,
     typer.Option(
         help="What is measured: policy, last, or a mixture of the run's snapshots by a "
-        "meta-solver such as nash; default as the run says."
+        "meta-solver such as nash; default: the run's league.answer."
     ),
 ]
 League = Annotated[
@@ -264,7 +264,7 @@ def evaluate(
     judge = None if oracle in (None, NO_ORACLE) else parse_oracle(str(oracle))
     if suite is None:
         _refuse_without_suite(agent if not game else None, temperature, workers, out)
-        _refuse_together(agent, game, policy, answer, league)
+        _refuse_conflicts(agent, game, policy, answer, league)
         result = measure(
             run,
             agent,
@@ -285,7 +285,7 @@ def evaluate(
             best_of=best_of,
             in_flight=in_flight,
         )
-        _tell(result, as_json, show_games)
+        _print_result(result, as_json, show_games)
         return
     if game or oracle_turns:
         raise ConfigError(
@@ -308,7 +308,7 @@ def evaluate(
         judged=oracle != NO_ORACLE,
     )
     report = _run_suite(evaluation, workers)
-    _tell(report, as_json, lambda result: show_suite(result, evaluation.path))
+    _print_result(report, as_json, lambda result: show_suite(result, evaluation.path))
 
 
 def _run_suite(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, Any]:
@@ -316,12 +316,14 @@ def _run_suite(evaluation: SuiteEvaluation, workers: int | None) -> dict[str, An
         return evaluation.run(workers=workers, watch=print_stderr)
     except KeyboardInterrupt:
         print_stderr(
-            f"What was measured is in {evaluation.path}; the same command goes on from there."
+            f"Finished results are in {evaluation.path}; the same command continues from there."
         )
         raise
 
 
-def _tell(result: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]) -> None:
+def _print_result(
+    result: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]], None]
+) -> None:
     if as_json:
         print(json.dumps(result, sort_keys=True))
     else:
@@ -331,36 +333,31 @@ def _tell(result: dict[str, Any], as_json: bool, show: Callable[[dict[str, Any]]
 def _refuse_without_suite(
     agent: str | None, temperature: float | None, workers: int | None, out: Path | None
 ) -> None:
-    """Raise ConfigError for an option with a value that only a suite can use."""
+    """Raise ConfigError if an option is set that needs a suite."""
     options = {"--agent": agent, "--temperature": temperature, "--workers": workers, "--out": out}
     for option, value in options.items():
         if value is not None:
-            refused = (
+            advice = (
                 " or to games; add --suite mars or --environment kuhn_poker"
                 if option == "--agent"
                 else "; add --suite mars"
             )
-            raise ConfigError(f"{option} belongs to a suite{refused}, say.")
+            raise ConfigError(f"{option} belongs to a suite{advice}, say.")
 
 
-def _refuse_together(
+def _refuse_conflicts(
     agent: str | None, game: list[str] | None, policy: str | None, answer: str | None, league: bool
 ) -> None:
     if league and (game or agent):
         raise ConfigError(
-            "--league rates a run's snapshots at the run's own games; leave --environment and "
-            "--agent out."
+            "--league rates a run's snapshots in its games; leave --environment and --agent out."
         )
     if answer and (policy or agent):
         raise ConfigError(
-            "--answer belongs to a run, and says which of its policies is measured; leave "
-            "--policy and --agent out."
+            "--answer chooses which policy of a run is measured; leave --policy and --agent out."
         )
     if policy and (league or agent):
-        raise ConfigError(
-            "--policy belongs to a run, whose league rates all its policies together; leave "
-            "--league and --agent out."
-        )
+        raise ConfigError("--policy chooses one policy of a run; leave --league and --agent out.")
 
 
 def _player(
@@ -372,7 +369,7 @@ def _player(
     answer: str | None,
 ) -> Player:
     """Return the player that a suite measures: a run's answer, one of its policies, or an agent."""
-    _refuse_together(agent, None, policy, answer, league=False)
+    _refuse_conflicts(agent, None, policy, answer, league=False)
     if run is not None:
         return run_player(run, checkpoint, temperature, policy, answer)
     if any(value is not None for value in (temperature, checkpoint, policy)):

@@ -16,7 +16,7 @@ from sparring.core.errors import RunError
 def export(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
     folder: Annotated[
-        Path, typer.Argument(help="Where to write the model; must not hold anything yet.")
+        Path, typer.Argument(help="Where to write the model; must be empty or not exist.")
     ],
     checkpoint: Annotated[
         int | None, typer.Option(help="Step of the checkpoint; default the newest.")
@@ -29,7 +29,7 @@ def export(
         bool, typer.Option("--adapter", help="Write only the adapters, not merged into the model.")
     ] = False,
     policy: Annotated[
-        str | None, typer.Option(help="Which policy, where the run has several.")
+        str | None, typer.Option(help="Which policy, if the run has several.")
     ] = None,
     answer: Annotated[
         str | None,

@@ -28,7 +28,7 @@ def listing(
     """
     what = current_slot(what)
     if what not in KINDS:
-        raise UnknownNameError("kind of thing", what, KINDS)
+        raise UnknownNameError("kind of entry", what, KINDS)
     rows = entries(what)
     if as_json:
         print(json.dumps(rows, sort_keys=True))

@@ -25,7 +25,7 @@ def new(
         Path | None, typer.Option(help="Where; default a new folder NAME here.")
     ] = None,
 ) -> None:
-    """Write a small package with a plug-in of your own, its test and a recipe."""
+    """Write a small package with your own plug-in, its test and a recipe."""
     package = write_package(kind, name, folder)
     say(
         f"Written to {package}: {name}.py is the {kind}, test_{name}.py its test, recipe.yaml "

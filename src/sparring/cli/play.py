@@ -39,7 +39,7 @@ def play(
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(help="Seed of the first deal; default a fresh one.")
+        int | None, typer.Option(help="Seed of the first deal; default a random one.")
     ] = None,
     checkpoint: Annotated[
         int | None, typer.Option(help="Step of the checkpoint; default the newest.")
@@ -68,29 +68,29 @@ def play(
     if run is None and checkpoint is not None:
         raise ConfigError(f"--checkpoint {checkpoint}: only a run has checkpoints; name a run.")
     _refuse_answer(run, against, answer)
-    room = Lobby(run, checkpoint, [against] if against else [], answer)
-    rules = room.game(game)
+    lobby = Lobby(run, checkpoint, [against] if against else [], answer)
+    rules = lobby.game(game)
     if seat >= rules.num_seats:
         raise ConfigError(f"--seat {seat}: {rules.name} has seats 0 to {rules.num_seats - 1}.")
     if web:
-        chosen = {"environment": rules.name, "seat": seat, "against": against, "seed": seed}
-        _on_a_page(run, chosen, port, browser, checkpoint, answer)
+        choices = {"environment": rules.name, "seat": seat, "against": against, "seed": seed}
+        _serve_page(run, choices, port, browser, checkpoint, answer)
         return
-    opponent = room.opponent(rules, against)
+    opponent = lobby.opponent(rules, against)
     against_whom = "alone" if opponent is None else f"against {opponent.label}"
     if opponent is not None and run is not None:
         against_whom += f", of {run}"
     say(f"{rules.name}, {against_whom}.")
     if no_rules(rules):
-        say("? shows what was said, q or Ctrl-D leaves.")
+        say("? shows the replies, q or Ctrl-D leaves.")
     else:
         say(f"? shows the rules, q or Ctrl-D leaves.\n\n{wrap_lines(rules_of(for_people(rules)))}")
     number = random_seed() if seed is None else seed
     while True:
         try:
             say(f"\n--- You are {rules.roles[seat]}. The deal is --seed {number}.\n")
-            with closing(InteractiveSession(rules, seat, opponent, number)) as sitting:
-                _play_to_the_end(rules, sitting)
+            with closing(InteractiveSession(rules, seat, opponent, number)) as session:
+                _play_episode(rules, session)
             again = _ask_again(alone=opponent is None)
         except EOFError:
             print("\nYou left the game.")
@@ -102,7 +102,7 @@ def play(
 
 
 def _ask_again(*, alone: bool) -> str:
-    """Ask until the answer is valid; return "y", "n" or "s", which changes the seat."""
+    """Ask until the answer is valid; return "y", "n" or "s" (change the seat)."""
     question = "\nAgain? [Y/n] " if alone else "\nAgain? [Y/n, s: from the next seat] "
     words = {"": "y", "y": "y", "yes": "y", "n": "n", "no": "n", "q": "n", "quit": "n"}
     words |= {} if alone else {"s": "s"}
@@ -120,20 +120,20 @@ def _refuse_answer(run: Path | None, against: str | None, answer: str | None) ->
         )
 
 
-def _on_a_page(
+def _serve_page(
     run: Path | None,
-    chosen: Mapping[str, Any],
+    choices: Mapping[str, Any],
     port: int | None,
     browser: bool,
     checkpoint: int | None,
     answer: str | None,
 ) -> None:
-    """Serve the page for a person until the process is interrupted."""
+    """Serve the page on which a person plays, until the process is interrupted."""
     from sparring.view.serve import serve
 
-    parameters = {"view": "play", "run": None if run is None else 0, **chosen, "begin": 1}
+    parameters = {"view": "play", "run": None if run is None else 0, **choices, "begin": 1}
     query = urlencode({name: value for name, value in parameters.items() if value is not None})
-    trusted = [chosen["against"]] if chosen["against"] else []
+    trusted = [choices["against"]] if choices["against"] else []
     serve(
         [] if run is None else [run],
         "127.0.0.1",
@@ -147,36 +147,36 @@ def _on_a_page(
     )
 
 
-def _play_to_the_end(rules: Environment, sitting: InteractiveSession) -> None:
+def _play_episode(rules: Environment, session: InteractiveSession) -> None:
     """Play one episode and print its result; EOFError means that the person leaves."""
-    seat, opponent, person = sitting.seat, sitting.opponent, human(ask=_ask)
-    while sitting.pending is not None:
-        trouble = sitting.say(person.act([sitting.pending])[0].text)
-        if trouble:
-            say(trouble)
-    episode = sitting.episode
+    seat, opponent, person = session.seat, session.opponent, human(ask=_ask)
+    while session.pending is not None:
+        problem = session.say(person.act([session.pending])[0].text)
+        if problem:
+            say(problem)
+    episode = session.episode
     assert episode is not None, "the episode is over"
-    last = "" if no_rules(rules) else ending(rules, episode, seat)
-    say(f"\n--- The end.\n\n{wrap_lines(last)}" if last else "\n--- The end.")
+    ending_text = "" if no_rules(rules) else ending(rules, episode, seat)
+    say(f"\n--- The end.\n\n{wrap_lines(ending_text)}" if ending_text else "\n--- The end.")
     say(f"\n{verdict(rules, episode.returns, seat)}")
-    if sitting.drawn_members:
-        say(f"{member_line(sitting.drawn_members)}.")
-    called = {YOU: "you"}
+    if session.drawn_members:
+        say(f"{member_line(session.drawn_members)}.")
+    display_names = {YOU: "you"}
     if opponent is not None:
-        called[opponent.name] = opponent.label.partition(",")[0]
+        display_names[opponent.name] = opponent.label.partition(",")[0]
     if no_rules(rules):
-        say("\n".join(["What was said:", *reply_lines(episode, called)]))
+        say("\n".join(["Replies:", *reply_lines(episode, display_names)]))
         return
     name, agent = ("", None) if opponent is None else (opponent.name, opponent.agent)
-    thinks = isinstance(agent, ActionScorer)
-    say("Moves, with how probable the policy held its legal actions:" if thinks else "Moves:")
-    for line in moves(rules, episode, agent, name=name, names=called):
+    suffix = ", with the policy's probabilities" if isinstance(agent, ActionScorer) else ""
+    say(f"Moves{suffix}:")
+    for line in moves(rules, episode, agent, name=name, display_names=display_names):
         say(line)
 
 
 def _ask(text: str) -> str:
-    above, _, prompt = text.rpartition("\n")
-    say(above)
+    question, _, prompt = text.rpartition("\n")
+    say(question)
     typed = input(escape_controls(prompt))
     if not sys.stdin.isatty():
         say(typed)  # a terminal echoes input; a pipe does not

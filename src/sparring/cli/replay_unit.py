@@ -19,34 +19,36 @@ def replay_unit(
     step: Annotated[int, typer.Argument(help="The step's number, as in metrics.jsonl, from 1.")],
     unit: Annotated[int, typer.Argument(min=0, help="The unit's number in the step, from 0.")],
 ) -> None:
-    """Play a unit of a run's step again in this process, where errors show."""
+    """Play a unit of a run's step again in this process, to see its errors."""
     engine, specs, judging = unit_of(run, step, unit)
-    say(f"Unit {unit} of step {step}: {len(specs)} plays of {specs[0].game.name}.", file=sys.stdout)
-    given_up = _print_episodes(replay(engine, specs, judging))
-    if given_up:
-        say(f"{given_up} of {len(specs)} plays were given up (rollout.retries).")
+    game = specs[0].game.name
+    say(f"Unit {unit} of step {step}: {len(specs)} episodes of {game}.", file=sys.stdout)
+    num_abandoned = _print_episodes(replay(engine, specs, judging))
+    if num_abandoned:
+        say(f"{num_abandoned} of {len(specs)} episodes were given up (rollout.retries).")
         raise typer.Exit(1)
-    say("All of them were played.")
+    say("All episodes were played.")
 
 
 def _print_episodes(plays: Iterator[tuple[EpisodeSpec, ReplayedEpisode | None]]) -> int:
-    """Print the course of each episode and return the number of abandoned ones."""
-    given_up = 0
+    """Print the result of each episode, and return the number of abandoned ones."""
+    num_abandoned = 0
     for spec, result in plays:
         if result is None:
             seats = ", ".join(map(str, spec.players))
             suffix = "" if not spec.prefix else f", after {len(spec.prefix)} turns of another"
-            # flushed, as the process may crash in this episode
-            say(f"play {spec.episode_id} (group {spec.group_id}): {seats}{suffix}", file=sys.stdout)
+            # to stdout, and flushed: the process may crash in this episode
+            numbers = f"episode {spec.episode_id} (group {spec.group_id})"
+            say(f"{numbers}: {seats}{suffix}", file=sys.stdout)
             continue
         for trace in result.raised:
             for line in trace.splitlines():
                 say(f"    {line}")
-        again = f", begun anew {result.retried} times" if result.retried else ""
+        restarts = f", restarted {result.retried} times" if result.retried else ""
         if result.returns is None:
-            say(f"  given up{again}")
-            given_up += 1
+            say(f"  given up{restarts}")
+            num_abandoned += 1
         else:
             returns = " ".join(f"{value:g}" for value in result.returns)
-            say(f"  {result.turns} turns, returns {returns}{again}")
-    return given_up
+            say(f"  {result.turns} turns, returns {returns}{restarts}")
+    return num_abandoned

@@ -25,7 +25,7 @@ def report(
 ) -> None:
     """Write report.html: a run on one page, to attach to a paper."""
     if len(runs) > 1 and out is None:
-        raise ConfigError("A report of several runs needs a file of its own; write --out FILE.")
+        raise ConfigError("A report of several runs needs an output file; write --out FILE.")
     say(f"Wrote {write_report(runs[0], out, runs[1:])}.")
     if svg is not None:
         say(f"Wrote {write_chart(runs[0], svg)}.")

@@ -1,4 +1,4 @@
-"""sparring reproduce: runs studies, which are in the repository and not in the package."""
+"""sparring reproduce: runs studies, which are in the repository but not in the package."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import typer
 import sparring
 from sparring.core.errors import ConfigError
 
-FRAME = Path("studies") / "common" / "study.py"  # a checkout with studies has this file
+STUDY_FILE = Path("studies") / "common" / "study.py"  # exists in a checkout with studies
 
 
 def reproduce(
     name: Annotated[
-        str | None, typer.Argument(help="An experiment; left out, all are listed.")
+        str | None, typer.Argument(help="An experiment; without it, all are listed.")
     ] = None,
     listed: Annotated[bool, typer.Option("--list", help="List the experiments.")] = False,
     quick: Annotated[
@@ -56,11 +56,11 @@ def reproduce(
 
 
 def _checkout() -> Path:
-    """Return the root of the checkout with studies: the code's own, or the current directory."""
+    """Return the root of a checkout with studies: this code's, or the current directory."""
     for root in (Path(sparring.__file__).resolve().parents[2], Path.cwd()):
-        if (root / FRAME).is_file():
+        if (root / STUDY_FILE).is_file():
             return root
     raise ConfigError(
-        f"{FRAME} is not in {Path.cwd()}: studies are not in the installed package, they are in "
-        "Sparring's repository. Clone it, and write `sparring reproduce NAME` in its folder."
+        f"{STUDY_FILE} is not in {Path.cwd()}: studies are not in the installed package. They "
+        "are in Sparring's repository: clone it, and write `sparring reproduce NAME` in its folder."
     )

@@ -25,11 +25,11 @@ from sparring.run.state import RunState
 from sparring.view import league_weights as meta
 from sparring.view.league_members import ENGINE
 
-SIDES = ("in the first side", "in the second side")
+SIDES = ("weight as first side", "weight as second side")
 
 
 def show_league(run: Path, step: int | None, as_json: bool) -> None:
-    """Show a checkpoint's payoff book and the weights of the run's meta-solver, if any.
+    """Print a checkpoint's payoff book, and the meta-solver's weights if the run has a solver.
 
     Args:
         run: the run folder.
@@ -40,46 +40,46 @@ def show_league(run: Path, step: int | None, as_json: bool) -> None:
         SparringError: there is no such run or checkpoint.
     """
     folder = RunFolder.open(run)
-    saved = folder.checkpoint(step)
-    standings = standings_of(RunState(owners=saved.state).payoffs)
-    weighed = _solver_weights(folder.config(), saved.path, saved.state)
+    checkpoint = folder.checkpoint(step)
+    standings = standings_of(RunState(owners=checkpoint.state).payoffs)
+    weights = _solver_weights(folder.config(), checkpoint.path, checkpoint.state)
     if as_json:
         rows = [standing._asdict() for standing in standings]
         document = {
-            "step": saved.step,
+            "step": checkpoint.step,
             "standings": rows,
-            **({"weights": weighed} if weighed else {}),
+            **({"weights": weights} if weights else {}),
         }
         print(json.dumps(json_value(document), allow_nan=False))
         return
     if not standings:
-        say(f"No plays count yet at step {saved.step}.")
+        say(f"No episodes count yet at step {checkpoint.step}.")
     else:
-        say(f"Results of training's plays up to step {saved.step}:\n")
+        say(f"Results of training episodes up to step {checkpoint.step}:\n")
         say_rows(league_rows(standings))
-    if weighed:
-        say(f"\nWeights by {weighed['solver']} ({weighed['source']}):\n")
-        say_rows(_rows(weighed["members"]))
-        if weighed["why"]:
-            say(f"\nThere are none: {weighed['why']}.")
+    if weights:
+        say(f"\nWeights by {weights['solver']} ({weights['source']}):\n")
+        say_rows(_weight_rows(weights["members"]))
+        if weights["why"]:
+            say(f"\nNo weights: {weights['why']}.")
 
 
 def _solver_weights(
     config: Mapping[str, Any], checkpoint: Path, state: Mapping[str, Any]
 ) -> dict[str, Any] | None:
-    """Return the meta-solver's weights of a checkpoint's members; None: there is no solver."""
+    """Return the meta-solver's weights of a checkpoint's members; None without a solver."""
     solver = meta.solver_of(config)
     if solver is None:
         return None
     league = meta.league_of(parse_json((checkpoint / ENGINE).read_bytes()), state)
     labels = meta.labels_of(meta.environments_of(config), solver)
-    solution = meta.solve_league(league, solver.written, labels, meta.has_separate_sides(config))
-    source_fields = {"solver": meta.text_of(solver.written), "source": solver.source}
+    solution = meta.solve_league(league, solver.config, labels, meta.has_separate_sides(config))
+    source_fields = {"solver": meta.text_of(solver.config), "source": solver.source}
     return {**source_fields, "why": solution["why"], "members": solution["members"]}
 
 
-def _rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
-    """Return rows of text with the weights, for all sides together or for each."""
+def _weight_rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    """Return table rows of members and weights, with a column per side if sides differ."""
     has_sides = any("sides" in member for member in members)
     head = ("member", *(SIDES if has_sides else ("weight",)))
     weights = [member["sides"] if has_sides else [member["weight"]] for member in members]
@@ -94,57 +94,53 @@ def _rows(members: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
 
 def show(
     run: Annotated[Path, typer.Argument(help="Run folder.")],
-    step: Annotated[int | None, typer.Option(help="A stored step; default the newest.")] = None,
+    step: Annotated[int | None, typer.Option(help="A stored step; default: the newest.")] = None,
     episode: Annotated[
-        int | None, typer.Option(help="Its number; default the step's first.")
+        int | None, typer.Option(help="Number of the episode; default: the step's first.")
     ] = None,
-    every: Annotated[bool, typer.Option("--list", help="List the episodes of the step.")] = False,
+    list_all: Annotated[bool, typer.Option("--list", help="List the step's episodes.")] = False,
     ids: Annotated[
-        bool, typer.Option("--ids", help="Tokens as ids, without loading the model's tokenizer.")
+        bool, typer.Option("--ids", help="Print token ids, without loading the model's tokenizer.")
     ] = False,
     as_json: Annotated[
-        bool, typer.Option("--json", help="The record as one JSON document.")
+        bool, typer.Option("--json", help="Print the record as one JSON document.")
     ] = False,
     svg: Annotated[
         Path | None, typer.Option(help="Write a picture of a position to this file instead.")
     ] = None,
     turn: Annotated[
         int | None,
-        typer.Option(help="The picture is of the position before this turn, from 0; else the end."),
+        typer.Option(help="Draw the position before this turn, from 0; default: the last one."),
     ] = None,
     seat: Annotated[
         str | None,
-        typer.Option(help="A role: the picture is as it sees it; else nothing is hidden."),
+        typer.Option(help="Draw the position as this role sees it; default: nothing is hidden."),
     ] = None,
-    dark: Annotated[bool, typer.Option("--dark", help="The picture is for a dark page.")] = False,
+    dark: Annotated[bool, typer.Option("--dark", help="Draw for a dark page.")] = False,
     timeline: Annotated[
         bool,
-        typer.Option("--timeline", help="Who acted when and waited for whom; also with --svg."),
+        typer.Option("--timeline", help="Show when each seat acted or waited; also with --svg."),
     ] = False,
     played: Annotated[
-        bool, typer.Option("--played", help="A play of a person; --step is its number.")
+        bool, typer.Option("--played", help="Show an episode with a person; --step is its number.")
     ] = False,
     league: Annotated[
-        bool,
-        typer.Option(
-            "--league", help="How players did against each other, in place of an episode."
-        ),
+        bool, typer.Option("--league", help="Print results between players instead of an episode.")
     ] = False,
 ) -> None:
     """Show a stored episode: prompts and replies of each seat, legal actions, tokens, credit."""
     if svg is None and (turn is not None or seat is not None or dark):
-        raise ConfigError("--turn, --seat and --dark say which picture: write --svg FILE too.")
+        raise ConfigError("--turn, --seat and --dark belong to --svg; write --svg FILE too.")
     if timeline and (turn is not None or seat is not None or dark or as_json):
         raise ConfigError(
-            "--timeline is of the whole play and hides nothing: leave --turn, --seat, --dark and "
-            "--json out."
+            "--timeline shows the whole episode: leave --turn, --seat, --dark and --json out."
         )
     if league:
         show_league(run, step, as_json)
         return
     stored = StoredEpisodes(run, played)
     number = stored.step(step)
-    if every:
+    if list_all:
         say_rows(listing_rows(stored.episodes(number)))
         return
     stored_episode = stored.episode(number, episode)
@@ -159,13 +155,13 @@ def show(
     if svg is not None:
         _write_picture(stored_episode, svg, turn, seat, "dark" if dark else "light")
         return
-    positions, ended = _positions(stored_episode), _conversations(stored_episode)
-    decode, trouble = (None, "") if ids else token_decoder(run)
-    if trouble:
-        say(f"{trouble}\n")
-    for line in episode_lines(number, stored_episode, credit, decode, positions, ended):
+    positions, conversation_ends = _positions(stored_episode), _conversations(stored_episode)
+    decode, decoder_error = (None, "") if ids else token_decoder(run)
+    if decoder_error:
+        say(f"{decoder_error}\n")
+    for line in episode_lines(number, stored_episode, credit, decode, positions, conversation_ends):
         say(line)
-    say(f"\nStored steps: {_shorten(stored.steps)}. Others of this step: --list, then --episode N.")
+    say(f"\nStored steps: {_shorten(stored.steps)}. Other episodes: --list, then --episode N.")
 
 
 def _write_picture(
@@ -174,8 +170,8 @@ def _write_picture(
     if seat is not None and seat not in episode.roles:
         raise UnknownNameError("role", seat, episode.roles)
     position = len(episode.turns) if turn is None else turn
-    looks = None if seat is None else episode.roles.index(seat)
-    image = picture(episode, position, looks, theme)
+    viewer = None if seat is None else episode.roles.index(seat)
+    image = picture(episode, position, viewer, theme)
     write_bytes_atomic(path, image.svg.encode())
     say(f"Wrote {path}: {image.description}")
 
@@ -191,7 +187,7 @@ def _print_timeline(episode: Episode, path: Path | None) -> None:
 
 
 def _positions(episode: Episode) -> list[str]:
-    """Return each position in words; if they are unknown, print why and return []."""
+    """Return each position in words; if that fails, print the reason and return []."""
     try:
         return list(sentences(episode))
     except SparringError as error:
@@ -208,7 +204,7 @@ def _conversations(episode: Episode) -> list[Conversation]:
 
 
 def _shorten(steps: list[int]) -> str:
-    """Return a list of steps as text, the middle of a long one left out."""
+    """Return a list of steps as text; a long list is shortened in the middle."""
     if len(steps) <= 8:
         return ", ".join(map(str, steps))
     return f"{', '.join(map(str, steps[:3]))} ... {', '.join(map(str, steps[-3:]))}"

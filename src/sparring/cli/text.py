@@ -1,4 +1,4 @@
-"""Prints text for the command line, control characters escaped."""
+"""Prints text for the command line with escaped control characters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TextIO
 
 from sparring.core.foreign_text import escape_controls
 
-ENVIRONMENT = ("--environment", "--game")  # an option, and its old spelling
+ENVIRONMENT = ("--environment", "--game")  # an option and its old name
 
 __all__ = [
     "ENVIRONMENT",
@@ -28,7 +28,7 @@ __all__ = [
 
 
 def say(text: object, *, file: TextIO | None = None) -> None:
-    """Print a text, its control characters escaped; texts may come from strangers."""
+    """Print a text with escaped control characters, as texts may come from strangers."""
     print(escape_controls(text), file=file, flush=file is not None)
 
 
@@ -42,18 +42,18 @@ def say_rows(rows: Sequence[Sequence[str]]) -> None:
 
 def command() -> str:
     """Return the command that calls this program: its path, if it is not on PATH."""
-    called = Path(sys.argv[0])
-    on_path = shutil.which("sparring") is not None or called.name != "sparring"
-    return "sparring" if on_path else shlex.quote(str(called))
+    program = Path(sys.argv[0])
+    on_path = shutil.which("sparring") is not None or program.name != "sparring"
+    return "sparring" if on_path else shlex.quote(str(program))
 
 
 def print_stderr(text: object) -> None:
-    """Print a text on the standard error stream, control characters escaped."""
+    """Print a text to stderr with escaped control characters."""
     say(text, file=sys.stderr)
 
 
 def wrap_to_terminal(text: str, stream: TextIO) -> str:
-    """Return a text wrapped to a terminal's width; other streams get it as it is."""
+    """Return a text wrapped to the terminal's width; unchanged if the stream is no terminal."""
     if not stream.isatty():
         return text
     width = max(shutil.get_terminal_size().columns - 1, 20)
@@ -61,8 +61,8 @@ def wrap_to_terminal(text: str, stream: TextIO) -> str:
 
 
 class PlainFormatter(logging.Formatter):
-    """Formats log records, control characters escaped."""
+    """Formats log records with escaped control characters."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line of a record."""
+        """Return the line of a log record."""
         return escape_controls(super().format(record))

@@ -37,12 +37,12 @@ def train(
     ] = None,
     run: Annotated[Path | None, typer.Option(help="Run folder; default runs/NAME-seedN.")] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Go on from the folder's last good checkpoint.")
+        bool, typer.Option("--resume", help="Continue from the folder's last good checkpoint.")
     ] = False,
     overwrite: Annotated[
         bool,
         typer.Option(
-            "--overwrite", help="Replace the run there once the new one has a checkpoint."
+            "--overwrite", help="Replace the run in the folder once the new run has a checkpoint."
         ),
     ] = False,
     dry_run: Annotated[
@@ -57,7 +57,7 @@ def train(
 ) -> None:
     """Train a language model by play."""
     trust_typed([recipe, *(overrides or ())])
-    config = _config(recipe, overrides or [], run if resume else None)
+    config = _resolve_config(recipe, overrides or [], run if resume else None)
     if dry_run:
         plan = plan_run(config)
         if as_json:
@@ -71,27 +71,27 @@ def train(
     summary, page = train_run(
         config, path, this_command(), resume=resume, overwrite=overwrite, stream=sys.stderr
     )
-    _finish(summary, page, measured_weights(config), as_json)
+    _print_summary(summary, page, measured_weights(config), as_json)
 
 
 def refuse_dashes(words: Sequence[str]) -> None:
-    """Raise an error for a configuration key that is written as an option, such as ``--steps 10``.
+    """Refuse a configuration key that is written as an option, such as ``--steps 10``.
 
     Raises:
         ConfigError: a key of the configuration is written with dashes.
     """
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         key, separator, value = word.removeprefix("--").partition("=")
         if not word.startswith("--") or key.split(".")[0] not in RunConfig.model_fields:
             continue
-        value = value if separator else next(iter(words[place + 1 : place + 2]), "VALUE")
+        value = value if separator else next(iter(words[index + 1 : index + 2]), "VALUE")
         raise ConfigError(
             f"{quoted(word, 80)} is not an option: changes to a recipe have no dashes; write "
             f"{quoted(f'{key}={value}', 80)}."
         )
 
 
-def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:
+def _resolve_config(recipe: str | None, overrides: list[str], resumed: Path | None) -> RunConfig:
     if recipe is None and resumed is None:
         raise ConfigError(
             "Name a recipe, e.g. `sparring train demo`; `sparring list recipes` shows them."
@@ -103,7 +103,7 @@ def _config(recipe: str | None, overrides: list[str], resumed: Path | None) -> R
     return resolve(apply_overrides(load_recipe(recipe), overrides))
 
 
-def _finish(summary: RunSummary, page: Path, weights: str, as_json: bool) -> None:
+def _print_summary(summary: RunSummary, page: Path, weights: str, as_json: bool) -> None:
     if as_json:
         ended = {**dataclasses.asdict(summary), "folder": str(summary.folder), "measured": weights}
         print(json.dumps(ended, sort_keys=True))
@@ -114,16 +114,16 @@ def _finish(summary: RunSummary, page: Path, weights: str, as_json: bool) -> Non
         say(f"      {command()} view   to look at curves and replays in a browser")
         say(f"      {command()} play {summary.folder}   to play against it")
         if weights == EMA:
-            say(f"Both take the {EMA} (learner.average); with --answer last, the {LIVE}.")
+            say(f"Both use the {EMA} (learner.average); with --answer last, the {LIVE}.")
     elif not summary.steps:
         say(
-            f"Stopped before the first step was done; {summary.folder} has not changed. Give "
+            f"Stopped before the end of the first step; {summary.folder} has not changed. Run "
             "the same command again."
         )
     else:
         if summary.stopped_by:
             say(f"A health rule stopped the run: {summary.stopped_by}")
         say(
-            f"Stopped after step {summary.steps} and saved. Go on with: {command()} train "
+            f"Stopped after step {summary.steps} and saved. Continue with: {command()} train "
             f"--run {summary.folder} --resume"
         )

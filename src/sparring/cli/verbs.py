@@ -1,7 +1,7 @@
-"""The verbs, each imported when it is called, and the one line that reports an error.
+"""The commands (verbs) of `sparring`, each imported when it is called, and error messages.
 
-`sparring --help` imports no library of models or games. SPARRING_DEBUG=1 shows the trace of an
-error.
+So `sparring --help` imports no library of models or games. An error prints one line;
+SPARRING_DEBUG=1 also prints its traceback.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from typer.main import get_command
 from sparring.config.plugins.guard import CallWatch
 from sparring.core.errors import DEBUG, ConfigError, RunError, SparringError
 
-LONGEST = 4000  # characters of a message
+MAX_LENGTH = 4000  # characters of a message
 
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn errors of the disk, the network or the memory into errors of the run.
+    """Turn errors of disk, network or memory into a RunError with a message for the user.
 
     Raises:
         RunError: a file or folder cannot be read or written, or the memory is full.
@@ -36,7 +36,7 @@ def translate_errors() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:
-        raise  # the reader of our output is gone, which is not an error
+        raise  # the reader of our output has closed the pipe; this is no error
     except OSError as error:
         from sparring.core.files import disk_error
 
@@ -52,31 +52,31 @@ def translate_errors() -> Iterator[None]:
         advice = (
             "lower rollout.games_per_step, learner.micro_tokens or the sizes of model and games"
         )
-        raise RunError(f"The memory is full ({_line(error, 200)}); {advice}.") from error
+        raise RunError(f"The memory is full ({_one_line(error, 200)}); {advice}.") from error
 
 
 def message_of(error: Exception) -> str:
-    """Return the line that reports an error; with SPARRING_DEBUG=1 print the trace first."""
+    """Return the line that reports an error; with SPARRING_DEBUG=1, print the traceback first."""
     if os.environ.get(DEBUG, "") not in ("", "0"):
         traceback.print_exception(error)
     if isinstance(error, SparringError):
-        return f"error: {_line(error, LONGEST)}"
+        return f"error: {_one_line(error, MAX_LENGTH)}"
     frames = traceback.extract_tb(error.__traceback__)
     where = f" at {Path(frames[-1].filename).name}:{frames[-1].lineno}" if frames else ""
-    text = f"{type(error).__name__}: {_line(error, 400)}".rstrip(": ")
+    text = f"{type(error).__name__}: {_one_line(error, 400)}".rstrip(": ")
     return (
         f"error: something unexpected failed{where}: {text}. This is a fault of Sparring or of a "
-        f"plug-in. {DEBUG}=1 shows the whole trace; please report it with the command."
+        f"plug-in. {DEBUG}=1 shows the whole traceback; please report it with the command."
     )
 
 
-def _line(error: Exception, limit: int) -> str:
+def _one_line(error: Exception, limit: int) -> str:
     text = " ".join(str(error).split())
     return text if len(text) <= limit else f"{text[: limit - 4]} ..."
 
 
 def flush_output() -> None:
-    """Flush the output; if nobody reads it any more, drop it silently."""
+    """Flush the output; if its reader has closed the pipe, drop it silently."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
@@ -88,7 +88,7 @@ def flush_output() -> None:
                 os.close(nowhere)
 
 
-VERBS = {  # verb -> its line in the help
+VERBS = {  # verb -> its line in --help
     "train": "Train a language model by play.",
     "evaluate": "Measure a policy by exploitability, matches, regret, a league table or a suite.",
     "play": "Play against a policy or a bot in the terminal: ? shows the rules, Ctrl-D leaves.",
@@ -102,19 +102,19 @@ VERBS = {  # verb -> its line in the help
     "export": "Write a run's policy as a folder that AutoModelForCausalLM.from_pretrained loads.",
     "report": "Write report.html: a run on one page, to attach to a paper.",
     "view": "Look at runs in a browser: curves, replays, league and workers, live.",
-    "new": "Write a small package with a plug-in of your own, its test and a recipe.",
+    "new": "Write a small package with your own plug-in, its test and a recipe.",
     "doctor": "Check this machine: versions, threads, and a two-second round of training.",
-    "replay-unit": "Play a unit of a run's step again in this process, where errors show.",
+    "replay-unit": "Play a unit of a run's step again in this process, to see its errors.",
     "reproduce": "Run a page's experiments again on all cores: results, tables and verdicts.",
     "credit": "Measure advantage estimators against exact policy gradients.",
 }
 FUNCTIONS = {
     "list": "listing",
     "replay-unit": "replay_unit",
-}  # verb -> the module and function of another name
+}  # verb -> name of its module and function, if it differs
 GROUPS = {"credit"}  # verbs whose module is a typer app
 LEARN_TIME = "to learn how long a run takes, write: sparring train RECIPE steps=3"
-REMOVED = {  # verb, or verb and word, of an earlier version -> what to write instead
+REMOVED = {  # removed verb, or verb and option -> what to write instead
     "scale": f"for a run's memory, write: sparring train RECIPE --dry-run; {LEARN_TIME}.",
     "credit race": "in a clone of the repository, write: sparring reproduce credit-race.",
     "train --assume": f"{LEARN_TIME}.",
@@ -123,14 +123,14 @@ REMOVED = {  # verb, or verb and word, of an earlier version -> what to write in
 
 
 class Verbs(TyperGroup):
-    """The group of all verbs; errors of disk, network and memory become errors of the run."""
+    """The group of all verbs; see ``translate_errors`` for errors of disk, network and memory."""
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
         self.commands.update({verb: TyperCommand(verb, help=line) for verb, line in VERBS.items()})
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
-        """Return the called verb, imported now, and the rest of the command line."""
+        """Import the called verb; return it and its arguments."""
         refuse_removed(args)
         name, command, arguments = super().resolve_command(ctx, args)
         command = command if name is None else command_of(name)
@@ -139,13 +139,13 @@ class Verbs(TyperGroup):
         return name, command, arguments
 
     def invoke(self, ctx: Any) -> Any:
-        """Run a verb under a watch of its plug-ins; see ``translate_errors`` for errors."""
+        """Run a verb, and limit the time of its plug-in calls (``CallWatch``)."""
         with translate_errors(), CallWatch():
             return super().invoke(ctx)
 
 
 def refuse_removed(words: Sequence[str]) -> None:
-    """Raise an error for a verb or option of an earlier version.
+    """Refuse a verb or option that an earlier version had.
 
     Raises:
         ConfigError: the words name a removed verb or option.

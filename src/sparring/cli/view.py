@@ -16,14 +16,15 @@ RUNS = Path("runs")
 def view(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(help="Run folders, or folders that hold some; default runs/."),
+        typer.Argument(help="Run folders, or folders with run folders; default runs/."),
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(min=0, max=65535, help="Default 7460, or a free one if it is taken; 0: any."),
+        typer.Option(min=0, max=65535, help="Default 7460, or a free port; 0: any free port."),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; beyond this machine it is plain HTTP.")
+        str,
+        typer.Option(help="Address to listen on; connections from other machines are plain HTTP."),
     ] = "127.0.0.1",
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the page in a browser.")

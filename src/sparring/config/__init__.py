@@ -1,6 +1,6 @@
 """The strict configuration of a run: a class per section, and ``resolve``, which checks them.
 
-Every field has its one default here, or in the signature of the plug-in that it configures.
+The default of a field is here, or in the signature of the plug-in that it configures.
 """
 
 from sparring.config.parts import Count, Number, PluginConfig, Positive, Strict, refuse_repeated
@@ -14,7 +14,7 @@ from sparring.config.policies import (
     RewardConfig,
     SamplingConfig,
     WarmupConfig,
-    of_any,
+    without_policy,
 )
 from sparring.config.run import RunConfig, resolve
 from sparring.config.sections import (
@@ -58,7 +58,7 @@ __all__ = [
     "StoreConfig",
     "Strict",
     "WarmupConfig",
-    "of_any",
     "refuse_repeated",
     "resolve",
+    "without_policy",
 ]

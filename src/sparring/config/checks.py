@@ -1,6 +1,6 @@
-"""Checks across the sections of a configuration: needs of methods, and GPUs of processes.
+"""Checks across sections of a configuration: what methods need, and which process has which GPU.
 
-Two processes on one GPU would fill its memory and end the run, so this is an error unless
+Two processes on one GPU could run out of its memory, so this is an error unless
 ``scale.share_gpus`` is true.
 """
 
@@ -16,25 +16,25 @@ from sparring.config.sections import RunSections
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError
 from sparring.core.records import MAIN, OWN, ref
 
-MAX_PROMPTS = 10**6  # replies requested at once
+MAX_PROMPTS_AT_ONCE = 10**6
 
 
 def check_candidates(config: RunSections) -> None:
-    """Raise an error for candidates without a judge, and for credit that lacks candidates."""
+    """Refuse candidates that nothing judges, and credit whose candidates are missing."""
     candidates, credit = config.rollout.candidates, config.credit.bind("credit")
     if candidates.count == 1:
         if "candidates" in registry.required_services(credit):
             raise MissingError(
-                f"credit: {config.credit.name!r} compares the candidates of a prompt, and "
+                f"credit: {config.credit.name!r} compares the candidates of a prompt, but "
                 "there is only one; write rollout.candidates.count: 4 (2 or more)."
             )
         return
     prompts = min(config.rollout.in_flight, config.rollout.games_per_step) * candidates.count
-    if prompts > MAX_PROMPTS:
+    if prompts > MAX_PROMPTS_AT_ONCE:
         raise ConfigError(
             f"rollout.candidates.count: {candidates.count} replies in each of "
             f"{prompts // candidates.count} episodes at once are {prompts} prompts, more than "
-            f"{MAX_PROMPTS}; lower it, or rollout.in_flight."
+            f"{MAX_PROMPTS_AT_ONCE}; lower it, or rollout.in_flight."
         )
     unjudged = [
         section.known_as
@@ -43,33 +43,33 @@ def check_candidates(config: RunSections) -> None:
     ]
     if candidates.by == "oracle" and unjudged:
         raise MissingError(
-            f"rollout.candidates.by: the oracle is to judge, and {unjudged[0]!r} has none; "
+            f"rollout.candidates.by: an oracle judges candidates, but {unjudged[0]!r} has none; "
             "write oracle: {name: minimax} below the environment, or another of `sparring "
             "list oracles`."
         )
-    reads = {
+    read_scopes = {
         reward.name: reward.bind("rewards").plugin.declarations.READS for reward in config.rewards
     }
     if "candidates" in registry.required_services(credit):
         for option, component in named_components(credit).items():
-            if reads.get(component, "turn") != "turn":
+            if read_scopes.get(component, "turn") != "turn":
                 raise ConfigError(
                     f"credit: {credit.plugin.name!r} compares candidates by {component!r} "
-                    f"(its option {option}), which reads more than one turn and so cannot score a "
-                    "reply that was not played; name best_action or regret."
+                    f"(its option {option}), which reads several turns and cannot score a reply "
+                    "that was not played; name best_action or regret."
                 )
     if config.knowledge is not None:
         return
-    if candidates.by == "rewards" and "turn" not in reads.values():
+    if candidates.by == "rewards" and "turn" not in read_scopes.values():
         raise MissingError(
-            f"rollout.candidates.count is {candidates.count}, and no reward of the run judges a "
-            "turn by itself; add to rewards a line such as - {name: best_action}, or write "
+            f"rollout.candidates.count is {candidates.count}, but no reward of the run judges a "
+            "single turn; add to rewards a line such as - {name: best_action}, or write "
             "rollout.candidates.by: oracle."
         )
 
 
 def check_knowledge(config: RunSections) -> None:
-    """Raise an error for knowledge without candidates, or with replay."""
+    """Refuse knowledge without candidates, or with replay."""
     name = config.knowledge.name if config.knowledge is not None else ""
     for policy in config.by_policy.values():
         candidates = policy.rollout.candidates
@@ -94,13 +94,13 @@ WAVES = "continues episodes after other episodes of the same step have ended"
 
 
 def check_fresh(config: RunSections) -> None:
-    """Raise an error for methods that need pinned order.
+    """Refuse methods that need pinned order in a run with fresh order.
 
     Raises:
         ValueError: the configuration has such a method.
     """
     rollout = config.rollout
-    needs = (
+    excluded = (
         ("rollout.plan", rollout.plan.name, "none", WAVES),
         ("rollout.playouts", rollout.playouts, 0, WAVES),
         ("rollout.refills", rollout.refills, 0, "replaces episodes by others of the same step"),
@@ -112,10 +112,10 @@ def check_fresh(config: RunSections) -> None:
             "assigns the episodes of each step to learners",
         ),
     )
-    for key, value, default, reason in needs:
+    for key, value, default, reason in excluded:
         if value and value != default:
             raise ValueError(
-                f"{key}={value} {reason}, and with scale.order=fresh no episode belongs to a step; "
+                f"{key}={value} {reason}, but with scale.order=fresh no episode belongs to a step; "
                 f"write {key}: {default}, or scale.order: pinned"
             )
 
@@ -124,7 +124,7 @@ CUDA, VLLM = "cuda", "vllm"
 
 
 class GpuClaim(NamedTuple):
-    """GPUs of this machine that a group of processes uses."""
+    """The GPUs that a group of processes uses."""
 
     owner: str
     gpus: tuple[int, ...]
@@ -137,7 +137,7 @@ def uses_gpus(config: RunSections) -> bool:
 
 
 def learner_gpus(config: RunSections) -> tuple[int, ...]:
-    """Return the GPU of each learner, for models on GPUs."""
+    """Return the GPU number of each learner rank, if models are on GPUs."""
     return config.learner.gpus or tuple(range(config.learner.ranks))
 
 
@@ -145,20 +145,20 @@ def training_device(config: RunSections) -> str:
     """Return the device of a policy's model in the training process.
 
     Args:
-        config: of a run with only this policy.
+        config: a run's configuration with only this policy.
     """
     device, gpus = config.model.device, config.learner.gpus
     return f"{CUDA}:{gpus[0]}" if device == CUDA and gpus else device
 
 
 def check_gpus(config: RunSections) -> None:
-    """Raise an error for unused GPUs, missing GPUs and GPUs claimed twice.
+    """Refuse unused GPUs, missing GPUs, and GPUs that two groups of processes use.
 
     Raises:
-        ConfigError: such a GPU exists.
+        ConfigError: there is such a GPU.
     """
-    _check_learners(config)
-    _check_workers(config)
+    _check_learner_gpus(config)
+    _check_worker_gpus(config)
     if config.scale.share_gpus:
         return
     claims = list(_gpu_claims(config))
@@ -167,39 +167,39 @@ def check_gpus(config: RunSections) -> None:
             shared = sorted({*claim.gpus} & {*other.gpus})
             if shared:
                 raise ConfigError(
-                    f"GPU {shared[0]} is given twice, to {other.owner} ({other.key}) and to "
-                    f"{claim.owner} ({claim.key}); give each their own, such as {claim.key}="
+                    f"GPU {shared[0]} is used twice, by {other.owner} ({other.key}) and by "
+                    f"{claim.owner} ({claim.key}); give each different GPUs, such as {claim.key}="
                     f"{_free_gpus(claim, claims)}, or write scale.share_gpus: true, if both fit."
                 )
 
 
-def _check_learners(config: RunSections) -> None:
+def _check_learner_gpus(config: RunSections) -> None:
     gpus, ranks = config.learner.gpus, config.learner.ranks
     for name, policy in config.by_policy.items():
         device = policy.model.device
         key = f"policies.{name}.model.device" if config.policies else "model.device"
         if gpus and not device.startswith(CUDA):
             raise ConfigError(
-                f"learner.gpus={list(gpus)} and {key}={device}; write {key}: cuda (tiny models run "
-                "on the CPU), or leave learner.gpus out."
+                f"learner.gpus={list(gpus)}, but {key}={device}; write {key}: cuda (tiny models "
+                "run on the CPU), or leave learner.gpus out."
             )
         if device.startswith(f"{CUDA}:") and (gpus or ranks > 1):
             suffix = device.partition(":")[2]
             begin = int(suffix) if suffix.isdecimal() else 0
             raise ConfigError(
-                f"{key}={device} is one GPU, and each of learner.ranks={ranks} takes one, as "
-                f"learner.gpus says; write {key}: cuda and learner.gpus: "
+                f"{key}={device} is one GPU, but learner.ranks={ranks} need one each, named by "
+                f"learner.gpus; write {key}: cuda and learner.gpus: "
                 f"{list(gpus) or list(range(begin, begin + ranks))}."
             )
 
 
-def _check_workers(config: RunSections) -> None:
+def _check_worker_gpus(config: RunSections) -> None:
     scale, vllm = config.scale, sampler_gpus(config)
     has_gpu_work = uses_gpus(config) or vllm is not None
     if (scale.gpus or scale.gpus_per_worker) and not has_gpu_work:
         key = "gpus_per_worker" if scale.gpus_per_worker else "gpus"
         raise ConfigError(
-            f"scale.{key} gives workers GPUs, and no model of theirs uses one "
+            f"scale.{key} gives GPUs to workers, but their models use none "
             f"(model.device={config.model.device}); write model.device: cuda (tiny models run on "
             f"the CPU), or leave scale.{key} out."
         )
@@ -207,7 +207,7 @@ def _check_workers(config: RunSections) -> None:
         key = "sampler.device" if vllm is not None else "model.device"
         gpus = "" if scale.address else " and scale.gpus: [1, 2] (numbers of GPUs)"
         raise ConfigError(
-            f"{key}=cuda, and Ray gives its workers no GPU; write scale.gpus_per_worker: 1 (or a "
+            f"{key}=cuda, but Ray gives its workers no GPU; write scale.gpus_per_worker: 1 (or a "
             f"share such as 0.5){gpus}, or leave {key} at cpu."
         )
 
@@ -222,7 +222,7 @@ def sampler_gpus(config: RunSections) -> tuple[int, ...] | None:
         options: Mapping[str, Any] = policy.sampler.bind("samplers").options
         if options.get("device") == CUDA:
             has_replicas = True
-            gpus += options.get("gpus") or [0]  # without numbers each takes the first GPU
+            gpus += options.get("gpus") or [0]  # without numbers, each replica takes the first GPU
     return tuple(dict.fromkeys(gpus)) if has_replicas else None
 
 
@@ -258,13 +258,13 @@ def _free_gpus(claim: GpuClaim, claims: list[GpuClaim]) -> str:
 
 
 POLICY, LAST, AVERAGE = "policy", "last", "average"
-PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run other than mixtures
-MIXTURE = "mixture"  # a player that draws other players
+PLAIN = (POLICY, LAST, AVERAGE)  # answers of a run that are no mixture of members
+MIXTURE = "mixture"  # name of the player plug-in that draws other players
 LIVE, EMA = "live weights", "EMA weights"  # the learner's weights and their moving average
 
 
 def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
-    """Raise an error for a reward whose verdicts, playouts or references are missing."""
+    """Refuse a reward whose verdicts, playouts or reference solutions are missing."""
     if "playouts" in plugin.needs and not config.rollout.playouts:
         raise ConfigError(
             f"rewards: {plugin.name!r} needs playouts from every turn; write "
@@ -275,8 +275,8 @@ def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
     ]
     if "verdicts" in plugin.needs and unjudged:
         raise ConfigError(
-            f"rewards: {plugin.name!r} needs an oracle for every game trained on, "
-            f"and {unjudged[0]!r} has none; write oracle: {{name: minimax}} below the game, or "
+            f"rewards: {plugin.name!r} needs an oracle for every trained game, "
+            f"but {unjudged[0]!r} has none; write oracle: {{name: minimax}} below the game, or "
             "another of `sparring list oracles`."
         )
     if "reference" not in plugin.needs:
@@ -289,14 +289,14 @@ def check_needs(config: RunSections, plugin: registry.Plugin) -> None:
     ]
     if unsolved:
         raise ConfigError(
-            f"rewards: {plugin.name!r} needs a reference solution of every game trained on, "
-            f"and {unsolved[0]!r} has none; play {', '.join(solved)}, or use the reward "
+            f"rewards: {plugin.name!r} needs a reference solution of every trained game, "
+            f"but {unsolved[0]!r} has none; play {', '.join(solved)}, or use the reward "
             "best_action with an oracle."
         )
 
 
 def check_answer(answer: str, config: RunSections) -> str:
-    """Return the name of a run's answer, if it is valid.
+    """Check the answer of a run (what is measured and exported), and return it.
 
     Args:
         answer: "policy", "last", "average", or a meta-solver with its options.
@@ -304,22 +304,22 @@ def check_answer(answer: str, config: RunSections) -> str:
 
     Raises:
         UnknownNameError: there is no such answer.
-        ConfigError: the meta-solver's options are wrong, or the run has no average.
+        ConfigError: the meta-solver's options are wrong, or the run has no EMA weights.
     """
-    name = answer.split()[0] if answer.split() else answer
+    solver_name = answer.split()[0] if answer.split() else answer
     if answer == AVERAGE:
         for policy, decay in _decays(config).items():
             if not decay:
                 key = f"policies.{policy}.learner.average" if config.policies else "learner.average"
                 raise ConfigError(
-                    f"The answer {AVERAGE!r} is the average of the weights, and this run keeps "
-                    f"none; train it with {key}=0.99, or take the answer {POLICY!r}."
+                    f"The answer {AVERAGE!r} needs EMA weights, but this run has none; train it "
+                    f"with {key}=0.99, or choose the answer {POLICY!r}."
                 )
     if answer in PLAIN:
         return answer
-    if not registry.known("league.meta_solvers", name.partition(":")[0]):
+    if not registry.is_known("league.meta_solvers", solver_name.partition(":")[0]):
         solvers = registry.names("league.meta_solvers")
-        raise UnknownNameError("answer of a run", name, {*PLAIN, *solvers})
+        raise UnknownNameError("answer of a run", solver_name, {*PLAIN, *solvers})
     PluginConfig.model_validate(answer).bind("league.meta_solvers")
     return answer
 
@@ -327,12 +327,12 @@ def check_answer(answer: str, config: RunSections) -> str:
 def measured_weights(
     config: RunSections, answer: str | None = None, policy: str | None = None
 ) -> str:
-    """Return in words which weights of a run are measured, played and exported.
+    """Return which weights of a run are measured, played and exported, in words.
 
     Args:
         config: of the run.
-        answer: see ``check_answer``; None: the configuration's.
-        policy: the only measured policy, as published; None: all that answer.
+        answer: see ``check_answer``; None: the answer of the configuration.
+        policy: the only measured policy; None: all policies of the answer.
 
     Returns:
         ``LIVE``, ``EMA``, or a longer text for several policies and for a mixture.
@@ -349,14 +349,14 @@ def measured_weights(
 
 
 def _decays(config: RunSections, policy: str | None = None) -> dict[str, float]:
-    """Return ``learner.average`` of each trained policy in the answer, or of one policy."""
+    """Return the EMA decay (``learner.average``) of each trained policy in the answer."""
     by_policy = config.by_policy
     names = [policy] if policy else [MAIN] if config.league.learners else list(by_policy)
     return {name: by_policy[name].learner.average for name in names if not config.is_frozen(name)}
 
 
 def check_league(config: RunSections) -> None:
-    """Bind the plug-ins of a league's learners, and check its answer."""
+    """Check the plug-ins of a league's learners, and its answer."""
     league = config.league
     for name, learner in league.learners.items():
         try:
@@ -373,7 +373,7 @@ def check_league(config: RunSections) -> None:
 
 
 def check_bots(config: RunSections) -> None:
-    """Bind the opponents and demonstrators of a run; raise an error for players at a terminal."""
+    """Check the bots, opponents and demonstrators of a run; refuse players at a terminal."""
     for name, agent in config.bots.items():
         _check_player(config, f"bots.{name}", agent, config.bots)
     for number, agent in enumerate(config.evaluation.opponents):
@@ -385,9 +385,9 @@ def check_bots(config: RunSections) -> None:
 def _check_player(
     config: RunSections, where: str, agent: PluginConfig, bots: Mapping[str, PluginConfig] | None
 ) -> None:
-    """Raise an error for a player at a terminal, or a mixture of unknown players.
+    """Refuse a player at a terminal, and a mixture of unknown players.
 
-    ``bots`` are the run's bots; None: the mixture may name neither bots nor players of the run.
+    ``bots`` are the run's bots; None: the mixture may not name bots and players of the run.
     """
     bound = agent.bind("players")
     _check_not_terminal(bound)
@@ -415,7 +415,7 @@ def _check_player(
 
 
 def is_mixture_player(agent: PluginConfig) -> bool:
-    """Return whether a player draws another player for each episode and team.
+    """Return whether a player is a mixture, which draws another player per episode and team.
 
     Raises:
         SparringError: its options are wrong, or its folder cannot be read.
@@ -434,26 +434,26 @@ def _check_not_terminal(player: registry.BoundPlugin) -> None:
 
 
 def check_losses(config: RunSections) -> None:
-    """Raise an error if no loss trains the policy, or a loss fits a critic that credit ignores."""
+    """Refuse losses that do not train the policy, or fit a critic that credit does not use."""
     losses = [loss.bind("losses").plugin for loss in config.losses]
     if not any(loss.declarations.TRAINS for loss in losses):
         names = ", ".join(loss.name for loss in losses)
         raise ConfigError(
-            f"losses: nothing trains the policy, as {names} cannot do so; add a line such as "
+            f"losses: {names} cannot train the policy alone; add a line such as "
             "- {name: ppo_clip}."
         )
     if config.scale.lag and not any(loss.declarations.CORRECTS for loss in losses):
         raise MissingError(
-            f"scale.lag={config.scale.lag}: episodes come from older weights, and no loss corrects "
+            f"scale.lag={config.scale.lag}: episodes come from older weights, but no loss corrects "
             f"for that ({', '.join(loss.name for loss in losses)}); add to losses the line "
-            "- {name: truncated_is}, or take ppo_clip."
+            "- {name: truncated_is}, or write ppo_clip."
         )
-    fitting = [loss.name for loss in losses if "values" in loss.needs]
+    critic_losses = [loss.name for loss in losses if "values" in loss.needs]
     credit = config.credit.bind("credit")
-    if fitting and "critic" not in registry.required_services(credit):
+    if critic_losses and "critic" not in registry.required_services(credit):
         raise ConfigError(
-            f"losses: {fitting[0]!r} fits a critic, and credit {config.credit.name!r} does "
-            "not read it; leave the loss out, or write credit: {name: gae}."
+            f"losses: {critic_losses[0]!r} fits a critic, but credit {config.credit.name!r} does "
+            "not use it; leave the loss out, or write credit: {name: gae}."
         )
     check_requires(
         credit, [loss.name for loss in losses], [reward.name for reward in config.rewards]
@@ -461,34 +461,34 @@ def check_losses(config: RunSections) -> None:
 
 
 def check_sharding(config: RunSections) -> None:
-    """Raise an error for sharding with adapters or a reward model."""
+    """Refuse sharding of a model with adapters or a reward model."""
     setting = f"learner.sharding={config.learner.sharding}"
-    instead = "leave learner.sharding at none"
+    advice = "leave learner.sharding at none"
     if config.learner.sharding == "none":
         return
     if config.model.lora is not None:
         raise ConfigError(
             f"{setting}: a model with adapters (model.lora) trains few weights, which cannot be "
-            f"split; {instead}, or write model.lora: null."
+            f"split; {advice}, or write model.lora: null."
         )
     if "process" in registry.required_services(config.credit.bind("credit")):
         raise ConfigError(
             f"{setting}: credit {config.credit.name!r} trains a reward model beside the policy, "
-            f"which is not split; {instead}, or take another estimator."
+            f"which is not split; {advice}, or take another estimator."
         )
 
 
 def check_playouts(config: RunSections) -> None:
-    """Raise an error for an estimator that lacks playouts, or reads scaled rewards.
+    """Refuse an estimator whose playouts are missing, or whose rewards are scaled.
 
-    Values are returns in the game's units, so the rewards that credit reads must have them too.
+    Playouts give returns in the game's units, so rewards must have the same units.
     """
     credit = config.credit.bind("credit")
     if "playouts" not in registry.required_services(credit):
         return
     if not config.rollout.playouts:
         raise MissingError(
-            f"credit: {config.credit.name!r} reads playouts from every turn; write "
+            f"credit: {config.credit.name!r} needs playouts from every turn; write "
             "rollout.playouts: 4 (any number)."
         )
     scaled = next(
@@ -498,13 +498,15 @@ def check_playouts(config: RunSections) -> None:
         where = f"the scale of {scaled!r}" if scaled is not None else "outcome_weight"
         raise ConfigError(
             f"credit: {config.credit.name!r} compares returns in the game's units with the "
-            f"rewards of turns, and {where} changes these; leave it at 1."
+            f"rewards of turns, but {where} scales the rewards; leave it at 1."
         )
 
 
 def _has_reference(game: str) -> bool:
-    """Return whether a game has a solver that gives reference solutions."""
+    """Return whether a game has a solver with reference solutions."""
     solver = (
-        load_part("environments", game, "solver") if registry.known("environments", game) else None
+        load_part("environments", game, "solver")
+        if registry.is_known("environments", game)
+        else None
     )
     return solver is not None and hasattr(solver.module, "reference")

@@ -1,6 +1,6 @@
-"""Parts of the configuration's sections: limited numbers, plug-ins with options, one-line errors.
+"""Types for the sections of a configuration: limited numbers, plug-ins with options, and errors.
 
-Limits of sizes are far above real use; they catch typing errors early.
+The limits are far above real use; they find typing errors early.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from sparring.config.yaml_text import parse_value
 from sparring.core import schedule
 from sparring.core.errors import ConfigError, MissingError, UnknownNameError, quoted
 
-_OTHERS = re.compile(r"[^ -~]")  # letters beyond ASCII
+_NOT_ASCII = re.compile(r"[^ -~]")  # letters beyond ASCII
 
-OF_EVERY_GAME = ("game", "illegal")  # reward components of every game
-LARGEST_COUNT = 10**9  # of any count
+BUILT_IN_COMPONENTS = ("game", "illegal")  # reward components of every game
+LARGEST_COUNT = 10**9
 
 
 def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
@@ -42,28 +42,30 @@ def _number(low: float = -schedule.LARGEST) -> Callable[[Any], Any]:
 
 Number = Annotated[Any, AfterValidator(_number())]
 NotNegative = Annotated[Any, AfterValidator(_number(0.0))]
-FromOne = Annotated[Any, AfterValidator(_number(1.0))]
+AtLeastOne = Annotated[Any, AfterValidator(_number(1.0))]
 Count = Annotated[int, Field(ge=0, le=LARGEST_COUNT)]
 Positive = Annotated[int, Field(ge=1, le=LARGEST_COUNT)]
-# number of things in memory at once: games, tokens of a reply
-Some = Annotated[int, Field(ge=1, le=10**6)]
-SomeOrNone = Annotated[int, Field(ge=0, le=10**6)]
-# number of repetitions before anything is printed or saved
-Few = Annotated[int, Field(ge=1, le=10**4)]
-FewOrNone = Annotated[int, Field(ge=0, le=10**4)]
+# things in memory at once: games, tokens of a reply
+CountTo1M = Annotated[int, Field(ge=1, le=10**6)]
+CountTo1MOrZero = Annotated[int, Field(ge=0, le=10**6)]
+# repetitions, such as passes or retries
+CountTo10K = Annotated[int, Field(ge=1, le=10**4)]
+CountTo10KOrZero = Annotated[int, Field(ge=0, le=10**4)]
 Width = Annotated[int, Field(ge=1, le=2**16)]  # of a layer
 
 
-def _once(gpus: tuple[int, ...]) -> tuple[int, ...]:
+def _refuse_twice(gpus: tuple[int, ...]) -> tuple[int, ...]:
     twice = sorted({gpu for gpu in gpus if gpus.count(gpu) > 1})
     if twice:
         raise ValueError(f"GPU {twice[0]} is listed twice; name each once")
     return gpus
 
 
-# of this machine, counted from 0
+# GPU numbers of this machine, from 0
 Gpus = Annotated[
-    tuple[Annotated[int, Field(ge=0, le=1023)], ...], Field(max_length=64), AfterValidator(_once)
+    tuple[Annotated[int, Field(ge=0, le=1023)], ...],
+    Field(max_length=64),
+    AfterValidator(_refuse_twice),
 ]
 
 
@@ -74,25 +76,25 @@ class Strict(BaseModel):
 
 
 def merge(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
-    """Return ``base`` with ``changes`` merged into its mappings; other values are replaced."""
+    """Return ``base`` with ``changes``: nested mappings are merged, other values replaced."""
     result = dict(copy.deepcopy(dict(base)))
     for key, value in changes.items():
-        sections = (
+        is_section = (
             isinstance(value, Mapping)
             and isinstance(result.get(key), Mapping)
             and "name" not in value
             and "schedule" not in value
         )
-        result[key] = merge(result[key], value) if sections else copy.deepcopy(value)
+        result[key] = merge(result[key], value) if is_section else copy.deepcopy(value)
     return result
 
 
-def refuse_repeated(what: str, names: Iterable[str], why: str) -> None:
+def refuse_repeated(what: str, names: Iterable[str], reason: str) -> None:
     """Raise ValueError if a list has the same name twice."""
     names = list(names)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ValueError(f"{what} {quoted(twice[0])} is listed twice; {why}")
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ValueError(f"{what} {quoted(repeated[0])} is listed twice; {reason}")
 
 
 def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]]:
@@ -101,7 +103,7 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
     Args:
         text: a name, then ``key=value`` pairs with values in YAML, quoted as in a shell.
         what: the kind of thing, for messages.
-        example: how one is written, for messages.
+        example: a valid text, for messages.
 
     Raises:
         ConfigError: the text cannot be read.
@@ -124,12 +126,12 @@ def parse_named(text: str, what: str, example: str) -> tuple[str, dict[str, Any]
     return name, options
 
 
-def written(name: str, options: Mapping[str, Any]) -> str:
-    """Return the text from which ``parse_named`` reads a name and options.
+def to_option_text(name: str, options: Mapping[str, Any]) -> str:
+    """Return a name and options as text that ``parse_named`` can read.
 
     Args:
         name: of a plug-in.
-        options: values of JSON, all finite.
+        options: JSON values, all finite.
     """
     pairs = (f"{key}={_in_ascii(value)}" for key, value in options.items())
     return " ".join(map(shlex.quote, [name, *pairs]))
@@ -138,7 +140,7 @@ def written(name: str, options: Mapping[str, Any]) -> str:
 def _in_ascii(value: Any) -> str:
     """Return a value as YAML in ASCII."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False)
-    return _OTHERS.sub(lambda match: f"\\U{ord(match[0]):08x}", text)
+    return _NOT_ASCII.sub(lambda match: f"\\U{ord(match[0]):08x}", text)
 
 
 def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, dict[str, Any]]:
@@ -149,7 +151,7 @@ def parse_plugin(text: str, what: str, example: str) -> tuple[str, str | None, d
 
 
 def bound_agent(text: str) -> registry.BoundPlugin:
-    """Return the player of a text ``NAME[:PRESET] key=value ...``.
+    """Return the player plug-in of a text ``NAME[:PRESET] key=value ...``.
 
     Raises:
         UnknownNameError: there is no such player or option.
@@ -177,13 +179,13 @@ class PluginConfig(BaseModel):
         name, preset, options = parse_plugin(data, "Plug-in", "mcts simulations=1000")
         if options.keys() & ({"name", "preset"} if preset else {"name"}):
             raise ValueError(
-                f"{quoted(data)} names it twice; write NAME, or NAME:PRESET, and then its options"
+                f"{quoted(data)} names it twice; write NAME or NAME:PRESET, then options"
             )
         return {"name": name, **({"preset": preset} if preset else {}), **options}
 
     @property
     def options(self) -> dict[str, Any]:
-        """The plug-in's options as written."""
+        """The plug-in's options as the user wrote them."""
         return dict(self.__pydantic_extra__ or {})
 
     def bind(self, slot: str) -> registry.BoundPlugin:
@@ -203,10 +205,10 @@ def named_components(credit: registry.BoundPlugin) -> dict[str, Any]:
 def check_requires(
     credit: registry.BoundPlugin, losses: Sequence[str], rewards: Sequence[str]
 ) -> None:
-    """Raise an error for an estimator whose REQUIRES is not met.
+    """Refuse an estimator if the run lacks what its REQUIRES names.
 
-    REQUIRES has "losses", names of losses of which the run must have one, and "components", options
-    of the estimator that name reward components of the run.
+    REQUIRES may have "losses", of which the run must have one, and "components": options of the
+    estimator that name reward components of the run.
 
     Raises:
         MissingError: something is missing; the message shows the line to add.
@@ -215,43 +217,43 @@ def check_requires(
     fitting_losses = sorted(requires.get("losses", ()))
     if fitting_losses and not set(fitting_losses) & set(losses):
         raise MissingError(
-            f"credit: {credit.plugin.name!r} reads a critic, which nothing fits; add to losses "
+            f"credit: {credit.plugin.name!r} needs a critic, which no loss trains; add to losses "
             f"the line - {{name: {fitting_losses[0]}}}."
         )
     for option, component in named_components(credit).items():
-        if isinstance(component, str) and component not in (*OF_EVERY_GAME, *rewards):
+        if isinstance(component, str) and component not in (*BUILT_IN_COMPONENTS, *rewards):
             raise MissingError(
                 f"credit: {credit.plugin.name!r} reads the reward component {quoted(component)} "
-                f"(its option {option}), and no reward of this run gives it; add to rewards - "
+                f"(its option {option}), but no reward of this run gives it; add to rewards - "
                 f"{{name: {component}}}, or name another component."
             )
 
 
 def config_error(
-    error: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], of: str = ""
+    error: Any, keys_at: Callable[[tuple[int | str, ...]], Iterable[str]], document: str = ""
 ) -> ConfigError:
-    """Return the first error that pydantic found, on one line.
+    """Return pydantic's first error as a ConfigError of one line.
 
     Args:
         error: pydantic's ValidationError.
-        keys_at: returns the keys of a section from its path.
-        of: name of the whole document, before the path; empty for a run's configuration.
+        keys_at: returns the valid keys of the section at a path.
+        document: its name, printed before the path; empty for a run's configuration.
     """
-    first = error.errors(include_url=False)[0]
-    parts = [str(part) if len(str(part)) <= 40 else quoted(str(part)) for part in first["loc"]]
-    where = ".".join(parts) or ("suite" if of else "configuration")
-    if first["type"] == "extra_forbidden":
-        section = ".".join(parts[:-1]) or ("the suite" if of else "the configuration")
-        what = f"key of {section} in {of}" if of else f"key of {section}"
-        return UnknownNameError(what, str(first["loc"][-1]), keys_at(first["loc"][:-1]))
-    message = first["msg"].removeprefix("Value error, ").rstrip(".")
-    if first["type"] == "missing" and where == "environments" and not of:
+    problem = error.errors(include_url=False)[0]
+    parts = [str(part) if len(str(part)) <= 40 else quoted(str(part)) for part in problem["loc"]]
+    where = ".".join(parts) or ("suite" if document else "configuration")
+    if problem["type"] == "extra_forbidden":
+        section = ".".join(parts[:-1]) or ("the suite" if document else "the configuration")
+        what = f"key of {section} in {document}" if document else f"key of {section}"
+        return UnknownNameError(what, str(problem["loc"][-1]), keys_at(problem["loc"][:-1]))
+    message = problem["msg"].removeprefix("Value error, ").rstrip(".")
+    if problem["type"] == "missing" and where == "environments" and not document:
         message = "a recipe names its environments; begin it with the line extends: kuhn-tiny"
-    value = first.get("input")
-    # a section; the message names a part of it
-    is_section_error = isinstance(value, (dict, BaseModel)) and first["type"] == "value_error"
-    if first["type"] != "missing" and not is_section_error and quoted(value) not in message:
+    value = problem.get("input")
+    # the value is a whole section, and the message names the wrong part
+    is_section_error = isinstance(value, (dict, BaseModel)) and problem["type"] == "value_error"
+    if problem["type"] != "missing" and not is_section_error and quoted(value) not in message:
         message += f", got {quoted(value)}"
-        if first["type"] == "string_type" and isinstance(value, (int, float)):
+        if problem["type"] == "string_type" and isinstance(value, (int, float)):
             message += "; write it in quotes, as in label: '12e5'"
-    return ConfigError(f"{of + ': ' if of else ''}{where}: {message}.")
+    return ConfigError(f"{document + ': ' if document else ''}{where}: {message}.")

@@ -10,14 +10,14 @@ from pydantic import AfterValidator, Field, field_validator, model_validator
 
 from sparring.config.parts import (
     Count,
-    Few,
-    FewOrNone,
+    CountTo1M,
+    CountTo10K,
+    CountTo10KOrZero,
     Gpus,
     NotNegative,
     Number,
     PluginConfig,
     Positive,
-    Some,
     Strict,
     Width,
     merge,
@@ -33,7 +33,7 @@ class LossConfig(PluginConfig):
 
 
 class RewardConfig(PluginConfig):
-    """A reward that shapes the game's own, and its weight."""
+    """A shaping reward that is added to the game's payoffs, and its weight."""
 
     weight: Number = Field(1.0, description="factor of this component; a number or a schedule")
 
@@ -54,8 +54,8 @@ class UpdateConfig(Strict):
     order: Literal["together", "reverse_turns"] = Field(
         "together", description="all turns at once, or last turns first (SeeUPO)"
     )
-    epochs: Few = Field(1, description="passes over the data of a step")
-    minibatches: Few = Field(1, description="optimiser updates per pass")
+    epochs: CountTo10K = Field(1, description="passes over the data of a step")
+    minibatches: CountTo10K = Field(1, description="optimiser updates per pass")
     split: Literal["episodes", "sequences"] = Field(
         "episodes",
         description=(
@@ -104,7 +104,7 @@ class UpdateConfig(Strict):
 
     @field_validator("leaves")
     @classmethod
-    def _halves(cls, value: int) -> int:
+    def _check_power_of_2(cls, value: int) -> int:
         return power_of_2("leaves", value)
 
 
@@ -162,7 +162,7 @@ class LearnerConfig(UpdateConfig):
 
 
 def power_of_2(name: str, value: int) -> int:
-    """Return a number if it is a power of 2, or raise ValueError.
+    """Check that a number is a power of 2, and return it.
 
     Args:
         name: of the key.
@@ -180,7 +180,7 @@ def check_leaves(update: UpdateConfig, ranks: int, where: str = "") -> None:
     Args:
         update: how the policy's weights are updated.
         ranks: learners of the run.
-        where: beginning of the message.
+        where: text before the message.
     """
     if ranks > update.leaves:
         raise ValueError(
@@ -195,7 +195,7 @@ class ProcessConfig(Strict):
     learning_rate: NotNegative | None = Field(
         None, description="AdamW's step size; a number or a schedule; null: the learner's"
     )
-    updates: Few = Field(
+    updates: CountTo10K = Field(
         1, description="optimiser updates per step, each on all pairs of the step, before credit"
     )
     pairs: Literal["one_to_one", "all"] = Field(
@@ -210,8 +210,8 @@ class ProcessConfig(Strict):
 class WarmupConfig(Strict):
     """Optional supervised start: a few updates that imitate random legal play or a player."""
 
-    updates: FewOrNone = Field(0, description="updates of supervised play; 0 is off")
-    games: Some = Field(256, description="games of imitated play per update")
+    updates: CountTo10KOrZero = Field(0, description="updates of supervised play; 0 is off")
+    games: CountTo1M = Field(256, description="games of imitated play per update")
     player: PluginConfig | None = Field(
         None,
         exclude_if=not_,
@@ -226,14 +226,14 @@ class WarmupConfig(Strict):
 class SamplingConfig(Strict):
     """How replies are drawn."""
 
-    max_new_tokens: Some = Field(2, description="longest reply in tokens, the stop token included")
+    max_new_tokens: CountTo1M = Field(2, description="longest reply in tokens, with the stop token")
     temperature: float = Field(1.0, ge=1e-6, le=1e6, description="sampling temperature")
     top_p: float = Field(1.0, gt=0, le=1, description="nucleus sampling; 1 is off")
     top_k: Count = Field(0, description="keep the k most probable tokens; 0 is off")
 
 
 class LoraConfig(Strict):
-    """Low-rank adapters, which alone are trained; the model below them is frozen."""
+    """Low-rank adapters (LoRA): only they are trained, and the model is frozen."""
 
     rank: Width = Field(16, description="inner width of the adapters")
     alpha: float = Field(32.0, gt=0, description="their scale is alpha / rank")
@@ -263,26 +263,26 @@ class ModelConfig(Strict):
         False, description="compute blocks again in the backward pass: less memory, more time"
     )
     hidden_size: Width = Field(64, description="width of the tiny model")
-    layers: Few = Field(2, description="blocks of the tiny model")
+    layers: CountTo10K = Field(2, description="blocks of the tiny model")
     heads: Width = Field(4, description="attention heads of the tiny model")
-    context: Some | None = Field(
+    context: CountTo1M | None = Field(
         None,
         description="longest conversation in tokens; null: 128 for the tiny model, else its limit",
     )
 
     @property
     def weight_bytes(self) -> int:
-        """Bytes of a weight; weights of the tiny model have 32 bits."""
+        """Bytes per weight; the tiny model has 32-bit weights."""
         return 4 if self.name == "tiny" or self.dtype == "float32" else 2
 
     @model_validator(mode="after")
-    def _heads_divide(self) -> ModelConfig:
+    def _check_heads(self) -> ModelConfig:
         if self.hidden_size % self.heads:
             raise ValueError(f"heads={self.heads} must divide hidden_size={self.hidden_size}")
         return self
 
     @model_validator(mode="after")
-    def _tiny_is_on_the_cpu(self) -> ModelConfig:
+    def _check_tiny_device(self) -> ModelConfig:
         if self.name == "tiny" and self.device not in ("auto", "cpu"):
             raise ValueError(
                 f"the tiny model runs on the CPU and not on device={self.device!r}; write auto, "
@@ -295,7 +295,7 @@ PolicyName = Annotated[str, AfterValidator(check_file_name)]  # a prefix of file
 
 
 class PolicyConfig(Strict):
-    """One of several policies (docs/policies.md); missing keys take the run's values."""
+    """One of several policies (docs/policies.md); missing keys have the run's values."""
 
     frozen: bool = Field(
         False,
@@ -319,10 +319,10 @@ class PolicyConfig(Strict):
 SECTIONS = tuple(key for key in PolicyConfig.model_fields if key != "frozen")
 
 
-def completed(data: Any) -> Any:
-    """Return a run's configuration with complete policies.
+def complete_policies(data: Any) -> Any:
+    """Return a run's configuration with all keys of each policy.
 
-    A policy's missing keys take the run's values, or the defaults. Each learner of a league is a
+    Missing keys of a policy get the run's values, or the defaults. Each learner of a league is a
     policy, even if ``policies`` does not list it.
 
     Args:
@@ -369,11 +369,11 @@ def check_learners(
     learners: Collection[str],
     roles: Mapping[str, Mapping[str, str]],
 ) -> None:
-    """Raise ValueError if the learners of a league are not the trained policies.
+    """Check that the learners of a league are the trained policies; raise ValueError otherwise.
 
     Args:
         policies: of the run.
-        learners: of the league; none: there is one learner, or roles assign the policies.
+        learners: of the league; may be empty.
         roles: policy of each role, by configuration key.
     """
     names = set(learners)
@@ -382,13 +382,13 @@ def check_learners(
     for key, policy_of_role in roles.items():
         if policy_of_role:
             raise ValueError(
-                f"{key}: each learner of the league plays all roles; leave the roles out, or "
+                f"{key}: each learner of the league plays all roles; leave out roles, or "
                 "league.learners"
             )
     for name, policy in policies.items():
         if policy.frozen == (name in names):
             state = (
-                "is frozen and learns nothing" if policy.frozen else "is trained and not among them"
+                "is frozen and cannot learn" if policy.frozen else "is trained and not among them"
             )
             raise ValueError(
                 f"league.learners: the policy {quoted(name)} {state}; the learners are "
@@ -399,7 +399,7 @@ def check_learners(
 def check_policies(
     policies: Mapping[str, PolicyConfig], roles: Mapping[str, Mapping[str, str]], ranks: int
 ) -> None:
-    """Raise ValueError if a role has an unknown policy, no policy is trained, or leaves lack.
+    """Raise ValueError for a role with an unknown policy, too few leaves, or no trained policy.
 
     Args:
         policies: of the run.
@@ -415,15 +415,15 @@ def check_policies(
                 names = ", ".join(policies) or "none; write them below `policies`"
                 raise ValueError(
                     f"{key} gives the role {quoted(role)} to {quoted(name)}, which is not a policy "
-                    f"of this run; there are {names}"
+                    f"of this run; its policies are {names}"
                 )
     if policies and all(config.frozen for config in policies.values()):
         raise ValueError(
-            "every policy is frozen, so that nothing is trained; leave frozen: true out of one"
+            "every policy is frozen, so nothing is trained; leave frozen: true out of one policy"
         )
 
 
-def of_any(metric: str, policies: Iterable[str]) -> str:
+def without_policy(metric: str, policies: Iterable[str]) -> str:
     """Return a metric's name without its policy: ``leader/loss`` is a ``loss``.
 
     Args:

@@ -1,6 +1,6 @@
-"""Recipes: YAML by name or path, merged into one another, with ``a.b=c`` overrides.
+"""Recipes: YAML files by name or path, which may extend others, with ``a.b=c`` overrides.
 
-A file in the folder ``scale`` is not a recipe: it describes the machines of a run, and
+A file in the folder ``scale`` is a layer: it describes the machines of a run, and the override
 ``with=scale/8-gpus`` merges it into a recipe. ``config.resolve`` checks the result.
 """
 
@@ -26,7 +26,7 @@ LAYERS, WITH = "scale", "with"  # folder of layers, and the override that merges
 
 
 def recipe_names() -> tuple[str, ...]:
-    """Return the names of the package's recipes, FOLDER/NAME in folders, without those with _."""
+    """Return the names of the package's recipes (FOLDER/NAME in folders); _NAME is left out."""
     return _names(FOLDER)
 
 
@@ -41,7 +41,7 @@ def _names(folder: Path) -> tuple[str, ...]:
 
 
 def layers() -> dict[str, str]:
-    """Return the layers for recipes: {name: first line of the file}."""
+    """Return all layers: {name: description, from the first line of the file}."""
     paths = sorted((FOLDER / LAYERS).glob("*.yaml"))
     return {
         f"{LAYERS}/{path.stem}": read_text(path, path.stem).split("\n")[0].removeprefix("# ")
@@ -55,39 +55,39 @@ def _built_in(path: Path, what: str) -> Any:
     return parse_yaml(read_text(path, what), what)
 
 
-def load_recipe(name: str, *, part_of_another: bool = False) -> dict[str, Any]:
+def load_recipe(name: str, *, may_be_incomplete: bool = False) -> dict[str, Any]:
     """Return a recipe by name, or a YAML file by path, with everything that it ``extends``.
 
     Args:
         name: of a recipe in the package, or the path of a YAML file.
-        part_of_another: whether another recipe extends it, so that it may be incomplete.
+        may_be_incomplete: whether another recipe extends it, or it is a layer.
 
     Raises:
         UnknownNameError: there is no such recipe or file.
         ConfigError: the file is not a YAML mapping, or extends itself.
     """
-    return _load(name, (), part=part_of_another)
+    return _load(name, (), may_be_incomplete=may_be_incomplete)
 
 
-def _load(name: str, extending: tuple[str, ...], *, part: bool) -> dict[str, Any]:
-    """Return a recipe; ``extending`` are the recipes that extend it, the first one first."""
+def _load(name: str, chain: tuple[str, ...], *, may_be_incomplete: bool) -> dict[str, Any]:
+    """Return a recipe; ``chain`` has the recipes that extend it, the first one first."""
     what = f"Recipe {quoted(name)}"
-    if name in extending:
+    if name in chain:
         raise ConfigError(
-            f"{what} extends itself: {' -> '.join([*extending, name])}. Leave one `extends` out."
+            f"{what} extends itself: {' -> '.join([*chain, name])}. Leave one `extends` out."
         )
     path = Path(name)
     if path.suffix not in (".yaml", ".yml") or not os.path.isfile(path):
         built_in = FOLDER / f"{name}.yaml"
-        is_part = part and os.path.isfile(built_in)
-        is_part = is_part and built_in.resolve().is_relative_to(FOLDER.resolve())
-        if name not in recipe_names() and not is_part:
+        is_allowed = may_be_incomplete and os.path.isfile(built_in)
+        is_allowed = is_allowed and built_in.resolve().is_relative_to(FOLDER.resolve())
+        if name not in recipe_names() and not is_allowed:
             if path.suffix in (".yaml", ".yml"):
                 raise _no_file(name)
             if os.path.isfile(path / "config.yaml"):
                 raise ConfigError(
-                    f"{what} is the folder of a run; a recipe is a name or a YAML file. To go on "
-                    f"with the run: sparring train --run {shlex.quote(name)} --resume."
+                    f"{what} is the folder of a run; a recipe is a name or a YAML file. To "
+                    f"continue the run: sparring train --run {shlex.quote(name)} --resume."
                 )
             if name in layers():
                 raise ConfigError(
@@ -100,19 +100,19 @@ def _load(name: str, extending: tuple[str, ...], *, part: bool) -> dict[str, Any
                 name,
                 recipe_names(),
                 "See `sparring list recipes`, or give the path of a YAML file.",
-                every=False,  # too many for a message
+                every=False,  # too many names for a message
             )
-        return laid_over(_built_in(built_in, what), what, (*extending, name))
-    return laid_over(parse_yaml(read_text(path, what), what), what, (*extending, name))
+        return extend_bases(_built_in(built_in, what), what, (*chain, name))
+    return extend_bases(parse_yaml(read_text(path, what), what), what, (*chain, name))
 
 
-def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str, Any]:
+def extend_bases(data: Any, what: str, chain: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return a mapping merged into the recipes that its ``extends`` names.
 
     Args:
         data: contents of a recipe's file.
         what: the recipe in words, for errors.
-        extending: the recipes that extend it, the first one first.
+        chain: the recipes that extend it, the first one first.
 
     Raises:
         UnknownNameError: there is no such recipe.
@@ -130,27 +130,27 @@ def laid_over(data: Any, what: str, extending: tuple[str, ...] = ()) -> dict[str
         )
     result: dict[str, Any] = {}
     for base in bases:
-        result = merge(result, _load(base, extending, part=True))
+        result = merge(result, _load(base, chain, may_be_incomplete=True))
     return merge(result, data)
 
 
 def _no_file(name: str) -> ConfigError:
-    near = nearest(Path(name).stem, recipe_names())
-    meant = f" Did you mean the recipe {near[0]!r}?" if near else ""
+    nearest_names = nearest(Path(name).stem, recipe_names())
+    suggestion = f" Did you mean the recipe {nearest_names[0]!r}?" if nearest_names else ""
     lines = r"extends: kuhn-tiny\nsteps: 200\n"
     return ConfigError(
-        f"There is no file {quoted(name)}.{meant} To write one, begin from a recipe and change "
+        f"There is no file {quoted(name)}.{suggestion} To write one, extend a recipe and change "
         f"keys: printf '{lines}' > {shlex.quote(name) if len(name) < 100 else 'FILE.yaml'}; "
-        "`sparring list recipes` names all."
+        "`sparring list recipes` lists all recipes."
     )
 
 
 def _refuse_removed(name: str, what: str) -> None:
     removed = _built_in(FOLDER / "_removed.yaml", "The list of removed recipes").get(name)
     if removed:
-        study = f" It is an arm of the study {removed['study']}." if "study" in removed else ""
+        study = f" It is part of the study {removed['study']}." if "study" in removed else ""
         raise ConfigError(
-            f"{what} went in version 0.3.{study} For the same: sparring train {removed['write']}"
+            f"{what} was removed in version 0.3.{study} Instead: sparring train {removed['write']}"
         )
 
 
@@ -161,7 +161,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
     merges layers into ``data``.
 
     Raises:
-        ConfigError: an override has no '=', or its path leads through a plain value.
+        ConfigError: an override has no '=', or its path goes through a plain value.
         UnknownNameError: there is no such layer.
     """
     overrides = list(overrides)
@@ -169,7 +169,7 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
     result = copy.deepcopy(current_keys(data, "The configuration"))
     for override in overrides:
         if override.startswith(f"{WITH}="):
-            result = _laid_under(result, override)
+            result = _merge_layers(result, override)
     for override in overrides:
         if override.startswith(f"{WITH}="):
             continue
@@ -177,25 +177,25 @@ def apply_overrides(data: Mapping[str, Any], overrides: Iterable[str]) -> dict[s
         what = f"Override {quoted(override, 80)}"
         value = parse_value(text, what, path)
         if path.count(".") >= MAX_DEPTH:
-            raise ConfigError(f"{what} goes more than {MAX_DEPTH} levels down.")
+            raise ConfigError(f"{what} has more than {MAX_DEPTH} levels.")
         _assign(result, current_path(path).split("."), value, what)
     return result
 
 
 def _refuse_words(overrides: list[str]) -> None:
     """Raise an error for an override without '=', such as the two words ``steps 10``."""
-    for place, word in enumerate(overrides):
+    for index, word in enumerate(overrides):
         if "=" in word and not word.startswith("="):
             continue
         what = f"Override {quoted(word, 80)}"
-        following = overrides[place + 1 : place + 2]
+        following = overrides[index + 1 : index + 2]
         if word.isidentifier() and following and "=" not in following[0]:
             pair = quoted(f"{word}={following[0]}", 80)
             raise ConfigError(f"{what} must be joined with its value; write {pair}.")
         raise ConfigError(f"{what} must look like learner.learning_rate=0.001.")
 
 
-def _laid_under(data: dict[str, Any], override: str) -> dict[str, Any]:
+def _merge_layers(data: dict[str, Any], override: str) -> dict[str, Any]:
     """Return a configuration with the layers of an override ``with=`` merged into it."""
     what = f"Override {quoted(override, 80)}"
     names = parse_value(override.partition("=")[2], what, WITH)
@@ -208,16 +208,16 @@ def _laid_under(data: dict[str, Any], override: str) -> dict[str, Any]:
                 "layer",
                 name,
                 layers(),
-                "These are the layers for recipes; a YAML file of yours works too, by its path.",
+                "These are the layers for recipes; the path of a YAML file works too.",
             )
-        data = merge(data, load_recipe(name, part_of_another=True))
+        data = merge(data, load_recipe(name, may_be_incomplete=True))
     return data
 
 
 def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
-    """Set the item at ``path`` in ``target``; make missing mappings."""
+    """Set the item at ``path`` in ``target``; create missing mappings."""
     for depth, part in enumerate(path):
-        last = depth + 1 == len(path)
+        is_last = depth + 1 == len(path)
         if isinstance(target, list):
             if not part.isdecimal() or len(part) > 9 or int(part) >= len(target):
                 raise ConfigError(
@@ -226,21 +226,21 @@ def _assign(target: Any, path: list[str], value: Any, what: str) -> None:
             index: Any = int(part)
         elif isinstance(target, dict):
             index = part
-            if not last:
+            if not is_last:
                 target.setdefault(index, {})
         else:
             prefix = quoted(".".join(path[:depth]))
             raise ConfigError(f"{what}: {prefix} is a plain value and has no part {quoted(part)}.")
-        if last:
+        if is_last:
             target[index] = value
         target = target[index]
 
 
 def to_yaml(config: RunConfig) -> str:
-    """Return the configuration as YAML from which ``resolve`` makes an equal one."""
-    return _dumped(json.dumps(config.model_dump(mode="json")))
+    """Return the configuration as YAML; ``resolve`` makes an equal one from it."""
+    return _dump_cached(json.dumps(config.model_dump(mode="json")))
 
 
 @lru_cache(maxsize=16)
-def _dumped(text: str) -> str:
+def _dump_cached(text: str) -> str:
     return dump_yaml(json.loads(text))

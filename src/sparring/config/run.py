@@ -1,7 +1,7 @@
 """The strict configuration of a run: YAML recipes and ``a.b=c`` overrides.
 
-The resolved configuration repeats a run. Every field has its one default here, or in the signature
-of the plug-in that it configures. Unknown keys are errors that name the nearest right key.
+The resolved configuration is enough to repeat a run. The default of a field is here, or in the
+signature of the plug-in that it configures. An unknown key is an error that names similar keys.
 ``Number`` fields accept a schedule as well as a plain number (see ``core/schedule.py``).
 """
 
@@ -24,15 +24,8 @@ from sparring.config.checks import (
     check_playouts,
     check_sharding,
 )
-from sparring.config.parts import (
-    config_error,
-    refuse_repeated,
-)
-from sparring.config.policies import (
-    check_learners,
-    check_policies,
-    completed,
-)
+from sparring.config.parts import config_error, refuse_repeated
+from sparring.config.policies import check_learners, check_policies, complete_policies
 from sparring.config.sections import FRESH, RunSections
 from sparring.core.errors import ConfigError
 from sparring.core.foreign_text import current_keys
@@ -40,65 +33,61 @@ from sparring.core.rng import Stream
 
 
 class RunConfig(RunSections):
-    """Everything that a run depends on, besides the code."""
+    """Everything that a run depends on except the code."""
 
     @field_validator("environments", "rewards", "losses", mode="before")
     @classmethod
-    def _list_of_one(cls, value: Any) -> Any:
+    def _to_list(cls, value: Any) -> Any:
         return [value] if isinstance(value, str | Mapping) else value
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, data: Any) -> Any:
-        return completed(data)
+    def _complete_data(cls, data: Any) -> Any:
+        return complete_policies(data)
 
     @model_validator(mode="after")
-    def _policies_fit(self) -> RunConfig:
+    def _check_policies(self) -> RunConfig:
         roles = {f"environments.{n}.roles": e.roles for n, e in enumerate(self.environments)}
         check_policies(self.policies, {"roles": self.roles, **roles}, self.learner.ranks)
         check_learners(self.policies, self.league.learners, {"roles": self.roles, **roles})
         return self
 
     @model_validator(mode="after")
-    def _restarts_between_steps(self) -> RunConfig:
+    def _check_restarts(self) -> RunConfig:
         if self.league.restarts and self.scale.lag:
             raise ValueError(
-                f"scale.lag={self.scale.lag}: after a restart in the league, episodes of before it "
-                "would be learnt from; write scale.lag: 0, or restart: false"
+                f"scale.lag={self.scale.lag}: after a restart in the league, the learner would "
+                "train on episodes from before it; write scale.lag: 0, or restart: false"
             )
         return self
 
     @model_validator(mode="after")
-    def _order_fits(self) -> RunConfig:
+    def _check_order(self) -> RunConfig:
         if self.scale.order == FRESH:
             check_fresh(self)
         return self
 
     @model_validator(mode="after")
-    def _names_differ(self) -> RunConfig:
+    def _check_names(self) -> RunConfig:
         refuse_repeated(
             "game",
             (game.known_as for game in self.environments),
-            "metrics and baselines are kept by the game's name; give one of them a label",
+            "metrics and baselines need different names; give one of them a label",
         )
         if not any(game.weight for game in self.environments):
-            raise ValueError(
-                "every game has weight 0, which holds it out; give one of them weight 1"
-            )
+            raise ValueError("every game is held out by weight 0; give one of them weight 1")
         if self.outcome_weight != 1.0 and not self.reorder_outcomes:
             raise ValueError(
-                "outcome_weight other than 1 changes what an outcome is worth next to rewards; "
-                "write reorder_outcomes: true"
+                "outcome_weight other than 1 can change the order of outcomes; write "
+                "reorder_outcomes: true"
             )
         refuse_repeated(
-            "reward",
-            (reward.name for reward in self.rewards),
-            "a turn has one component of each name",
+            "reward", (reward.name for reward in self.rewards), "each reward needs a different name"
         )
         return self
 
     def check_plugins(self) -> RunConfig:
-        """Bind every plug-in once, so that wrong names and options fail early."""
+        """Check all plug-ins, so that wrong names and options fail early."""
         slots = {
             "league.matchmakers": self.matchmaker,
             "league.keeping": self.league.keeping,
@@ -122,7 +111,7 @@ class RunConfig(RunSections):
             except ConfigError as error:
                 error.args = (f"policies.{name}: {error}" if self.policies else str(error),)
                 raise
-        # raises for a plan that does not fit
+        # called with no episodes, only to check its options
         self.rollout.plan.bind("rollout.plans")(self.rollout.group_size, (), Stream.from_seed(0))
         if self.knowledge is not None:
             self.knowledge.bind("knowledge")
@@ -143,8 +132,8 @@ def resolve(data: Mapping[str, Any]) -> RunConfig:
     """Return the checked configuration of a plain mapping.
 
     Raises:
-        ConfigError: a wrong type or value.
-        UnknownNameError: an unknown key, plug-in or option, with the nearest right name.
+        ConfigError: a type or value is wrong.
+        UnknownNameError: a key, plug-in or option is unknown; the message has similar names.
     """
     try:
         return RunConfig.model_validate(current_keys(data, "The configuration")).check_plugins()
@@ -161,4 +150,4 @@ def _keys_at(path: tuple[int | str, ...]) -> list[str]:
             section = next(
                 (a for a in getattr(annotation, "__args__", ()) if isinstance(a, type)), annotation
             )
-    return list(getattr(section, "model_fields", {}))  # none if the path ends in a plain value
+    return list(getattr(section, "model_fields", {}))  # empty if the path ends at a plain value

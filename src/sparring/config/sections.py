@@ -10,16 +10,16 @@ from pydantic import AfterValidator, BeforeValidator, Field, field_validator, mo
 
 from sparring.config.parts import (
     LARGEST_COUNT,
+    AtLeastOne,
     Count,
-    Few,
-    FewOrNone,
-    FromOne,
+    CountTo1M,
+    CountTo1MOrZero,
+    CountTo10K,
+    CountTo10KOrZero,
     Gpus,
     Number,
     PluginConfig,
     Positive,
-    Some,
-    SomeOrNone,
     Strict,
     refuse_repeated,
 )
@@ -88,7 +88,7 @@ class EnvironmentConfig(Strict):
 
     @model_validator(mode="before")
     @classmethod
-    def _of_text(cls, data: Any) -> Any:
+    def _parse_text(cls, data: Any) -> Any:
         return {"name": data} if isinstance(data, str) else data
 
     @property
@@ -120,8 +120,8 @@ class CandidatesConfig(Strict):
 class RolloutConfig(SamplingConfig):
     """How games are played for training."""
 
-    games_per_step: Some = Field(256, description="games played between two updates")
-    group_size: Some = Field(
+    games_per_step: CountTo1M = Field(256, description="games played between two updates")
+    group_size: CountTo1M = Field(
         1,
         description=(
             "games that share a deal, for group-relative estimators; divides games_per_step"
@@ -132,40 +132,40 @@ class RolloutConfig(SamplingConfig):
         description="where the games of a group begin: at the start, or as branches",
     )
     candidates: CandidatesConfig = CandidatesConfig()
-    in_flight: Some = Field(
+    in_flight: CountTo1M = Field(
         4096,
         description="games running at the same time, for memory and speed; with threads=1 and "
         "float32 on a CPU another number changes no bit of a run",
     )
-    starts: SomeOrNone = Field(
+    starts: CountTo1MOrZero = Field(
         0,
         description=(
             "fixed initial states per game, used again and again; 0: a new one for every group"
         ),
     )
-    max_turns: FromOne | None = Field(
+    max_turns: AtLeastOne | None = Field(
         None,
         description="turns of all seats after which a game is truncated: it keeps the payoffs so "
         "far, and estimators with a critic bootstrap (their option cut); a number or a schedule",
     )
-    refills: FewOrNone = Field(
+    refills: CountTo10KOrZero = Field(
         0,
         description=(
             "how often a step plays more games in place of those that selection drops (DAPO)"
         ),
     )
-    playouts: FewOrNone = Field(
+    playouts: CountTo10KOrZero = Field(
         0,
         description=(
             "games played on from after every trained turn, to estimate its value; 0 plays none"
         ),
     )
-    retries: FewOrNone = Field(
+    retries: CountTo10KOrZero = Field(
         2, description="how often a failed game begins anew before its group is dropped"
     )
 
     @model_validator(mode="after")
-    def _groups_fit(self) -> RolloutConfig:
+    def _check_groups(self) -> RolloutConfig:
         if self.games_per_step % self.group_size:
             raise ValueError(
                 f"group_size={self.group_size} must divide games_per_step={self.games_per_step}"
@@ -176,18 +176,18 @@ class RolloutConfig(SamplingConfig):
 EXACT: Final = "exact"  # in place of a number of episodes: expected results by the game tree
 
 
-def _plays(value: Any) -> Any:
+def _check_plays(value: Any) -> Any:
     """Return a number of episodes, or the word ``exact``."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if value == EXACT or (number and 0 <= value <= LARGEST_COUNT and value == int(value)):
         return value
     raise ValueError(
-        f"it is not a number of plays from 0 to {LARGEST_COUNT}; write plays: 2000, say, or plays: "
+        f"it is not a number of plays from 0 to {LARGEST_COUNT}; write plays: 2000, or plays: "
         f"{EXACT}"
     )
 
 
-Plays = Annotated[int | Literal["exact"], BeforeValidator(_plays)]
+Plays = Annotated[int | Literal["exact"], BeforeValidator(_check_plays)]
 
 
 class LeagueLearnerConfig(Strict):
@@ -229,7 +229,7 @@ class LeagueConfig(Strict):
         PluginConfig(name="steps"),
         description="when a snapshot is taken: at fixed steps, or by learning progress",
     )
-    keep: Few = Field(
+    keep: CountTo10K = Field(
         8, description="snapshots kept of each learner; which ones is the keeping rule's choice"
     )
     keeping: PluginConfig = Field(
@@ -281,13 +281,13 @@ class LeagueConfig(Strict):
 
     @property
     def tags(self) -> dict[str, str]:
-        """Tag of each learner of the league, by its name."""
+        """Tag of each learner of the league, by name."""
         return {name: learner.tag or name for name, learner in self.learners.items()} or {
             MAIN: MAIN
         }
 
     def restart_of(self, policy: str) -> float:
-        """Return the probability that a learner begins anew after its snapshot."""
+        """Return the probability that a learner restarts after its snapshot."""
         learner = self.learners.get(policy)
         return (
             float(self.restart) if learner is None or learner.restart is None else learner.restart
@@ -295,41 +295,41 @@ class LeagueConfig(Strict):
 
     @property
     def restarts(self) -> bool:
-        """Whether a learner may begin anew."""
+        """Whether a learner may restart from its initial weights."""
         return any(self.restart_of(name) for name in self.tags)
 
     @model_validator(mode="after")
-    def _fits(self) -> LeagueConfig:
+    def _check_fields(self) -> LeagueConfig:
         if (self.start or self.plays) and not self.every:
-            raise ValueError("no snapshot is taken, so there are no members; write every: 20, say")
+            raise ValueError("no snapshot is taken, so there are no members; write every: 20")
         if self.focus and self.plays in (0, EXACT):
             raise ValueError(
-                f"focus says which members play, and plays: {self.plays} plays none; write plays: "
-                "2000, say, or leave focus out"
+                f"focus chooses members that play, but plays: {self.plays} plays none; write for "
+                "example plays: 2000, or leave focus out"
             )
         if self.restarts and not self.start:
-            raise ValueError("restart begins anew from the start, which is kept by start: true")
+            raise ValueError("restart needs the initial weights as a member; write start: true")
         if self.start and self.keep < 2:
-            raise ValueError("keep: 1 leaves no room beside the start; write keep: 2, or more")
+            raise ValueError("keep: 1 keeps only the initial weights; write keep: 2, or more")
         if self.learners and MAIN not in self.learners:
             raise ValueError(
-                f"learners: one of them must be named {MAIN}, which is the one that is measured; "
-                f"there are {', '.join(self.learners)}"
+                f"learners: one of them must be named {MAIN}, which is measured; they are "
+                f"{', '.join(self.learners)}"
             )
         if not self.together and not self.every:
-            raise ValueError("together: false changes after a snapshot; write every: 20, say")
+            raise ValueError("together: false takes turns at snapshots; write every: 20")
         return self
 
 
 PINNED, FRESH = "pinned", "fresh"  # values of order
-BINDING = ("lag", "order")  # keys that change the bytes of a run
+BINDING = ("lag", "order")  # keys on which the bytes of a run depend
 
 
 class ScaleConfig(Strict):
     """Where episodes are played: in the training process or by workers.
 
     With ``threads: 1`` and the sampler ``in_process``, only ``lag`` and ``order`` change the bytes
-    of a run. All other keys may change when a run goes on.
+    of a run. All other keys may change when a run resumes.
     """
 
     fleet: Literal["here", "processes", "ray"] = Field(
@@ -344,7 +344,7 @@ class ScaleConfig(Strict):
         description="number of workers, each with one thread; 0: the training process plays; "
         "-1: one per core",
     )
-    unit_games: Some = Field(
+    unit_games: CountTo1M = Field(
         32,
         description="plays in one unit of work; a lost unit is played again as a whole; groups "
         "stay whole",
@@ -403,45 +403,44 @@ class ScaleConfig(Strict):
     )
 
     @model_validator(mode="after")
-    def _fits(self) -> ScaleConfig:
+    def _check_fields(self) -> ScaleConfig:
         if self.workers and self.fleet == "here":
             raise ValueError(
-                f"workers={self.workers} and fleet=here, which has none; write fleet: processes"
+                f"workers={self.workers}, but fleet=here has no workers; write fleet: processes"
             )
         if not self.workers and self.fleet != "here":
             raise ValueError(
-                f"fleet={self.fleet} and workers=0, so that nobody plays; write workers: -1 (one "
-                "per core), or a number of them"
+                f"fleet={self.fleet}, but workers=0; write workers: -1 (one per core), or a number"
             )
         if self.order == FRESH and (not self.workers or not self.lag):
             lacking = "workers" if not self.workers else "lag"
             raise ValueError(
-                f"order=fresh and {lacking}=0: workers are to play on while the process learns; "
+                f"order=fresh and {lacking}=0: workers must play while the process learns; "
                 "write fleet: processes, workers: -1 (one per core) and lag: 2, or order: pinned"
             )
         if self.weights == "ray" and self.fleet != "ray":
             raise ValueError(
-                f"weights=ray needs Ray, and fleet={self.fleet}; write weights: file, or leave "
+                f"weights=ray needs Ray, but fleet={self.fleet}; write weights: file, or leave "
                 "it out"
             )
         if self.address is not None and self.fleet != "ray":
             raise ValueError(
-                f"address={self.address} is of a Ray cluster, and fleet={self.fleet}; write "
+                f"address={self.address} is of a Ray cluster, but fleet={self.fleet}; write "
                 "fleet: ray"
             )
         return self
 
     @model_validator(mode="after")
-    def _gpus_fit(self) -> ScaleConfig:
+    def _check_gpus(self) -> ScaleConfig:
         each, starts_ray = self.gpus_per_worker, self.fleet == "ray" and self.address is None
         if self.gpus and self.fleet == "here":
             raise ValueError(
-                f"gpus={list(self.gpus)} are for workers, and fleet={self.fleet}; write fleet: "
+                f"gpus={list(self.gpus)} are for workers, but fleet={self.fleet}; write fleet: "
                 "processes, or leave gpus out (learner.gpus is for learners)"
             )
         if each is not None and self.fleet != "ray":
             raise ValueError(
-                f"gpus_per_worker={each:g} is what an actor of Ray reserves, and "
+                f"gpus_per_worker={each:g} is what an actor of Ray reserves, but "
                 f"fleet={self.fleet}; write gpus: [1, 2] (numbers of GPUs), or fleet: ray"
             )
         if each is not None and (each <= 0 or (each > 1 and not each.is_integer())):
@@ -451,13 +450,13 @@ class ScaleConfig(Strict):
             )
         if self.gpus and self.fleet == "ray" and not starts_ray:
             raise ValueError(
-                f"gpus={list(self.gpus)} are of this machine, and address={self.address} is of a "
-                "cluster, which knows its own; leave gpus out and write gpus_per_worker: 1"
+                f"gpus={list(self.gpus)} are of this machine, but address={self.address} is of a "
+                "cluster, which knows its GPUs; leave gpus out and write gpus_per_worker: 1"
             )
         if starts_ray and bool(self.gpus) != (each is not None):
             raise ValueError(
-                f"fleet=ray, gpus={list(self.gpus)} and gpus_per_worker={each}: a Ray that is "
-                "started here is told which GPUs it has, and what a worker reserves; write both, "
+                f"fleet=ray, gpus={list(self.gpus)} and gpus_per_worker={each}: Ray on this "
+                "machine needs its GPUs, and the number that a worker reserves; write both, "
                 "such as gpus: [1, 2] and gpus_per_worker: 1"
             )
         return self
@@ -471,7 +470,7 @@ class ScaleConfig(Strict):
 class OpponentConfig(PluginConfig):
     """A bot as an opponent in evaluation."""
 
-    games_per_seat: Some = Field(100, description="games played from each seat")
+    games_per_seat: CountTo1M = Field(100, description="games played from each seat")
 
 
 class EvaluationConfig(Strict):
@@ -489,7 +488,7 @@ class EvaluationConfig(Strict):
     )
 
     def is_due(self, step: int, steps: int) -> bool:
-        """Return whether a step of a run is measured; the first and last steps always are."""
+        """Return whether a step is evaluated; the first and the last step always are."""
         return self.every > 0 and (step % self.every == 0 or step in (1, steps))
 
 
@@ -521,13 +520,13 @@ class LoggingConfig(Strict):
 
     @field_validator("sinks")
     @classmethod
-    def _names_differ(cls, sinks: list[PluginConfig]) -> list[PluginConfig]:
-        refuse_repeated("sink", (sink.name for sink in sinks), "a run is in each of them once")
+    def _check_names(cls, sinks: list[PluginConfig]) -> list[PluginConfig]:
+        refuse_repeated("sink", (sink.name for sink in sinks), "name each sink once")
         return sinks
 
 
 class HealthRule(Strict):
-    """A metric with a bound; a value beyond it, or not a number, is unhealthy."""
+    """A metric with a bound; a value beyond it, or no finite number, is unhealthy."""
 
     metric: str = Field(
         min_length=1,
@@ -561,7 +560,7 @@ class HealthRule(Strict):
     )
 
     @model_validator(mode="after")
-    def _one_bound(self) -> HealthRule:
+    def _check_bounds(self) -> HealthRule:
         if (self.above is None) == (self.below is None):
             raise ValueError(f"the rule on {self.metric!r} needs exactly one of above and below")
         if self.times_start and self.times_best:
@@ -577,7 +576,7 @@ def _health_rules() -> list[HealthRule]:
         HealthRule(  # an environment of free text has no list of legal actions
             metric="legal_rate/GAME", below=0.5, for_steps=5, after_step=0.2, if_recorded=True
         ),
-        # deductions are half of all decisions and have no list of legal actions
+        # free text in a required form has no list of legal actions
         HealthRule(metric="unparsable_rate", above=0.25, for_steps=5, after_step=0.2),
         HealthRule(metric="truncated_rate", above=0.5, for_steps=10, after_step=0.2),
         HealthRule(metric="reply_tokens", above=3.0, times_start=True, for_steps=10),
@@ -612,7 +611,7 @@ class HealthConfig(Strict):
 
 
 class RunSections(Strict):
-    """The fields of ``RunConfig``, each with its default, as checks across sections read them."""
+    """The fields of ``RunConfig`` with their defaults, without checks across sections."""
 
     name: Annotated[str, AfterValidator(check_path_name)] = Field(
         "run", description="name of the recipe"
@@ -696,7 +695,7 @@ class RunSections(Strict):
 
     @property
     def by_policy(self) -> dict[str, Self]:
-        """Configuration of each policy by its name: that of a run with only this policy."""
+        """For each policy by name, the configuration of a run with only this policy."""
         return {name: self._of(policy) for name, policy in self.policies.items()} or {MAIN: self}
 
     def _of(self, policy: PolicyConfig) -> Self:
@@ -707,5 +706,5 @@ class RunSections(Strict):
         return self.model_copy(update={**update, "policies": {}, "roles": {}})
 
     def is_frozen(self, policy: str) -> bool:
-        """Return whether a policy plays and is not trained."""
+        """Return whether a policy plays without being trained."""
         return policy in self.policies and self.policies[policy].frozen

@@ -1,8 +1,8 @@
-"""Reads and writes YAML of recipes, overrides, suites and options, with limits.
+"""Reads and writes YAML of recipes, overrides, suites and options, within limits of size.
 
-Numbers follow YAML 1.2: ``1e-4`` is a number, and a text that looks like one is quoted ("12e5").
-Dates are text. Only the tags of plain values are allowed. Texts that are nested too deeply or grow
-too large through aliases are errors.
+Numbers follow YAML 1.2: ``1e-4`` is a number, and a text that looks like a number needs quotes
+("12e5"). Dates are text. Only tags of plain values are allowed. It is an error if a text is nested
+too deeply, or becomes too large through aliases.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ import yaml
 from sparring.core.errors import ConfigError, quoted
 
 MAX_DEPTH = 50  # nested levels of lists and mappings
-MAX_VALUES = 100_000  # values after every alias is written out
-MAX_BITS = 200  # of whole numbers
-MAX_BYTES = 10_000_000  # of a file
-MAX_KEPT = 100_000  # characters of a text with a cached value
+MAX_VALUES = 100_000  # values after aliases are expanded
+MAX_BITS = 200  # bits of a whole number
+MAX_BYTES = 10_000_000  # bytes of a file
+MAX_CACHED = 100_000  # characters of a text whose value is cached
 FLOAT, TIMESTAMP = "tag:yaml.org,2002:float", "tag:yaml.org,2002:timestamp"
 TAGS = {
     f"tag:yaml.org,2002:{kind}"
     for kind in ("str", "int", "float", "bool", "null", "seq", "map", "merge", "value")
 }
-# numbers with no dot, or no sign of the exponent
+# numbers without a dot, or with an exponent without sign
 EXPONENT = re.compile(r"[-+]?(?:[0-9][0-9_]*(?:\.[0-9_]*)?|\.[0-9][0-9_]*)[eE][-+]?[0-9]+$")
 
 
@@ -35,18 +35,18 @@ class _Loader(yaml.SafeLoader):
     depth = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """Raise an error for too many levels, and for tags of other than plain values."""
+        """Refuse too many levels, and tags that are not for plain values."""
         mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
         if self.depth >= MAX_DEPTH:
             raise yaml.MarkedYAMLError(
-                problem=f"more than {MAX_DEPTH} levels in one another", problem_mark=mark
+                problem=f"more than {MAX_DEPTH} nested levels", problem_mark=mark
             )
         self.depth += 1
         node = super().compose_node(parent, index)
         self.depth -= 1
         if node is not None and node.tag not in TAGS:
             raise yaml.MarkedYAMLError(
-                problem=f"the tag {node.tag!r} is not read here; leave it out", problem_mark=mark
+                problem=f"the tag {node.tag!r} is not allowed; leave it out", problem_mark=mark
             )
         return node
 
@@ -54,12 +54,12 @@ class _Loader(yaml.SafeLoader):
         super().flatten_mapping(node)
         if len(node.value) > MAX_VALUES:
             raise yaml.MarkedYAMLError(
-                problem="a mapping grows too large by <<", problem_mark=node.start_mark
+                problem="a mapping becomes too large by <<", problem_mark=node.start_mark
             )
 
 
 class _Dumper(yaml.SafeDumper):
-    """PyYAML's safe dumper, which quotes texts that our loader would read as numbers."""
+    """PyYAML's safe dumper; it quotes texts that ``_Loader`` would read as numbers."""
 
 
 for _kind in (_Loader, _Dumper):
@@ -82,7 +82,7 @@ def parse_yaml(text: str, what: str) -> Any:
     """
     try:
         return _parse_copy(text)
-    except _UnreadableError as error:
+    except _YamlError as error:
         raise ConfigError(f"{what} is not valid YAML: {error}.") from None
 
 
@@ -94,18 +94,18 @@ def parse_value(text: str, what: str, key: str) -> Any:
     """
     try:
         return _parse_copy(text)
-    except _UnreadableError as error:
+    except _YamlError as error:
         raise ConfigError(
             f"{what}: {quoted(text)} is not a value for {quoted(key)}: {error}."
         ) from None
 
 
-class _UnreadableError(Exception):
-    """The reason why a text cannot be read, as a clause."""
+class _YamlError(Exception):
+    """The reason why a text cannot be parsed, as part of a sentence."""
 
 
 def _parse_copy(text: str) -> Any:
-    if len(text) > MAX_KEPT:
+    if len(text) > MAX_CACHED:
         return _read(text)
     return copy.deepcopy(_parse_cached(text))
 
@@ -122,20 +122,20 @@ def _read(text: str) -> Any:
         value = loader.get_single_data()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
-        where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
+        position = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
         advice = (
-            "the lines of one section begin in the same column, and a text with ': ' is in quotes"
+            "begin the lines of a section in the same column, and quote texts that contain ': '"
             if isinstance(error, (yaml.scanner.ScannerError, yaml.parser.ParserError))
-            else "write a text in quotes"
+            else "write texts in quotes"
         )
-        raise _UnreadableError(f"{error.problem}{where}; {advice}") from None
+        raise _YamlError(f"{error.problem}{position}; {advice}") from None
     except yaml.YAMLError as error:
-        raise _UnreadableError(" ".join(str(error).split())) from None
+        raise _YamlError(" ".join(str(error).split())) from None
     except RecursionError:
-        raise _UnreadableError(f"more than {MAX_DEPTH} levels in one another") from None
+        raise _YamlError(f"more than {MAX_DEPTH} nested levels") from None
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        # a tag that does not fit, or too many digits
-        raise _UnreadableError(
+        # a tag that does not fit its value, or too many digits
+        raise _YamlError(
             f"a value does not fit its kind ({' '.join(str(error).split())[:60]}); write a text "
             "in quotes"
         ) from None
@@ -146,35 +146,33 @@ def _read(text: str) -> Any:
     return value
 
 
-def _check_size(value: Any, known: dict[int, tuple[int, int]]) -> tuple[int, int]:
-    """Return (number of values with aliases expanded, levels); ``known`` has earlier results."""
+def _check_size(value: Any, sizes_by_id: dict[int, tuple[int, int]]) -> tuple[int, int]:
+    """Return (number of values with aliases expanded, number of levels)."""
     if isinstance(value, int) and value.bit_length() > MAX_BITS:
-        raise _UnreadableError(
-            f"a whole number has {value.bit_length()} bits, and at most {MAX_BITS} are read"
+        raise _YamlError(
+            f"a whole number has {value.bit_length()} bits, but at most {MAX_BITS} are allowed"
         )
     if not isinstance(value, (list, dict)):
         return 1, 0
-    if id(value) not in known:
-        known[id(value)] = (MAX_VALUES, MAX_DEPTH)  # a value that contains itself is too large
-        parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-        sizes = [_check_size(part, known) for part in parts]
+    if id(value) not in sizes_by_id:
+        sizes_by_id[id(value)] = (MAX_VALUES, MAX_DEPTH)  # if it contains itself
+        items = [*value.keys(), *value.values()] if isinstance(value, dict) else value
+        sizes = [_check_size(part, sizes_by_id) for part in items]
         size, depth = (
             1 + sum(size for size, _ in sizes),
             1 + max((depth for _, depth in sizes), default=0),
         )
         if size > MAX_VALUES or depth > MAX_DEPTH:
-            raise _UnreadableError(
-                f"its aliases (*name) make more than {MAX_VALUES} values or {MAX_DEPTH} levels of "
-                "it; write it out"
+            raise _YamlError(
+                f"its aliases (*name) expand to more than {MAX_VALUES} values or {MAX_DEPTH} "
+                "levels; leave some out"
             )
-        known[id(value)] = (size, depth)
-    return known[id(value)]
+        sizes_by_id[id(value)] = (size, depth)
+    return sizes_by_id[id(value)]
 
 
 def dump_yaml(value: Any, *, width: int | None = None) -> str:
-    """Return plain data as YAML from which ``parse_yaml`` reads an equal value; lines have this
-    width.
-    """
+    """Return plain data as YAML with lines of this width; ``parse_yaml`` restores the data."""
     text: str = yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=width)
     return text
 
@@ -203,5 +201,5 @@ def read_text(path: Path, what: str) -> str:
             f"position {error.start}. Save it as UTF-8."
         )
         raise ConfigError(message) from None
-    except ValueError as error:  # a path that holds a NUL
+    except ValueError as error:  # the path contains a NUL character
         raise ConfigError(f"{what} cannot be read: {error}.") from None

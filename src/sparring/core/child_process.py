@@ -1,6 +1,6 @@
-"""A child process on this machine with a pipe to it and a pipe from it; nothing listens.
+"""A child process on this machine, connected by two pipes, without network sockets.
 
-Two threads per process move messages, so that a stopped process blocks no other one.
+Each process has two threads that move messages, so a stopped process does not block the others.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 10.0  # seconds until a killed process must be gone
+EXIT_SECONDS = 10.0  # a killed process must be gone after this time
 # Not a SimpleQueue: its get in CPython 3.11 may never return if the kernel suspends the thread for
 # longer than the timeout just before the wait.
 Mailbox = queue.Queue
@@ -28,12 +28,12 @@ class ChildProcess:
     """A child process and its pipes.
 
     Args:
-        number: of the worker.
+        number: of the process among the workers.
         settings: the first message to the process.
-        mailbox: receives (this, message) for each message, and (this, None) at the end.
-        command: returns the arguments of the process from its two descriptors (input, output).
+        mailbox: receives (this object, message) per message, and (this object, None) at the end.
+        command: returns the command line, from the child's file descriptors (input, output).
         environment: variables added to those of this process.
-        output: descriptor for what the process prints; None: this process's error stream.
+        output: file descriptor for its prints; None: this process's stderr.
     """
 
     def __init__(
@@ -46,27 +46,28 @@ class ChildProcess:
         environment: Mapping[str, str],
         output: int | None = None,
     ) -> None:
-        theirs, ours = os.pipe()
-        back, forth = os.pipe()
-        printed = sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL
+        child_input, to_child = os.pipe()
+        from_child, child_output = os.pipe()
+        stderr = sys.__stderr__.fileno() if sys.__stderr__ else subprocess.DEVNULL
         try:
             self.process = subprocess.Popen(
-                command(theirs, forth),
-                pass_fds=(theirs, forth),
+                command(child_input, child_output),
+                pass_fds=(child_input, child_output),
                 env={**os.environ, **environment},
                 stdin=subprocess.DEVNULL,
-                stdout=printed if output is None else output,
+                stdout=stderr if output is None else output,
                 stderr=output,
-                process_group=0,  # this process alone handles an interrupt from the terminal
+                process_group=0,  # an interrupt from the terminal does not reach the child
             )
         except OSError:
-            os.close(ours)
-            os.close(back)
+            os.close(to_child)
+            os.close(from_child)
             raise
         finally:
-            os.close(theirs)
-            os.close(forth)
-        self._to, self._from = Connection(ours, readable=False), Connection(back, writable=False)
+            os.close(child_input)
+            os.close(child_output)
+        self._to = Connection(to_child, readable=False)
+        self._from = Connection(from_child, writable=False)
         self._outbox: queue.SimpleQueue[tuple[bytes, Mapping[str, Path]] | None]
         self._outbox = queue.SimpleQueue()
         self._number, self._mailbox = number, mailbox
@@ -79,10 +80,10 @@ class ChildProcess:
         self._outbox.put((message, files))
 
     def _write(self) -> None:
-        """Send queued messages until the process is gone."""
+        """Send queued messages until the process has ended."""
         with contextlib.suppress(OSError):
-            while (item := self._outbox.get()) is not None:
-                message, files = item
+            while (queued := self._outbox.get()) is not None:
+                message, files = queued
                 self._to.send_bytes(json.dumps(list(files)).encode())
                 self._to.send_bytes(message)
                 for path in files.values():
@@ -90,7 +91,7 @@ class ChildProcess:
         self._to.close()
 
     def _read(self) -> None:
-        """Receive messages until the process is gone or sends an invalid length."""
+        """Receive messages until the process has ended or sends an invalid length."""
         with contextlib.suppress(EOFError, OSError, MemoryError, OverflowError):
             while True:
                 self._mailbox.put((self, self._from.recv_bytes()))
@@ -103,9 +104,9 @@ class ChildProcess:
         return self._number
 
     def has_ended(self) -> bool:
-        """Return whether the process has ended; its children may hold the pipe open."""
-        with contextlib.suppress(AttributeError, ChildProcessError):  # other systems reap at once
-            # not reaped, so that the process id stays valid until ``kill``
+        """Return whether the process has ended, even if its children keep the pipe open."""
+        with contextlib.suppress(AttributeError, ChildProcessError):  # no waitid on other systems
+            # WNOWAIT: not reaped, so the process id stays valid until ``kill``
             status = os.waitid(os.P_PID, self.process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
             return status is not None
         return self.process.poll() is not None
@@ -128,4 +129,4 @@ class ChildProcess:
     def wait_until_gone(self) -> None:
         """Wait until the process is gone."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(PATIENCE)
+            self.process.wait(EXIT_SECONDS)

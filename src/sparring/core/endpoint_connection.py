@@ -1,6 +1,6 @@
 """Sends requests to an OpenAI-compatible endpoint through the package openai.
 
-Time-outs of HTTP libraries apply to each read, so a server that sends a byte now and then blocks
+Time-outs of HTTP libraries apply to each read, so a server that sends single bytes slowly can block
 forever. Here each try has one deadline, from the connection to the last byte.
 """
 
@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from sparring.core.errors import ConfigError, RolloutError
 from sparring.core.trust import check_host, parse_address
 
-LARGEST = 16 << 20  # bytes of an answer
+MAX_BYTES = 16 << 20  # of an answer
 OPENAI = "api.openai.com"
 _HEADERS = (
     "accept",
@@ -31,11 +31,11 @@ _HEADERS = (
 )
 """Prefixes of the headers that are sent to hosts other than OpenAI.
 
-The package adds others from the environment (organisation, project, custom headers).
+The package would add headers from the environment (organisation, project, custom headers).
 """
-_QUOTED = 200  # characters of an endpoint's message that an error quotes
-_PART = 4  # shortest part of the key that is masked
-_LONG = 8  # shortest real key; a shorter one may be a word of replies
+_MAX_QUOTED = 200  # characters of an endpoint's message that an error quotes
+_MASKED = 4  # letters of the shortest part of a key that is masked
+_MIN_KEY = 8  # letters of a real key; a shorter one may occur as a word in replies
 _ADVICE = {
     402: "The account has no credit left.",
     404: "Check base_url and model.",
@@ -47,7 +47,7 @@ Read = TypeVar("Read")
 
 
 class MalformedError(ValueError):
-    """An answer of the wrong form; the message is its start."""
+    """An answer of the wrong form; the message is the beginning of the answer."""
 
 
 class StatusError(RolloutError):
@@ -63,15 +63,15 @@ class StatusError(RolloutError):
 
 
 class Connection:
-    """A connection to one endpoint, usable from many threads; no message contains the key.
+    """A connection to one endpoint, usable from many threads; no error text contains the key.
 
     Args:
         base_url: http(s) address of the API without "/completions".
-        key_variable: name of the environment variable with the key; a loopback address needs none.
+        key_variable: the environment variable with the key; a loopback address needs no key.
         timeout: seconds for one try, from the connection to the last byte of the answer.
         retries: tries after the first one, with exponential back-off (time-outs, lost connections,
             status 408, 409, 429, 5xx).
-        advice: advice for a status, which replaces or adds to the usual advice.
+        advice: further or other advice by status, for error texts.
 
     Raises:
         ConfigError: the package openai is missing, the address is wrong or was not named by the
@@ -93,7 +93,7 @@ class Connection:
             timeout,
             retries,
         )
-        self._advised = {**_ADVICE, **(advice or {})}
+        self._advice_by_status = {**_ADVICE, **(advice or {})}
         target = parse_address(base_url)
         check_host(target, key_variable)
         self._openai = openai = _library()
@@ -111,51 +111,50 @@ class Connection:
         path: str,
         request: Mapping[str, Any],
         read: Callable[[str], Read],
-        what: str,
+        expected: str,
         *,
-        once: float | None = None,
+        single_try: float | None = None,
     ) -> Read:
-        """Send one request and return what ``read`` makes of the answer.
+        """Send one request and return its parsed answer.
 
         Args:
             path: below ``base_url``, such as "/completions".
             request: the fields of the request; errors name its "model".
-            read: parses a body, or raises ``MalformedError``.
-            what: the expected body in words, such as "a chat completion".
-            once: seconds for the request, with no further try.
+            read: parses an answer's body, or raises ``MalformedError``.
+            expected: the expected body in words, such as "a chat completion".
+            single_try: seconds for one try without retries; None: ``timeout`` and ``retries`` hold.
 
         Raises:
             StatusError: the endpoint refused, or every try failed.
             RolloutError: there was no answer, or the answer cannot be read.
         """
-        openai, where = self._openai, f"Endpoint {self.base_url}"
-        where += f" (model {request['model']!r})" if "model" in request else ""
+        openai, endpoint = self._openai, f"Endpoint {self.base_url}"
+        endpoint += f" (model {request['model']!r})" if "model" in request else ""
         status = None
         try:
-            options = {} if once is None else {"timeout": once, "max_retries": 0}
+            options = {} if single_try is None else {"timeout": single_try, "max_retries": 0}
             answer = self._api.post(path, cast_to=str, body=dict(request), options=options)
             return read(asyncio.run_coroutine_threadsafe(answer, _loop()).result())
         except openai.APIStatusError as error:
             status = error.status_code
-            problem = (
-                f"{where} answered with status {status}{self._detail(error)} {self._advice(status)}"
-            )
+            detail, advice = self._detail(error), self._advice(status)
+            problem = f"{endpoint} answered with status {status}{detail} {advice}"
         except openai.APITimeoutError:
             problem = (
-                f"{where} did not answer within timeout={self.timeout:g} seconds, {self._tries}. "
-                "Write a larger timeout or more retries."
+                f"{endpoint} did not answer within timeout={self.timeout:g} seconds, "
+                f"{self._tries}. Write a larger timeout or more retries."
             )
         except openai.APIConnectionError as error:
             problem = (
-                f"{where} could not be "
+                f"{endpoint} could not be "
                 f"reached, {self._tries}: {self._clean_text(str(error.__cause__ or error))}. Check "
                 "base_url."
             )
         except openai.OpenAIError as error:
-            problem = f"{where} could not be asked: {self._clean_text(str(error))}."
+            problem = f"{endpoint} could not be asked: {self._clean_text(str(error))}."
         except MalformedError as error:
             problem = (
-                f"{where} answered with status 200 but not with {what}: "
+                f"{endpoint} answered with status 200 but not with {expected}: "
                 f"{self._clean_text(str(error))}. Check base_url."
             )
         # outside the handlers, as their exceptions hold the request's headers
@@ -164,8 +163,8 @@ class Connection:
         raise RolloutError(problem)
 
     def mask_key(self, text: str) -> str:
-        """Return a text with *** in place of the whole key."""
-        return text if len(self._key) < _LONG else text.replace(self._key, "***")
+        """Return a text with the whole key replaced by ***."""
+        return text if len(self._key) < _MIN_KEY else text.replace(self._key, "***")
 
     @property
     def _tries(self) -> str:
@@ -177,29 +176,29 @@ class Connection:
                 f"It refuses the key in the environment variable {self.key_variable}; set that to "
                 "a valid key."
             )
-        return self._advised.get(
+        return self._advice_by_status.get(
             400 if status == 422 else status,
             "Run again later or write more retries." if status >= 500 else "",
         )
 
     def _detail(self, error: Any) -> str:
-        """Return the endpoint's message, unless it may repeat a part of the key."""
-        words = "" if error.status_code in (401, 403) else self._clean_text(error.response.text)
-        return f": {words}." if words else "."
+        """Return the endpoint's message, except for statuses whose message may repeat the key."""
+        message = "" if error.status_code in (401, 403) else self._clean_text(error.response.text)
+        return f": {message}." if message else "."
 
     def _clean_text(self, text: str) -> str:
         """Return the start of a text on one line, with the key masked."""
-        return " ".join(self._mask_key(text[: 8 * _QUOTED]).split())[:_QUOTED].rstrip(".")
+        return " ".join(self._mask_key(text[: 8 * _MAX_QUOTED]).split())[:_MAX_QUOTED].rstrip(".")
 
     def _mask_key(self, text: str) -> str:
-        """Return a text with ``***`` in place of the key and every part of it."""
-        if len(self._key) <= _PART:
+        """Return a text with the key and all its parts replaced by ``***``."""
+        if len(self._key) <= _MASKED:
             return text.replace(self._key, "***") if self._key else text
-        parts = {self._key[i : i + _PART].casefold() for i in range(len(self._key) - _PART + 1)}
+        parts = {self._key[i : i + _MASKED].casefold() for i in range(len(self._key) - _MASKED + 1)}
         hidden = [False] * len(text)
-        for i in range(len(text) - _PART + 1):
-            if text[i : i + _PART].casefold() in parts:
-                hidden[i : i + _PART] = [True] * _PART
+        for i in range(len(text) - _MASKED + 1):
+            if text[i : i + _MASKED].casefold() in parts:
+                hidden[i : i + _MASKED] = [True] * _MASKED
         letters = [
             ("***" if not i or not hidden[i - 1] else "") if hidden[i] else text[i]
             for i in range(len(text))
@@ -221,13 +220,13 @@ def _library() -> Any:
 
 def _http_client(openai: Any, host: str) -> Any:
     """Return an HTTP client for ``openai.AsyncOpenAI`` that limits each try and each answer."""
-    # httpx, under its name in the package
+    # httpx, by the name that openai imports
     http = import_module(openai.DefaultAsyncHttpxClient.__mro__[1].__module__.partition(".")[0])
-    sent = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS
+    allowed = (*_HEADERS, "openai-") if host == OPENAI else _HEADERS
 
     class _Client(openai.DefaultAsyncHttpxClient):  # type: ignore[misc]
         async def send(self, request: Any, **options: Any) -> Any:
-            for name in [name for name in request.headers if not name.startswith(sent)]:
+            for name in [name for name in request.headers if not name.startswith(allowed)]:
                 del request.headers[name]
             request.headers["accept-encoding"] = "identity"
             try:
@@ -247,8 +246,8 @@ def _http_client(openai: Any, host: str) -> Any:
                 body = bytearray()
                 async for part in response.aiter_raw():
                     body += part
-                    if len(body) > LARGEST:
-                        problem = f"the answer is longer than {LARGEST >> 20} MiB"
+                    if len(body) > MAX_BYTES:
+                        problem = f"the answer is longer than {MAX_BYTES >> 20} MiB"
                         raise http.ProtocolError(problem, request=request)
             finally:
                 await response.aclose()
@@ -278,7 +277,7 @@ def _key(variable: str, *, needed: bool) -> str:
     if needed and not key:
         raise ConfigError(
             f"endpoint: the environment variable {variable} is not set; put the key into it (any "
-            "word if the endpoint wants none), or name another one by key_variable."
+            "word if the endpoint needs no key), or name another one by key_variable."
         )
     if not (key.isascii() and key.isprintable()) or " " in key:
         raise ConfigError(

@@ -2,13 +2,13 @@
 
 SparringError
 ├── ConfigError            a recipe, an override or an option is wrong
-│   ├── MissingError       a method lacks what its REQUIRES names
+│   ├── MissingError       a method lacks something that it requires (REQUIRES)
 │   └── UnknownNameError   an unknown name of a plug-in, game, recipe or option
 ├── GameError              a game cannot do what was requested
 │   └── TooLargeError      exact evaluation of a game with too many states
 ├── ModelError             a model folder, tokenizer or template cannot be used
 ├── RunError               a run folder is missing, foreign, locked or damaged
-│   ├── LockedError        another process works on the run folder
+│   ├── LockedError        another process uses the run folder
 │   └── CheckpointError    no checkpoint of the run folder can be read
 ├── OracleError            an oracle cannot judge a state
 ├── RewardError            a reward plug-in returned no usable numbers
@@ -27,18 +27,18 @@ import reprlib
 from collections.abc import Iterable
 from typing import Any
 
-DEBUG = "SPARRING_DEBUG"  # the environment variable that shows the traces of errors
-_LONGEST = 120  # characters of a value in a message
-_WORD, _MESSAGE = 400, 2500  # characters of a message's longest word, and of all of it
+DEBUG = "SPARRING_DEBUG"  # the environment variable that shows tracebacks
+_MAX_VALUE = 120  # characters of a value in a message
+_MAX_WORD, _MAX_MESSAGE = 400, 2500  # characters of a word, and of a whole message
 
 
 class _Short(reprlib.Repr):
-    """Formats values for messages: a few parts of a few levels."""
+    """Formats values for messages, shortened to a few entries per level."""
 
     def __init__(self) -> None:
         super().__init__()
         self.maxlevel, self.maxdict, self.maxlist, self.maxtuple = 4, 6, 8, 8
-        self.maxstring = self.maxother = _LONGEST
+        self.maxstring = self.maxother = _MAX_VALUE
 
     def repr_int(self, x: int, level: int) -> str:
         """Return a whole number, or its size in bits if it is very long."""
@@ -48,8 +48,8 @@ class _Short(reprlib.Repr):
 _SHORT = _Short()
 
 
-def quoted(value: Any, limit: int = _LONGEST) -> str:
-    """Return a value as a message quotes it: like ``repr``, on one line, long ones shortened."""
+def quoted(value: Any, limit: int = _MAX_VALUE) -> str:
+    """Return a value for a message: like ``repr``, on one line, shortened if it is long."""
     text = _SHORT.repr(value)
     half = limit // 2 - 2
     return text if len(text) <= limit else f"{text[:half]} ... {text[-half:]}"
@@ -58,19 +58,20 @@ def quoted(value: Any, limit: int = _LONGEST) -> str:
 def _readable(message: str) -> str:
     """Shorten a message and each of its words to a readable length."""
     text = re.sub(
-        rf"\S{{{_WORD + 1},}}",
-        lambda word: f"{word[0][:_LONGEST]} ... {word[0][-_LONGEST:]}",
+        rf"\S{{{_MAX_WORD + 1},}}",
+        lambda word: f"{word[0][:_MAX_VALUE]} ... {word[0][-_MAX_VALUE:]}",
         message,
     )
-    half = _MESSAGE // 2 - 3
-    return text if len(text) <= _MESSAGE else f"{text[:half]} ... {text[-half:]}"
+    half = _MAX_MESSAGE // 2 - 3
+    return text if len(text) <= _MAX_MESSAGE else f"{text[:half]} ... {text[-half:]}"
 
 
 class SparringError(ValueError):
-    """Base of every error that a user can cause and mend.
+    """Base of all errors that a user can cause and fix.
 
     Args:
-        message: what, the value, where, and what to write instead; shortened to 2,500 characters.
+        message: what failed, the value, where, and what to write instead; at most 2,500
+            characters are kept.
     """
 
     def __init__(self, message: object = "") -> None:
@@ -82,36 +83,35 @@ class ConfigError(SparringError):
 
 
 class MissingError(ConfigError):
-    """A configuration lacks what a method's REQUIRES names."""
+    """A configuration lacks something that a method requires (REQUIRES)."""
 
 
-_LISTED = 60  # names that a message lists
+_MAX_LISTED = 60  # names in a message
 
 
 class UnknownNameError(ConfigError):
     """An unknown name; the message lists the nearest names and all known names.
 
     Args:
-        what: kind of thing.
+        what: what the name names, such as "metric".
         name: the unknown name.
         known: all known names.
         hint: where to find more, as a sentence.
-        every: whether all known names are listed, unless there are too many; then the hint says
-            where they are.
+        every: whether to list all known names, if they are not too many.
     """
 
     def __init__(
         self, what: str, name: str, known: Iterable[str], hint: str = "", *, every: bool = True
     ) -> None:
         known = sorted(known)
-        near = nearest(name, known)
-        advice = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+        nearest_names = nearest(name, known)
+        advice = f" Did you mean {' or '.join(map(repr, nearest_names))}?" if nearest_names else ""
         if not known:
             advice = " There are none."
-        elif every and len(known) > len(near) and len(known) <= _LISTED:
+        elif every and len(known) > len(nearest_names) and len(known) <= _MAX_LISTED:
             advice += f" Known: {', '.join(known)}."
         super().__init__(f"Unknown {what} {quoted(name)}.{advice}{' ' + hint if hint else ''}")
-        self.name, self.suggestions = name, near
+        self.name, self.suggestions = name, nearest_names
 
 
 class GameError(SparringError):
@@ -119,7 +119,7 @@ class GameError(SparringError):
 
 
 class TooLargeError(GameError):
-    """Exact evaluation was asked of a game with too many states."""
+    """Exact evaluation was requested for a game with too many states."""
 
 
 class ModelError(SparringError):
@@ -135,7 +135,7 @@ class RunError(SparringError):
 
 
 class LockedError(RunError):
-    """Another process works on the run folder."""
+    """Another process uses the run folder."""
 
 
 class CheckpointError(RunError):
@@ -171,10 +171,10 @@ class RolloutError(SparringError):
 
 
 def nearest(name: str, names: Iterable[str]) -> list[str]:
-    """Return up to three names like ``name``, best first; names that begin with it come first."""
-    by_lower = {item.lower(): item for item in names}
-    if not 0 < len(name) <= _LONGEST:
+    """Return up to three similar names, first those that begin with ``name``."""
+    names_by_lower = {item.lower(): item for item in names}
+    if not 0 < len(name) <= _MAX_VALUE:
         return []
-    longer = sorted((item for item in by_lower if item.startswith(name.lower())), key=len)
-    alike = difflib.get_close_matches(name.lower(), by_lower, n=3, cutoff=0.5)
-    return [by_lower[item] for item in dict.fromkeys([*longer[:2], *alike])][:3]
+    matches = sorted((item for item in names_by_lower if item.startswith(name.lower())), key=len)
+    similar = difflib.get_close_matches(name.lower(), names_by_lower, n=3, cutoff=0.5)
+    return [names_by_lower[item] for item in dict.fromkeys([*matches[:2], *similar])][:3]

@@ -22,12 +22,12 @@ TEMPORARY = ".tmp-"  # names of unfinished files and folders start with this
 
 
 def cache_folder() -> Path:
-    """Return the cache folder of converted models and endpoints' answers."""
+    """Return the cache folder, for converted models and answers of endpoints."""
     return Path(os.environ.get("SPARRING_CACHE") or Path.home() / ".cache" / "sparring")
 
 
 def disk_error(error: OSError, path: Path | None = None) -> RunError:
-    """Return the RunError of an operating system error: what failed, where, and what to do.
+    """Turn an operating system error into a RunError that says what failed and what to do.
 
     Args:
         error: of the operating system.
@@ -37,37 +37,37 @@ def disk_error(error: OSError, path: Path | None = None) -> RunError:
     text = str(name)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return RunError(
-            f"The disk is full: {name} could not be written. Free some space and go on with "
+            f"The disk is full: {name} could not be written. Free some space and continue with "
             "--resume."
         )
     cause = error.strerror or str(error) or type(error).__name__
     if path is not None and error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
         return RunError(f"{name} cannot be written: {cause}. Choose another folder with --run.")
-    deeper = (
+    inner_path = (
         f" ({quoted(str(error.filename))})"
         if path is not None and error.filename not in (None, str(path))
         else ""
     )
     return RunError(
         f"{text if len(text) <= 300 else quoted(text)} cannot "
-        f"be {'written' if path is not None else 'used'}: {cause}{deeper}.{_advice(error)}"
+        f"be {'written' if path is not None else 'used'}: {cause}{inner_path}.{_advice(error)}"
     )
 
 
 def _advice(error: OSError) -> str:
     """Return advice about an operating system error, or ""."""
     advice = {
-        errno.EIO: "The disk fails; choose a folder on another one.",
+        errno.EIO: "The disk is failing; choose a folder on another disk.",
         errno.EFBIG: (
-            "Files may not grow further here (ulimit -f); raise the limit or choose another file "
-            "system."
+            "The file would exceed the size limit (ulimit -f); raise the limit or choose another "
+            "file system."
         ),
         errno.ENAMETOOLONG: "Write a shorter name.",
         errno.EISDIR: "A folder is where a file should be; name a file.",
         errno.ENOTDIR: "A file is where a folder should be; name another folder.",
-        errno.ENOENT: "Create the folder it is in, or name another path.",
+        errno.ENOENT: "Create its folder, or name another path.",
         errno.EMFILE: "Too many files are open (ulimit -n); raise the limit.",
-        errno.ELOOP: "Links lead in a circle; name another path.",
+        errno.ELOOP: "Symbolic links form a circle; name another path.",
     }
     return f" {advice[error.errno]}" if error.errno in advice else ""
 
@@ -92,26 +92,26 @@ def check_plain(folder: Path, *, links: bool = False) -> None:
 
     Args:
         folder: the folder to check.
-        links: whether links may lead out of it, for folders that are only read.
+        links: whether links to other places are allowed, for folders that are only read.
 
     Raises:
-        RunError: the folder holds a link that leads out of it, a pipe, a socket or a device.
+        RunError: the folder has a link to another place, a pipe, a socket or a device.
     """
     real_path = os.path.realpath(folder)
-    for place, folders, files in os.walk(folder):
-        for path in (Path(place, name) for name in (*folders, *files)):
+    for parent, folders, files in os.walk(folder):
+        for path in (Path(parent, name) for name in (*folders, *files)):
             try:
                 mode = (path.stat() if links else path.lstat()).st_mode
             except FileNotFoundError:
                 continue  # a running trainer removed it
             if stat.S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(real_path):
                 raise RunError(
-                    f"{path} is a link that leads out of {folder}. Put what it leads to in its "
-                    "place, if you trust the folder."
+                    f"{path} is a link that leads out of {folder}. If you trust the folder, "
+                    "replace the link by its target."
                 )
             if not (stat.S_ISLNK(mode) or stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
                 raise RunError(
-                    f"{path} is a pipe, a socket or a device, which no run has. Remove it."
+                    f"{path} is a pipe, a socket or a device; a run has none. Remove it."
                 )
 
 
@@ -128,19 +128,19 @@ def parse_json(text: str | bytes) -> Any:
 
 
 def machine_bytes() -> int:
-    """Return the memory of this machine in bytes, a limit for files read at once."""
+    """Return the memory of this machine in bytes; larger files are not read."""
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def write_bytes_atomic(path: Path, data: bytes) -> None:
-    """Write a file so that readers see the old contents or the new.
+    """Write a file so that readers see either the old or the new contents.
 
     Raises:
         RunError: the disk is full, not writable or failing; no partial file stays.
     """
     temporary = _temporary(path, os.getpid())
     with disk_errors(path):
-        # unfinished files of dead writers on this machine
+        # remove unfinished files of processes of this machine that have ended
         for leftover in path.parent.glob(glob.escape(_temporary(path, "").name[:-1]) + "*~"):
             pid = leftover.name.rpartition("-")[2][:-1]
             if pid.isdigit() and not _is_alive(int(pid)):
@@ -154,7 +154,7 @@ def write_bytes_atomic(path: Path, data: bytes) -> None:
 
 
 def _temporary(path: Path, writer: int | str) -> Path:
-    """Return a path that is unique per writer and matches no pattern such as *.parquet."""
+    """Return a temporary path, unique per writer, that patterns such as *.parquet do not match."""
     return path.with_name(
         f"{TEMPORARY}{path.name}.{zlib.crc32(socket.gethostname().encode()):08x}-{writer}~"
     )
@@ -171,7 +171,7 @@ def _is_alive(pid: int) -> bool:
 
 
 def write_json_atomic(path: Path, value: Any) -> None:
-    """Write a JSON file atomically, keys sorted."""
+    """Write a JSON file atomically, with sorted keys."""
     write_bytes_atomic(path, json.dumps(value, sort_keys=True, indent=2).encode())
 
 
@@ -209,7 +209,7 @@ def link_or_copy(source: Path, target: Path) -> bool:
         os.link(source, target)
     except FileNotFoundError:
         return False
-    except OSError:  # no links here, or too many of them
+    except OSError:  # the file system allows no further link
         shutil.copyfile(source, target)
     return True
 

@@ -1,6 +1,6 @@
-"""Checks foreign text: names for paths or metrics, old spellings and text for a terminal.
+"""Checks text from outside: names for paths or metrics, old names, and text for a terminal.
 
-A ``check_`` function returns the name, or raises ValueError with a clause for the caller's message.
+A ``check_`` function returns the name, or raises ValueError with a part of the caller's message.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 from sparring.core.errors import ConfigError
 
-LONGEST = 100
+MAX_LENGTH = 100  # letters of a name
 _FILE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
 _LABEL = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=+-]*")
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=,+ -]*")  # of a path
@@ -20,78 +20,78 @@ _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:=,+ -]*")  # of a path
 
 def check_file_name(name: object) -> str:
     """Return a name that is safe as a file name: letters, digits and ``. _ -``."""
-    if not isinstance(name, str) or len(name) > LONGEST or not _FILE.fullmatch(name):
-        text = repr(name)
-        excerpt = text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    if not isinstance(name, str) or len(name) > MAX_LENGTH or not _FILE.fullmatch(name):
+        shown_name = repr(name)
+        excerpt = shown_name if len(shown_name) <= MAX_LENGTH else f"{shown_name[:MAX_LENGTH]}..."
         raise ValueError(
-            f"{excerpt} is not a file name: write letters, digits and . _ -, at most {LONGEST}"
+            f"{excerpt} is not a file name: write letters, digits and . _ -, at most {MAX_LENGTH}"
         )
     return name
 
 
 def check_label(name: str) -> str:
     """Return a name for metrics and tables, such as ``hanabi_simple``, without ``/``."""
-    if len(name) > LONGEST or not _LABEL.fullmatch(name):
+    if len(name) > MAX_LENGTH or not _LABEL.fullmatch(name):
         raise ValueError(
             "a name in metrics and tables: write letters, digits and . _ - + : =, at "
-            f"most {LONGEST}"
+            f"most {MAX_LENGTH}"
         )
     return name
 
 
 def check_path_name(name: str) -> str:
     """Return a name that becomes a path inside a folder, such as ``mars/kuhn-smol``."""
-    if len(name) > LONGEST or not all(_PART.fullmatch(part) for part in name.split("/")):
+    if len(name) > MAX_LENGTH or not all(_PART.fullmatch(part) for part in name.split("/")):
         raise ValueError(
             "the name becomes a folder below runs/: write letters, digits and . _ -, with / "
-            f"between folders, none of which begins with a dot, at most {LONGEST} characters"
+            f"between folders, none of which begins with a dot, at most {MAX_LENGTH} characters"
         )
     return name
 
 
-SLOTS = {"games": "environments", "agents": "players"}  # old name of a slot -> today's
-KEYS = {"games": "environments"}  # old key of the configuration -> today's
+SLOTS = {"games": "environments", "agents": "players"}  # old name of a slot -> current name
+KEYS = {"games": "environments"}  # old configuration key -> current key
 
 
 def current_slot(name: str) -> str:
-    """Return today's spelling of a slot: ``games.solver`` is in ``environments``."""
-    first, dot, tail = name.partition(".")
-    return SLOTS.get(first, first) + dot + tail
+    """Return the current name of a slot: ``games.solver`` becomes ``environments.solver``."""
+    top, dot, rest = name.partition(".")
+    return SLOTS.get(top, top) + dot + rest
 
 
-def slot_spellings(name: str) -> tuple[str, ...]:
-    """Return every spelling of a slot, today's first."""
+def slot_names(name: str) -> tuple[str, ...]:
+    """Return all names of a slot, the current one first."""
     return (name, *(old for old, new in SLOTS.items() if new == name))
 
 
 def current_path(text: str) -> str:
-    """Return today's spelling of an override's path, such as ``games.0.name``."""
-    first, dot, rest = text.partition(".")
-    return KEYS.get(first, first) + dot + rest
+    """Return an override's path with the current key: ``games.0`` becomes ``environments.0``."""
+    top, dot, rest = text.partition(".")
+    return KEYS.get(top, top) + dot + rest
 
 
 def current_keys(data: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """Return a configuration with today's spelling of its keys.
+    """Return a configuration with the current names of its keys.
 
     Args:
         data: a recipe, or the configuration of a run.
         what: the configuration in words, for the error.
 
     Raises:
-        ConfigError: a key occurs in both spellings.
+        ConfigError: a key occurs with its old and its current name.
     """
     for old, new in KEYS.items():
         if old in data and new in data:
             raise ConfigError(
-                f"{what} has both {new!r} and {old!r}, its old spelling; write {new!r} alone."
+                f"{what} has both {new!r} and {old!r}, its old name; write only {new!r}."
             )
     return {KEYS.get(key, key): value for key, value in data.items()}
 
 
 LINE_LETTERS = "\n\t"
-# controls, formats such as turned writing, halves of pairs, separators
+# controls, formats such as direction marks, surrogates, separators
 HIDDEN = ("Cc", "Cf", "Cs", "Zl", "Zp")
-JOINERS = "\u200c\u200d"  # formats that scripts and emoji need; they only join their neighbours
+JOINERS = "\u200c\u200d"  # harmless formats that scripts and emoji need
 
 
 def escape_controls(text: object, *, lines: bool = True) -> str:
@@ -99,7 +99,7 @@ def escape_controls(text: object, *, lines: bool = True) -> str:
 
     Args:
         text: any value; a value that is not a string is turned into one.
-        lines: whether line ends and tabs stay unescaped.
+        lines: whether line ends and tabs stay unchanged.
     """
     text = str(text)
     if text.isascii() and text.isprintable():

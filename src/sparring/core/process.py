@@ -1,4 +1,4 @@
-"""Signals, the garbage collector and visible GPUs of this process."""
+"""Signal handling, garbage collection and visible GPUs of this process."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class GracefulStop:
-    """Context in which the first signal sets ``requested`` and the second interrupts.
+    """Context in which the first signal sets ``requested`` and the second one interrupts.
 
-    Outside the main thread Python allows no handlers, and the context changes nothing.
+    Outside the main thread, where Python allows no handlers, the context does nothing.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class GracefulStop:
         self.requested = True
         log.warning(
             "Stopping after the current step is finished and saved. A second %s stops at once; "
-            "the run then goes on from its last checkpoint.",
+            "the run then resumes from its last checkpoint.",
             signal.Signals(number).name,
         )
 
@@ -64,44 +64,44 @@ def paused_collector() -> Iterator[None]:
 def settled_heap() -> Iterator[None]:
     """Freeze existing objects so that the garbage collector skips them.
 
-    Libraries and models hold a million objects; a full collection takes a third of a second, about
-    every ten steps of a small run. On exit they are unfrozen, unless objects were frozen before.
+    Libraries and models have about a million objects. Without this, a full collection would take a
+    third of a second, about every ten steps of a small run. The outermost context unfreezes them.
     """
-    is_first = gc.get_freeze_count() == 0
-    if is_first:
+    is_outermost = gc.get_freeze_count() == 0
+    if is_outermost:
         gc.freeze()
     try:
         yield
     finally:
-        if is_first:
+        if is_outermost:
             gc.unfreeze()
 
 
-VARIABLE = "CUDA_VISIBLE_DEVICES"  # GPUs that CUDA shows a process, in order
+VARIABLE = "CUDA_VISIBLE_DEVICES"  # the GPUs that a process can use, in order
 
 
 def visible_gpus(gpus: Sequence[int], key: str) -> dict[str, str]:
-    """Return the environment variable that shows a process some of this process's GPUs.
+    """Return the environment variable that gives a process some of this process's GPUs.
 
     Args:
         gpus: their numbers in this process.
         key: configuration key of the GPUs, for the error.
 
     Raises:
-        ConfigError: this process does not see one of them.
+        ConfigError: this process cannot use one of them.
     """
     return {VARIABLE: ",".join(_gpu_name(gpu, key) for gpu in gpus)}
 
 
 def _gpu_name(gpu: int, key: str) -> str:
-    """Return the name of a GPU that this process sees."""
+    """Return the name of a GPU in this process's variable."""
     visible = os.environ.get(VARIABLE)
     if visible is None:
         return str(gpu)
     names = [name.strip() for name in visible.split(",") if name.strip()]
     if gpu >= len(names):
         raise ConfigError(
-            f"{key} names GPU {gpu}, and {VARIABLE}={visible} leaves {len(names)}, "
-            "which are counted from 0. Write fewer GPUs, or unset that variable."
+            f"{key} names GPU {gpu}, but {VARIABLE}={visible} has only {len(names)}, from 0 on. "
+            "Write smaller numbers, or unset that variable."
         )
     return names[gpu]

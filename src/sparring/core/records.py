@@ -1,6 +1,6 @@
-"""Records that cross layers: frozen, made by keyword, with shapes beside the fields and no logic.
+"""Records that pass between layers: frozen, made by keyword, with shapes beside their fields.
 
-Records of every turn are named tuples, which cost a third of a frozen dataclass.
+Records of each turn are named tuples, which take a third of the memory of a frozen dataclass.
 
 Legend for shapes: E episodes, N turns (rows of a turn table), M sampled tokens of a batch,
 S training sequences, V vocabulary entries.
@@ -10,14 +10,14 @@ The text form is the name in metrics, records and pages:
 
     learner             the latest weights of the trained policy
     policy              the published policy: EMA weights, if a run has them
-    demonstrator        random legal play or a player's, which the warm-up imitates
+    demonstrator        the player that the warm-up imitates, such as random legal play
     past-000100         the snapshot taken at step 100
     learner-NAME, policy-NAME, demonstrator-NAME, past-NAME-000100
-                        the same of the policy NAME, if a run has several; without a name it is the
+                        the same for the policy NAME, if a run has several; without a name: the
                         policy ``main``, or in each seat the policy of the seat's role
     bot-NAME            a bot of the run's ``bots``, or the player plug-in NAME
     solver-NAME, person-NAME, endpoint-NAME, mixture-NAME
-    any other name      a player of the caller, such as ``random`` or ``opponent``
+    any other name      a player that the caller passes, such as ``random`` or ``opponent``
 
 Only ``ref`` parses the text form, for seats in configurations and for records without references.
 """
@@ -48,11 +48,11 @@ PlayerKind = Literal[
     "named",
 ]
 MAIN = "main"  # the default policy; a reference to it has no name
-SINGLE = ("learner", "policy", "demonstrator")  # one of each kind per policy
-OWN = (*SINGLE, "snapshot")  # kinds of players with a policy of the run, whose name they have
-NAMED = ("bot", "solver", "person", "endpoint", "mixture")  # kinds written KIND-NAME
+SINGLE = ("learner", "policy", "demonstrator")  # each policy has one of each kind
+OWN = (*SINGLE, "snapshot")  # kinds of players that a policy of the run plays
+NAMED = ("bot", "solver", "person", "endpoint", "mixture")  # text form KIND-NAME
 _SNAPSHOT = re.compile(r"past-(?:(.+)-)?([0-9]{6,18})", re.DOTALL)
-_STEPS = 10**18  # steps are below it
+_MAX_STEP = 10**18  # steps are smaller
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,13 @@ class PlayerRef:
 
     Args:
         kind: the kind of player.
-        name: of a bot, solver, person, endpoint, mixture or named player; of the policy, for a
-            learner, policy, demonstrator or snapshot, unless it is ``main``; else empty.
+        name: of the bot, solver, person, endpoint, mixture or named player. For a learner, policy,
+            demonstrator or snapshot: the policy's name, or empty for ``main``.
         step: step of a snapshot; else None.
 
     Raises:
         UnknownNameError: there is no such kind.
-        ConfigError: a name or step is missing, or does not belong there.
+        ConfigError: a name or step is missing, or does not fit the kind.
     """
 
     kind: PlayerKind
@@ -88,14 +88,14 @@ class PlayerRef:
                 f"PlayerRef: the policy {MAIN!r} has no name in a reference; leave name={MAIN!r} "
                 "out."
             )
-        is_step = type(self.step) is int and 0 <= self.step < _STEPS
+        is_step = type(self.step) is int and 0 <= self.step < _MAX_STEP
         if not (is_step if self.kind == "snapshot" else self.step is None):
             expected = "the step it was taken at" if self.kind == "snapshot" else "no step"
             raise ConfigError(
                 f"PlayerRef: step={quoted(self.step)} does not fit kind {self.kind!r}; give it "
                 f"{expected}."
             )
-        if self.kind == "named" and _typed(self.name) is not None:
+        if self.kind == "named" and _parse_text(self.name) is not None:
             raise ConfigError(
                 f"PlayerRef: {quoted(self.name)} is the name of another kind of player; write "
                 f"ref({quoted(self.name)})."
@@ -111,14 +111,14 @@ class PlayerRef:
         return self.name if self.kind == "named" else f"{self.kind}-{self.name}"
 
     def of(self, policy: str) -> PlayerRef:
-        """Return the same kind of player of another policy; other players stay unchanged."""
+        """Return the same kind of player for another policy; bots and others stay unchanged."""
         name = "" if policy == MAIN else policy
         if self.name == name or self.kind not in OWN:  # the most frequent case
             return self
         return replace(self, name=name)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the reference as values of JSON, without an empty name or step."""
+        """Return the reference as JSON values, without an empty name or step."""
         entry = {"name": self.name} if self.name else {}
         return {"kind": self.kind, **entry, **({} if self.step is None else {"step": self.step})}
 
@@ -137,8 +137,8 @@ class PlayerRef:
         return cls(**value)
 
 
-def _typed(text: str) -> tuple[PlayerKind, str, int | None] | None:
-    """Return (kind, name, step) of a text form; None for a name of the caller."""
+def _parse_text(text: str) -> tuple[PlayerKind, str, int | None] | None:
+    """Return (kind, name, step) of a text form; None for any other name."""
     for single in SINGLE:
         if text == single:
             return single, "", None  # type: ignore[return-value]
@@ -153,8 +153,8 @@ def _typed(text: str) -> tuple[PlayerKind, str, int | None] | None:
 
 @lru_cache(maxsize=4096)
 def _read(text: str) -> PlayerRef:
-    typed = _typed(text)
-    return PlayerRef("named", text) if typed is None else PlayerRef(*typed)
+    parsed = _parse_text(text)
+    return PlayerRef("named", text) if parsed is None else PlayerRef(*parsed)
 
 
 def ref(player: PlayerRef | str) -> PlayerRef:
@@ -190,7 +190,7 @@ def refs(players: Iterable[PlayerRef | str]) -> tuple[PlayerRef, ...]:
 
 
 def snapshot(step: int, policy: str = MAIN) -> PlayerRef:
-    """Return the reference of a policy's snapshot of a step."""
+    """Return the reference of the snapshot of a policy at a step."""
     return PlayerRef("snapshot", step=step).of(policy)
 
 
@@ -206,10 +206,10 @@ DEMONSTRATOR = PlayerRef("demonstrator")
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Verdict:
-    """An oracle's verdict on one decision: the value of every legal action to the acting seat."""
+    """An oracle's verdict on one decision: the value of each legal action for the acting seat."""
 
     actions: tuple[str, ...]  # the legal actions
-    values: tuple[float, ...]  # expected return after each
+    values: tuple[float, ...]  # expected return after each action
     best: frozenset[str]  # the actions of the largest value
     certainty: float = 1.0  # in [0, 1]; 1 is exact
     bound: float = 0.0  # largest error of a value, in the game's units
@@ -221,9 +221,9 @@ class Verdict:
 class Judgement:
     """A solver's verdict on a decision; actions are in the order of ``State.legal_actions``."""
 
-    values: Sequence[float]  # value of each action to the acting seat, in the game's units
+    values: Sequence[float]  # of each action for the acting seat, in the game's units
     best: Sequence[bool] | None = None  # which actions are best; None: those of the largest value
-    certainty: float = 1.0  # this and the rest: see Verdict
+    certainty: float = 1.0  # this and the fields below: see Verdict
     bound: float = 0.0
     entropy: float | None = None
 
@@ -232,22 +232,22 @@ SegmentKind = Literal["prompt", "context", "sampled", "boundary"]
 TurnEvent = Literal["ok", "illegal", "unparsable", "memory", "unsent"]
 """Outcome of a reply: a legal action, an illegal one, or unparsable text.
 
-"memory" is not a decision: the seat wrote its memory, and the play did not move. "unsent" means
-that the conversation was longer than the model's context: the model got no prompt, and the episode
-is truncated there.
+"memory" is not a decision: the seat wrote its memory, and the environment's state did not change.
+"unsent" means that the prompt was longer than the model's context: it was not sent, and the episode
+is truncated.
 """
 
 
 class Observation(NamedTuple):
     """The environment's part of a seat's prompt.
 
-    ``prompt`` is the text that is new to the seat. ``ask`` is the closing question, such as the
+    ``prompt`` is the text that is new to the seat. ``ask`` is the question at the end, such as the
     legal actions and the form of an answer. ``key`` identifies the seat's information state: two
-    states have the same key exactly when the seat cannot tell them apart. ``view`` is what the seat
-    sees of the position now, without its memory of the past; equal views may have different keys.
-    ``fresh`` begins a new conversation, which hides earlier prompts. ``attempt`` counts the
-    attempts of a trial, from 0. ``note`` asks the seat for a note to itself, as between two
-    attempts, instead of an action.
+    states have the same key exactly if the seat cannot distinguish them. ``view`` is the current
+    position as the seat sees it, without its memory; equal views may have different keys.
+    ``fresh`` begins a new conversation, without the earlier prompts. ``attempt`` counts the
+    attempts of a trial, from 0. ``note`` asks the seat for a note to itself instead of an action,
+    for example between two attempts.
     """
 
     prompt: str
@@ -271,9 +271,9 @@ class Segment(NamedTuple):
 
     ``logprobs`` has one entry per id when ``kind == "sampled"`` (natural log, under the
     distribution actually sampled from) and is empty otherwise. Only ``sampled`` ids carry loss.
-    ``support`` holds the support of each sampled id, the ids left by truncation (top-p, top-k); it
-    is empty without truncation. ``weights_version`` counts the updates of the weights that sampled
-    the segment; a reply that goes on after an update has several sampled segments.
+    ``support`` has, for each sampled id, the ids that top-p or top-k allowed; it is empty without
+    top-p and top-k. ``weights_version`` counts the updates of the weights that sampled
+    the segment; a reply that spans an update has several sampled segments.
     """
 
     kind: SegmentKind
@@ -286,17 +286,17 @@ class Segment(NamedTuple):
 class Turn(NamedTuple):
     """One reply of a seat that was played, or a memory that it wrote (event "memory").
 
-    A memory has no legal actions and no action. A memory stands before its decision and has the
+    A memory has no legal actions and no action. It comes before its decision, and has the
     decision's state key and view with "|memory" appended.
 
     ``segments`` is empty for players without tokens. ``conversation`` numbers the seat's
-    conversations in the episode; each is one training sequence. A new one begins where the
-    environment, the context strategy or a renderer that edits history starts one. A turn may hold
-    several sampled segments with prompts between them.
+    conversations in the episode; each is one training sequence. The environment, the context
+    strategy or a renderer that edits history may begin a new one. A turn may hold several sampled
+    segments with prompts between them.
     """
 
     seat: int
-    turn_index: int  # own-turn index of the seat, from 0
+    turn_index: int  # index among the seat's turns, from 0
     agent: str  # name of the player in the seat
     state_key: str  # Observation.key
     legal_actions: tuple[str, ...]
@@ -310,22 +310,22 @@ class Turn(NamedTuple):
     truncated: bool = False  # the reply ran into the token limit
     weights_version: int = 0  # of the last sampled run
     view: str = ""  # Observation.view
-    # prompt text of this turn: the new observation, after a notice if the last reply was illegal
+    # text of this prompt: a notice if the last reply was illegal, then the new observation
     prompt: str = ""
     # number of the decision in the episode, from 0; equal for simultaneous turns
     moment: int = 0
-    # on the state before the turn; None: no oracle judged, or it abstained
+    # on the state before the turn; None: no oracle, or the oracle gave no verdict
     verdict: Verdict | None = None
-    # mean return to the seat of playouts from after the turn; None: no playouts
+    # mean return of the seat over playouts from after the turn; None: no playouts
     playout: float | None = None
     attempt: int = 0  # of a trial, from 0; a reflection belongs to the attempt before it
     candidate: int = 0  # number among the candidates of one prompt, from 0
-    # score in the choice among the candidates; None: there was no choice or no score
+    # score among the candidates; None: only one candidate, or no score
     score: float | None = None
-    # the other candidates, which were not played: with this turn they are a state group. Each is a
-    # conversation of its own with its own reward
+    # the candidates that were not played: with this turn they form a state group. Each one is a
+    # separate conversation with its own reward
     candidates: tuple[Turn, ...] = ()
-    # mean return to the seat of playouts from before the turn; None: no playouts
+    # mean return of the seat over playouts from before the turn; None: no playouts
     playout_before: float | None = None
     # Observation.note: a note of the seat, as between two attempts, and not a decision
     note: bool = False
@@ -338,7 +338,7 @@ class Turn(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class EnvironmentSpec:
-    """An environment as a value of JSON; ``environments.catalogue.from_spec`` makes it again."""
+    """An environment as JSON values; ``environments.catalogue.from_spec`` makes it again."""
 
     name: str  # of the plug-in
     options: Mapping[str, Any] = field(default_factory=dict)  # of the plug-in; values of JSON
@@ -364,10 +364,10 @@ class Episode:
     forfeited_by: int | None = None
     # truncated: ended by max_turns or the model's context, not by its rules
     cut: bool = False
-    # the spec of ``game``; None in old files, and for unnamed rules
+    # the spec of ``game``; None in old files, and for environments without a name
     environment: EnvironmentSpec | None = None
-    players: tuple[PlayerRef, ...] = ()  # [num_seats]; left out, they are read from ``agents``
-    # truncated as a conversation outgrew the model's context: a turn is "unsent", and figures of
+    players: tuple[PlayerRef, ...] = ()  # [num_seats]; if empty, they are read from ``agents``
+    # truncated because a prompt outgrew the model's context: a turn is "unsent", and metrics of
     # results leave the episode out
     has_outgrown_context: bool = False
 
@@ -394,8 +394,8 @@ class SamplingParams:
 class SampleRequest(NamedTuple):
     """A request to sample one reply from exact ids with one random stream.
 
-    ``known`` is the length of the prefix that the sampler has seen in this conversation, or 0: it
-    is a hint where to look for cached keys and values, not a promise.
+    ``known`` is the length of the prefix that the sampler has seen in this conversation, or 0. It
+    is only a hint for finding cached keys and values.
     """
 
     ids: tuple[int, ...]
@@ -404,7 +404,7 @@ class SampleRequest(NamedTuple):
 
 
 class SampledRun(NamedTuple):
-    """Tokens of a reply that weights of one version sampled."""
+    """A part of a reply that one version of the weights sampled."""
 
     length: int
     version: int
@@ -413,14 +413,14 @@ class SampledRun(NamedTuple):
 class SampleResult(NamedTuple):
     """Sampled ids (with the stop id, if any) and their log-probabilities.
 
-    ``runs`` is empty if one version of the weights sampled all of them.
+    ``runs`` is empty if one version of the weights sampled all ids.
     """
 
     ids: tuple[int, ...]
     logprobs: tuple[float, ...]
     truncated: bool  # the token limit came before a stop id
     support: tuple[tuple[int, ...], ...] = ()  # as in Segment
-    runs: tuple[SampledRun, ...] = ()  # of a reply over a change of weights
+    runs: tuple[SampledRun, ...] = ()  # if the weights changed within the reply
 
 
 FloatArray = npt.NDArray[np.float64]
@@ -433,7 +433,7 @@ class TurnTable:
     """Columns over turns, sorted by (episode, seat, turn_index): the input of credit.
 
     All arrays have shape [N], except ``token_value``. A *trajectory* is the turns of one seat in
-    one episode: rows with equal ``trajectory`` are contiguous and in order.
+    one episode: its rows are contiguous and in order.
     """
 
     episode: IntArray
@@ -451,7 +451,7 @@ class TurnTable:
     state_key: IntArray  # equal exactly when the information states are equal, within a game
     legal: BoolArray
     n_tokens: IntArray  # sampled tokens of the turn
-    # last turn of its trajectory in an episode that was truncated; present if any was
+    # last turn of its trajectory in a truncated episode; present if any episode is truncated
     cut: BoolArray | None = None
     # index into action_names of the played action; -1: none
     action: IntArray | None = None
@@ -469,9 +469,9 @@ class TurnTable:
     attempt: IntArray | None = None
     # whether the turn is a note after its attempt and not a decision; present if any is
     note: BoolArray | None = None
-    # equal exactly for the candidates of one prompt, and whether the reply was played; both present
-    # in tables of all candidates. Each candidate that was not played is a separate trajectory,
-    # after the played ones of its seat
+    # state_group: equal for the candidates of one prompt; committed: whether the reply was played.
+    # Both are present in tables of all candidates. A candidate that was not played is a separate
+    # trajectory, after the played trajectories of its seat
     state_group: IntArray | None = None
     committed: BoolArray | None = None
     # the columns below are present if the estimator NEEDS them; see the slot columns/
@@ -489,9 +489,9 @@ class TurnTable:
     # judged value of each candidate, and whether it was judged
     candidate_value: FloatArray | None = None
     candidate_judged: BoolArray | None = None
-    opponents: IntArray | None = None  # equal exactly where the same players sat in the other seats
+    opponents: IntArray | None = None  # equal exactly if the same players had the other seats
     failed: BoolArray | None = None  # whether a limit ended the turn's conversation
-    wideseek_turns: BoolArray | None = None  # whether WideSeek-R1, as released, trains the turn
+    wideseek_turns: BoolArray | None = None  # whether WideSeek-R1's released code trains the turn
     # columns of plug-ins that have no field here
     extra: Mapping[str, FloatArray] = field(default_factory=dict)
     game_names: tuple[str, ...] = ()
@@ -522,11 +522,11 @@ class Credit:
     ``advantages`` has shape [N] when ``level == "turn"`` (every sampled token of a turn gets its
     turn's value), or [sum of n_tokens] in row order when ``level == "token"``. ``state`` is the
     estimator's running state for the checkpoint, as values of JSON. ``value_targets`` are the
-    critic's targets, if one is fitted: [N] before the turns, or after them if the plug-in NEEDS
-    "value_after" and not "value"; with "token_value" [sum of n_tokens], before each token.
+    critic's targets, if one is trained: [N] before the turns; after the turns if the plug-in NEEDS
+    "value_after" and not "value"; [sum of n_tokens] before each token with "token_value".
     ``baselines`` [N] is the value subtracted from each turn's outcome before any scaling; it is
-    recorded only. ``trained`` [N] says which turns carry loss; all losses and their means leave out
-    the tokens of other turns. None: all turns carry it.
+    only recorded. ``trained`` [N] says which turns carry loss; losses and their means leave out the
+    tokens of other turns. None: all turns carry loss.
     """
 
     advantages: FloatArray

@@ -1,8 +1,8 @@
-"""Named, splittable random streams; only this module makes generators.
+"""Named, splittable random streams; all random numbers of Sparring come from here.
 
-A stream is a 64-bit key without state. Names or numbers derive children, and counters derive draws.
-A draw is thus a function of (seed, names, counters), checkpoints store no state, and the order in
-which games finish changes nothing.
+A stream is a 64-bit key without state. Its children are derived by name or number, its draws by
+counter. So seed, names and counters determine every draw, checkpoints store no random state, and
+the order in which games finish does not matter.
 """
 
 from __future__ import annotations
@@ -88,9 +88,9 @@ class Stream:
         """
         order = list(items)
         count = len(order) if count is None else count
-        for place in range(count):
-            other = place + self.integer(place, len(order) - place)
-            order[place], order[other] = order[other], order[place]
+        for index in range(count):
+            swap_index = index + self.integer(index, len(order) - index)
+            order[index], order[swap_index] = order[swap_index], order[index]
         return order[:count]
 
     def generator(self) -> np.random.Generator:
@@ -103,7 +103,7 @@ def uniforms(keys: npt.NDArray[np.uint64], counter: int) -> npt.NDArray[np.float
 
     Args:
         keys: stream keys, uint64 [B].
-        counter: the draw's number, at least 0.
+        counter: number of the draw, at least 0.
 
     Returns:
         float64 [B] in [0, 1), bit-equal to the scalar method.

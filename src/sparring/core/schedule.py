@@ -1,4 +1,4 @@
-"""Numbers that change over training: constant, linear, cosine, staircase.
+"""Numbers that change during training: constant, linear, cosine or staircase.
 
 Plug-ins and the configuration accept a schedule for such numbers: a plain number, or
 
@@ -6,8 +6,9 @@ Plug-ins and the configuration accept a schedule for such numbers: a plain numbe
     {schedule: cosine, start: 3e-3, end: 0.0, rise: 0.05}
     {schedule: staircase, values: [0.1, 0.03, 0.01], at: [0.5, 0.8]}
 
-``progress`` is the finished share of the run's steps, in [0, 1]. A ramp rises linearly from 0 to
-its start until ``rise`` (warm-up), and then falls to its end, which it reaches at ``until``.
+``progress`` is the finished share of the run's steps, in [0, 1]. Linear and
+cosine schedules (ramps) first rise linearly from 0 to ``start`` at progress ``rise`` (warm-up), and
+then reach ``end`` at progress ``until``.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from typing import Any, Literal
 
 from sparring.core.errors import ConfigError, quoted
 
-Kind = Literal["constant", "linear", "cosine", "staircase"]
-LARGEST = 3.4e38  # size of a number; single precision ends there
+ScheduleKind = Literal["constant", "linear", "cosine", "staircase"]
+LARGEST = 3.4e38  # size of a number; about the largest float32
 _OPTIONAL = {"until", "rise"}
 _FIELDS = {
     "linear": {"start", "end", *_OPTIONAL},
@@ -33,12 +34,12 @@ _FIELDS = {
 class Schedule:
     """A number as a function of progress.
 
-    ``values`` holds the plateaus of a staircase, or (start, end) of a ramp. ``at`` holds the steps
-    of a staircase, or the progress at which a ramp reaches its end. ``rise`` is the progress at
-    which a ramp leaves its start.
+    ``values`` holds the plateaus of a staircase, or (start, end) of a ramp. ``at`` holds the
+    progress at each step of a staircase, or at the end of a ramp. ``rise`` is the progress at which
+    a ramp has reached its start value.
     """
 
-    kind: Kind
+    kind: ScheduleKind
     values: tuple[float, ...]
     at: tuple[float, ...] = ()
     rise: float = 0.0
@@ -49,7 +50,7 @@ class Schedule:
         if self.kind == "constant":
             return self.values[0]
         if self.kind == "staircase":
-            return self.values[sum(progress >= edge for edge in self.at)]
+            return self.values[sum(progress >= step for step in self.at)]
         start, end = self.values
         if progress < self.rise:
             return start * progress / self.rise
@@ -59,7 +60,7 @@ class Schedule:
 
 
 def is_schedule(value: Any) -> bool:
-    """Return whether a configuration value is written as a schedule."""
+    """Return whether a configuration value is a mapping of a schedule."""
     return isinstance(value, Mapping) and "schedule" in value
 
 
@@ -82,7 +83,7 @@ def parse(value: Any, where: str = "schedule") -> Schedule:
     kind, fields = value["schedule"], {str(key) for key in value} - {"schedule"}
     if kind == "constant" and fields == {"value"}:
         return Schedule(kind="constant", values=_numbers([value["value"]], where))
-    # as text, since a list is not hashable
+    # str(), as a list is not hashable
     if str(kind) not in _FIELDS:
         raise ConfigError(
             f"{where}: unknown schedule {quoted(kind)}; write one of constant, linear, cosine, "

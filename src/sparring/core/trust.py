@@ -1,6 +1,6 @@
-"""Checks where endpoints may be, which keys they get, and where answers are stored.
+"""Checks which hosts endpoints may have, which keys they get, and where answers are stored.
 
-Recipes, suites and run folders may come from strangers, may name an endpoint, but must
+Recipes, suites and run folders may come from strangers. They may name an endpoint, but they must
 not decide where secrets go:
 
 - A key is a variable whose name ends in ``_API_KEY``.
@@ -26,7 +26,7 @@ from sparring.core.files import cache_folder
 from sparring.core.foreign_text import check_file_name
 
 HOSTS, FILES = "SPARRING_ENDPOINT_HOSTS", "SPARRING_ENDPOINT_FILES"
-ONLINE = "WANDB_MODE"  # where it is "online", figures may be sent; see ``run.sinks.wandb``
+ONLINE = "WANDB_MODE"  # with value "online", metrics may be sent; see ``run.sinks.wandb``
 RAY = "SPARRING_RAY_ADDRESS"  # clusters of Ray that may be joined; see ``engine.fleet.ray``
 PROVIDERS = {
     "OPENAI_API_KEY": "api.openai.com",
@@ -119,7 +119,7 @@ def check_host(target: Address, key_variable: str) -> None:
     raise ConfigError(
         f"endpoint: nothing is sent to {target.host} over {target.scheme}: it is neither this "
         f"machine nor the provider of {key_variable}, and you have not named it. If you trust it "
-        f"with that key, write {HOSTS}={target.host} before the command."
+        f"with this key, write {HOSTS}={target.host} before the command."
     )
 
 
@@ -127,7 +127,7 @@ def cache_file(cache: str) -> Path:
     """Return the file for endpoints' answers.
 
     Raises:
-        ConfigError: the name does not end in .jsonl, or the user has not named the place.
+        ConfigError: the name does not end in .jsonl, or the user has not named the folder.
     """
     if not cache.endswith(".jsonl"):
         raise ConfigError(
@@ -137,12 +137,12 @@ def cache_file(cache: str) -> Path:
     if path.name == cache and _is_file_name(cache):
         return cache_folder() / "answers" / cache
     path = path.absolute()
-    followed = Path(os.path.realpath(path))
-    places = map(os.path.realpath, [*named_files(), cache_folder() / "answers"])
-    if any(followed.is_relative_to(place) for place in places):
+    real_path = Path(os.path.realpath(path))
+    trusted_folders = map(os.path.realpath, [*named_files(), cache_folder() / "answers"])
+    if any(real_path.is_relative_to(folder) for folder in trusted_folders):
         return path
     raise ConfigError(
-        f"endpoint: cache={cache!r} is a place that you have not named, and nothing is written "
+        f"endpoint: cache={cache!r} is a path that you have not named, so nothing is written "
         "there. Write a plain name such as "
         f"cache={path.name if _is_file_name(path.name) else 'answers.jsonl'}, which is kept "
         f"in {cache_folder() / 'answers'}, or {FILES}={path.parent} before the command."

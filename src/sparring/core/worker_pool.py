@@ -20,19 +20,18 @@ from sparring.core.errors import DEBUG, RolloutError, SparringError
 
 log = logging.getLogger(__name__)
 
-# default seconds without an answer after which workers count as hung
-SILENCE = 86_400.0
+HANG_SECONDS = 86_400.0  # workers without an answer for this time count as hung
 
 Job = list[Any]
-"""Values of JSON; an answer is the same."""
+"""JSON values; an answer also consists of JSON values."""
 
 
 class WorkerPool:
-    """Processes that each make a function from ``settings`` once and call it for every job.
+    """Processes that answer jobs: each makes a function once, and calls it for every job.
 
     Args:
         make: an importable function; ``make(settings)`` returns the function that answers a job.
-        settings: plain data.
+        settings: data that can be pickled.
         workers: number of processes.
     """
 
@@ -55,17 +54,17 @@ class WorkerPool:
         context = multiprocessing.get_context("spawn")
         with _ignored_interrupts():
             for number in range(self._workers):
-                ours, theirs = context.Pipe()
+                parent_pipe, child_pipe = context.Pipe()
                 process = context.Process(
-                    target=_work,
-                    args=(theirs, self._make, self._settings),
+                    target=_run_worker,
+                    args=(child_pipe, self._make, self._settings),
                     name=f"worker-{number}",
                     daemon=True,
                 )
                 process.start()
-                theirs.close()  # so that the end of the process is the end of the pipe
+                child_pipe.close()  # so that the pipe closes when the process ends
                 self._processes.append(process)
-                self._pipes.append(ours)
+                self._pipes.append(parent_pipe)
 
     def __exit__(
         self,
@@ -80,7 +79,7 @@ class WorkerPool:
         for pipe in self._pipes:
             pipe.close()
         for process in self._processes if at_once else ():
-            # the only way to end a stopped worker
+            # a stopped worker ends only by SIGKILL
             process.kill()
         for process in self._processes:
             process.join()
@@ -91,21 +90,21 @@ class WorkerPool:
             process.kill()
 
     def answers(
-        self, jobs: Iterable[Job], *, seconds: float = SILENCE
+        self, jobs: Iterable[Job], *, seconds: float = HANG_SECONDS
     ) -> Iterator[tuple[Job, Any]]:
-        """Yield (job, answer) in the order in which answers come.
+        """Yield (job, answer) in the order of the answers.
 
         Args:
             jobs: the jobs.
-            seconds: longest time without any answer while there is work; 0 is no limit.
+            seconds: longest time without any answer; 0: no limit.
 
         Raises:
             RolloutError: a worker raised, died, hung or was stopped; the message says which.
         """
-        waiting = iter(jobs)
+        remaining = iter(jobs)
         busy: dict[Connection, Job] = {}
         for pipe in self._pipes:
-            _feed(pipe, waiting, busy)
+            _send_next(pipe, remaining, busy)
         while busy:
             ready = wait(list(busy), seconds or None)
             if not ready:
@@ -117,7 +116,7 @@ class WorkerPool:
             for pipe in [pipe for pipe in self._pipes if pipe in ready]:
                 job = busy.pop(pipe)
                 answer = self._answer(pipe)
-                _feed(pipe, waiting, busy)
+                _send_next(pipe, remaining, busy)
                 yield job, answer
 
     def _answer(self, pipe: Connection) -> Any:
@@ -148,8 +147,8 @@ def _ignored_interrupts() -> Iterator[None]:
         signal.signal(signal.SIGINT, signal.SIG_DFL if previous is None else previous)
 
 
-def _feed(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job]) -> None:
-    """Send the next job, if any."""
+def _send_next(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job]) -> None:
+    """Send the next job to a worker, if there is one."""
     job = next(waiting, None)
     if job is not None:
         busy[pipe] = job
@@ -159,7 +158,7 @@ def _feed(pipe: Connection, waiting: Iterator[Job], busy: dict[Connection, Job])
             log.debug("A worker is gone; reading its answer will raise.")
 
 
-def _work(
+def _run_worker(
     pipe: Connection,
     make: Callable[[dict[str, Any]], Callable[[Job], Any]],
     settings: dict[str, Any],

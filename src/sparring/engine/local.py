@@ -45,7 +45,7 @@ from sparring.learn.pack import (
 )
 from sparring.learn.reward_model import ProcessLearner
 from sparring.learn.weight_files import (
-    UNREADABLE,
+    READ_ERRORS,
     Snapshot,
     load_member,
     load_optimizer,
@@ -661,7 +661,7 @@ class LocalEngine(Players):
                 self.workers.published.restore(folder, saved.get("open", {}))
         except SparringError:
             raise
-        except UNREADABLE as error:
+        except READ_ERRORS as error:
             raise CheckpointError(
                 f"The checkpoint {folder} cannot be loaded: {error!r}."
             ) from error

@@ -53,7 +53,7 @@ def make_game(
     """
     game: Environment
     with PluginCall(named("environments", name)):
-        if registry.known("environments", name):
+        if registry.is_known("environments", name):
             game = registry.bind("environments", name, options)()
         elif name in registered_names():
             game = openspiel_game(name, options or {})

@@ -73,7 +73,7 @@ def inner_of(
 
 
 def _has_styles(name: str) -> bool:
-    names = registry.known("environments", name)
+    names = registry.is_known("environments", name)
     return not names or "style" in registry.load("environments", name).options
 
 

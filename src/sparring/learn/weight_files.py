@@ -28,7 +28,7 @@ from sparring.learn.gradient_step import require_finite
 from sparring.models.language_model import LanguageModel
 
 # errors that reading a damaged file may raise
-UNREADABLE = (
+READ_ERRORS = (
     OSError,
     ValueError,
     LookupError,
@@ -292,6 +292,6 @@ def load_member(name: str, like: LanguageModel, path: Path, updates: int) -> Sna
         snapshot.restore(path, updates)
     except ModelError as error:
         raise ModelError(f"{problem}: {error}") from error
-    except UNREADABLE as error:
+    except READ_ERRORS as error:
         raise CheckpointError(f"{problem}: {error}") from error
     return snapshot

@@ -1,4 +1,4 @@
-"""Returns of an agent in each attempt of a trial against opponents whose identity is hidden.
+"""Measures an agent in each attempt of a trial, against opponents whose identity is hidden.
 
 An agent that learns about its opponent within a trial earns more in later attempts than in the
 first. If all opponents report their exact policies, the gain is compared with two bounds: the best
@@ -27,7 +27,7 @@ from sparring.play.replay import final_play
 from sparring.play.rollout import with_results
 from sparring.play.team import play_teams
 
-FEWEST = 2  # trials of a seat and an opponent, for an interval
+MIN_TRIALS = 2  # trials per seat and opponent, for an interval
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,9 +35,9 @@ class PoolOpponent:
     """An opponent of a pool.
 
     Args:
-        agent: the player in all seats that are not the learner's.
-        weight: its share of the pool, in proportion to the others'.
-        trained: whether the agent met it in training.
+        agent: the player in all seats except the learner's.
+        weight: its weight in the pool, relative to the other weights.
+        trained: whether it was an opponent in training.
     """
 
     agent: Agent
@@ -52,10 +52,10 @@ class AdaptationRow:
     Args:
         role: of the agent.
         opponent: its name; "" for a pool.
-        trained: whether the agent met the opponent, or all of the pool, in training.
+        trained: whether the opponent, or the whole pool, was used in training.
         returns: mean return in each attempt, in the game's units, over the trials that reached it.
-        gain: mean of the last attempt's return minus the first's, over trials that had both.
-        forfeits: share of trials that an illegal reply of the agent ended.
+        gain: return of the last attempt minus that of the first, mean over trials with both.
+        forfeits: share of trials that ended by an illegal reply of the agent.
     """
 
     role: str
@@ -78,35 +78,35 @@ def adaptation(
 ) -> list[AdaptationRow]:
     """Measure an agent in each attempt: per role against each opponent, then per pool.
 
-    One pool holds the opponents met in training, the other those not met; means use their weights.
+    One pool has the opponents of training, the other one all others; means use their weights.
 
     Args:
         starts: initial states; their game is a ``trial`` of two seats or more.
-        agent: the agent that is measured, in each role that remembers.
+        agent: is measured in each role that remembers earlier attempts.
         opponents: by name.
         trials: of each role against each opponent, at least 2.
-        stream: the source of all draws.
+        stream: source of all random draws.
         level: confidence level of the intervals.
         in_flight: concurrent episodes; see ``rollout_teams``.
 
     Raises:
         ConfigError: the game is not a trial, has one seat, or there are too few trials.
-        RolloutError: an episode could not begin or go on.
+        RolloutError: an episode failed.
     """
-    rules = rules_of(starts.game)
-    if trials < FEWEST:
-        raise ConfigError(f"An interval needs 2 or more trials, got {trials}; write 500, say.")
+    trial = rules_of(starts.game)
+    if trials < MIN_TRIALS:
+        raise ConfigError(f"An interval needs 2 or more trials, got {trials}; write 500.")
     results = list[AdaptationRow]()
-    for seat in rules.carried:
-        role, returns_of, rows = rules.roles[seat], dict[str, FloatArray](), list[AdaptationRow]()
+    for seat in trial.carried:
+        role, returns_of, rows = trial.roles[seat], dict[str, FloatArray](), list[AdaptationRow]()
         for name, opponent in opponents.items():
             draws = stream.child(name)
             specs = [match_spec(starts, seat, number, trials, draws) for number in range(trials)]
             agents = {AGENT: agent, OPPONENT: opponent.agent}
             episodes = with_results(play_teams(specs, agents, in_flight=in_flight))
-            returns_of[name] = _returns(starts.game, episodes, seat, rules.attempts)
+            returns_of[name] = _returns(starts.game, episodes, seat, trial.attempts)
             forfeits = sum(episode.forfeited_by == seat for episode in episodes)
-            ended = forfeits / max(len(episodes), 1)
+            forfeit_share = forfeits / max(len(episodes), 1)
             rows.append(
                 _row(
                     role,
@@ -114,22 +114,22 @@ def adaptation(
                     opponent.trained,
                     {name: returns_of[name]},
                     {name: 1.0},
-                    ended,
+                    forfeit_share,
                     level,
                 )
             )
         results += rows
         for trained in (True, False):
-            pooled = {
+            pool_weights = {
                 name: opponent.weight
                 for name, opponent in opponents.items()
                 if opponent.trained == trained
             }
-            total = math.fsum(pooled.values())
+            total = math.fsum(pool_weights.values())
             if total:
-                weights = {name: weight / total for name, weight in pooled.items()}
-                ended = sum(weights.get(row.opponent, 0.0) * row.forfeits for row in rows)
-                results.append(_row(role, "", trained, returns_of, weights, ended, level))
+                weights = {name: weight / total for name, weight in pool_weights.items()}
+                forfeit_share = sum(weights.get(row.opponent, 0.0) * row.forfeits for row in rows)
+                results.append(_row(role, "", trained, returns_of, weights, forfeit_share, level))
     return results
 
 
@@ -141,16 +141,16 @@ def rules_of(game: Environment) -> Trial:
     """
     if not isinstance(game, Trial):
         raise ConfigError(
-            f"{game.name} is no trial, so nothing is remembered from attempt to attempt; measure "
+            f"{game.name} is no trial, so it has no attempts to compare; measure "
             "the environment 'trial'."
         )
     if game.num_seats < 2:
-        raise ConfigError(f"{game.name} has one seat and no opponent; adaptation needs one.")
+        raise ConfigError(f"{game.name} has one seat, but adaptation needs an opponent.")
     return game
 
 
 def attempt_returns(game: Environment, episode: Episode, seat: int) -> list[float]:
-    """Return a seat's return in each attempt; the last one includes what the trial's end pays."""
+    """Return a seat's return in each attempt; payoffs at the trial's end count in the last one."""
     with final_play(game, episode) as end:
         returns = [float(attempt.returns[seat]) for attempt in (*end.before, end.play)]
     returns[-1] += episode.returns[seat] - math.fsum(returns)
@@ -195,12 +195,13 @@ def _row(
 
 
 def _weighted_mean(parts: Sequence[tuple[FloatArray, float]], level: float) -> Interval:
-    """Return the mean of the parts' means by their weights, with an interval.
+    """Return the weighted mean of several means, with an interval.
 
     Mathematics:
         mean = sum over j of w_j m_j,    deviation^2 = sum over j of w_j^2 s_j^2 / n_j
 
-    One part has Student's t interval, several the normal one, infinite without two values of each.
+    One part has Student's t interval. Several parts have a normal interval, which is infinite if a
+    part has fewer than two values.
     """
     finite_parts = [(values[~np.isnan(values)], weight) for values, weight in parts]
     if len(finite_parts) == 1:
@@ -209,10 +210,10 @@ def _weighted_mean(parts: Sequence[tuple[FloatArray, float]], level: float) -> I
     if min(len(values) for values, _ in finite_parts) == 0:
         return Interval(mean=math.nan, low=-math.inf, high=math.inf, count=count, level=level)
     mean = math.fsum(weight * float(values.mean()) for values, weight in finite_parts)
-    if min(len(values) for values, _ in finite_parts) < FEWEST:
+    if min(len(values) for values, _ in finite_parts) < MIN_TRIALS:
         return Interval(mean=mean, low=-math.inf, high=math.inf, count=count, level=level)
-    spread = math.fsum(
+    variance = math.fsum(
         weight**2 * float(values.var(ddof=1)) / len(values) for values, weight in finite_parts
     )
-    half = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(spread)
-    return Interval(mean=mean, low=mean - half, high=mean + half, count=count, level=level)
+    margin = NormalDist().inv_cdf((1 + level) / 2) * math.sqrt(variance)
+    return Interval(mean=mean, low=mean - margin, high=mean + margin, count=count, level=level)

@@ -1,4 +1,4 @@
-"""Agents as a person writes them, ``mcts simulations=1000``, and distinct labels for them."""
+"""Parses agents from text such as ``mcts simulations=1000``, and gives them distinct labels."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ class AgentSpec(NamedTuple):
 
     @property
     def style(self) -> str:
-        """The wording that it is used to: full, unless its plug-in has ``style_of``."""
+        """The style of prompts that it needs: "full", unless its plug-in has ``style_of``."""
         style_of = self._declarations.style_of
         return "full" if style_of is None else style_of(**self.options)
 
     @property
     def words(self) -> frozenset[str] | None:
-        """The words that it knows; None: any, or its plug-in has no ``words_of``."""
+        """The words that it can read; None: any words."""
         words_of = self._declarations.words_of
         return None if words_of is None else words_of(**self.options)
 
     @property
     def identity(self) -> Any:
-        """What its play depends on besides its options, where its plug-in has ``identity_of``."""
+        """What its play depends on besides its options, from ``identity_of`` of its plug-in."""
         identity_of = self._declarations.identity_of
         return None if identity_of is None else identity_of(**self.options)
 
@@ -59,7 +59,7 @@ def parse_agent(text: str) -> AgentSpec:
 
     Raises:
         UnknownNameError: the agent or an option does not exist.
-        ConfigError: the text cannot be read, or a value is of the wrong type or left out.
+        ConfigError: the text cannot be read, or a value has the wrong type or is missing.
     """
     name, options = parse_named(text, "Agent", "mcts simulations=1000")
     registry.bind("players", name, options)
@@ -67,25 +67,27 @@ def parse_agent(text: str) -> AgentSpec:
 
 
 def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
-    """Return one distinct label per agent.
+    """Return a distinct label for each agent.
 
     A label is the plug-in's name, with the options that differ if the plug-in occurs twice.
 
     Args:
         specs: agents, or other plug-ins by name and options.
-        what: the kind of thing, for messages.
+        what: what the specs are, for messages.
 
     Raises:
         ConfigError: two agents have the same name and options.
     """
     names = []
     for spec in specs:
-        namesakes = [other for other in specs if other.name == spec.name]
-        keys = sorted({key for other in namesakes for key in other.options})
+        same_plugin = [other for other in specs if other.name == spec.name]
+        keys = sorted({key for other in same_plugin for key in other.options})
         differing = [
             key
             for key in keys
-            if any(other.options.get(key, ...) != spec.options.get(key, ...) for other in namesakes)
+            if any(
+                other.options.get(key, ...) != spec.options.get(key, ...) for other in same_plugin
+            )
         ]
         settings = [
             f"{key}={re.sub(r'[^A-Za-z0-9_.:-]+', '_', str(spec.options[key]))}"
@@ -96,6 +98,6 @@ def labels(specs: Sequence[AgentSpec], *, what: str = "Agent") -> list[str]:
     twice = sorted({label for label in names if names.count(label) > 1})
     if twice:
         raise ConfigError(
-            f"{what} {twice[0]!r} is named twice; leave one out, or give it another option."
+            f"{what} {twice[0]!r} occurs twice; leave one out, or give it another option."
         )
     return names

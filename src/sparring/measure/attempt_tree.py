@@ -1,35 +1,36 @@
-"""Exact tree of one attempt against a pool of opponents, a policy's payoffs and the upper bound.
+"""Exact returns of a policy in a trial against a pool of opponents, and the upper bound.
 
-A branch is the beginning, or what follows one action of the learner. From there chance and the
-opponent, one of K, lead to the learner's next decision or to an end. The tree stores only the
-learner's decisions; each has the probability [K] that chance and each opponent lead to it.
+The tree of one attempt has branches and decisions of the learner. A branch is the beginning, or
+follows an action of the learner. From there chance and one of K opponents lead to the learner's
+next decision or to an end. Each decision and end stores the probabilities [K] of being reached
+against each opponent, given the learner's actions.
 
-A policy's payoff. Let d_1, d_2, ... be the learner's decisions on the way to an end e of attempt n,
-a_1, a_2, ... its actions there, and w_k(e) the probability that chance and opponent k lead to e,
-given these actions, through all attempts. Then
+Returns of a policy. Let d_1, d_2, ... be the learner's decisions before an end e of attempt n, and
+a_1, a_2, ... its actions. Let w_k(e) be the probability that chance and opponent k lead to e, given
+these actions, over all attempts. Then the return u_n(k) of attempt n against opponent k is
 
     u_n(k) = sum over e of  prod over i of pi(a_i | d_i)  *  w_k(e) * return of e
 
-divided by the probability that attempt n begins, which is 1 unless a win ends the trial. pi is the
-policy over legal actions, renormalised; its mass on other replies is reported apart.
+divided by the probability that attempt n begins (1 unless a win ends the trial). pi is the policy,
+renormalised over legal actions; its probability of illegal replies is reported separately.
 
-The ceiling: what adaptation can earn. The opponent is drawn once with probabilities q_k, is never
-named, and plays every attempt by the same policy. With u(pi, k) the learner's expected return of
-one attempt by policy pi against opponent k:
+The ceiling is the best return that adaptation can reach. The opponent is drawn once with
+probabilities q_k, is unknown to the learner, and plays every attempt by the same policy. Let u(pi,
+k) be the learner's expected return of one attempt by policy pi against opponent k:
 
     best     = sum over k of q_k * max over pi of u(pi, k)
     fixed    = max over pi of sum over k of q_k * u(pi, k)
     headroom = best - fixed
 
-The ceiling lies between the two. Let b be the beliefs [K], not normalised: b_k = q_k times the
-probability under k of all observations so far. W_n(b) are the returns [n, K] of the remaining
-attempts, each weighted by b. Let o be what the learner observes in an attempt, w_o [K] the
-probability that chance and opponent lead there, and u_o the return:
+The ceiling is between fixed and best. Let b be the unnormalised beliefs [K]: b_k = q_k times the
+probability of all observations so far against opponent k. Let W_n(b) be the returns [n, K] of the
+remaining n attempts, weighted by b. Let o be the observation of an attempt, w_o [K] its probability
+by chance and opponent, and u_o its return:
 
     W_n(b) = sum over o that pi allows of (b w_o u_o, W_{n-1}(b w_o)),    W_0 = ()
 
-for the policy pi that is best by the objective: backward induction over the learner's decisions
-inside the attempt, and over beliefs between attempts. Beliefs that are equal are solved once.
+for the policy pi that is best by the objective. It is found by backward induction over the
+decisions within an attempt, and over beliefs between attempts. Equal beliefs are solved once.
 """
 
 from __future__ import annotations
@@ -57,17 +58,17 @@ from sparring.environments.trial import Trial, TrialPlay
 from sparring.measure.info_states import DEFAULT_LIMIT, ActionScorer, Query, renormalise
 from sparring.play.players.chances import chances_of
 
-MOST_HISTORIES = 100_000
+MAX_HISTORIES = 100_000
 
 
 @dataclass(kw_only=True, slots=True)
 class AttemptEnd:
-    """Ends of an attempt that the learner cannot tell apart.
+    """Ends of an attempt that the learner cannot distinguish.
 
     Args:
-        play: one of them.
-        reach: probability that chance and opponent lead here, [K].
-        earned: the same times the learner's return, [K].
+        play: one of the ends.
+        reach: probability that chance and each opponent lead here, [K].
+        earned: ``reach`` times the learner's return, [K].
     """
 
     play: CloneablePlay
@@ -110,10 +111,10 @@ class Branch:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class AttemptTree:
-    """The whole tree of an attempt.
+    """The tree of an attempt.
 
     Args:
-        root: before the learner's first decision.
+        root: the branch before the learner's first decision.
         histories: number of positions of the environment that were visited.
     """
 
@@ -133,14 +134,14 @@ def attempt_tree(
 
     Args:
         environment: the environment of one attempt; two seats.
-        seat: the learner's.
+        seat: of the learner.
         opponents: agents by name, K of them.
-        reveal: whether a seat reads at the end what the environment reveals.
-        winners: seats whose win ends the trial; such ends are kept apart.
+        reveal: whether the learner reads at the end what the environment reveals.
+        winners: seats whose win ends the trial; such ends are stored separately.
 
     Raises:
         GameError: an opponent cannot be described exactly, or the environment cannot be enumerated.
-        TooLargeError: more than ``MOST_HISTORIES`` histories.
+        TooLargeError: more than ``MAX_HISTORIES`` histories.
     """
     if environment.num_seats != 2:
         raise GameError(
@@ -150,12 +151,12 @@ def attempt_tree(
     walk = _AttemptWalk(environment, seat, opponents, reveal, winners)
     root = Branch()
     with environment_call(environment):
-        for share, play in _beginnings(environment):
+        for share, play in _initial_states(environment):
             walk.visit(play, share * np.ones(len(opponents)), root)
     return AttemptTree(root=root, histories=walk.count)
 
 
-def _beginnings(environment: Environment) -> list[tuple[float, Any]]:
+def _initial_states(environment: Environment) -> list[tuple[float, Any]]:
     if is_searchable(environment):
         if not environment.has_info_states:
             raise GameError(
@@ -181,10 +182,10 @@ class _AttemptWalk:
     ) -> None:
         self.environment, self.seat, self.opponents = environment, seat, opponents
         self.reveal, self.winners, self.count = reveal, winners, 0
-        self._silent = {"": np.ones(len(opponents))}  # where the opponent is not due
+        self._no_reply = {"": np.ones(len(opponents))}  # if the opponent has no turn
 
     def visit(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
-        """Add an episode and everything that can follow it.
+        """Add a position and everything that can follow it.
 
         Args:
             play: the current position; it is not changed.
@@ -192,9 +193,9 @@ class _AttemptWalk:
             branch: after the learner's last action.
         """
         self.count += 1
-        if self.count > MOST_HISTORIES:
+        if self.count > MAX_HISTORIES:
             raise TooLargeError(
-                f"{self.environment.name} has over {MOST_HISTORIES:,} histories against these "
+                f"{self.environment.name} has over {MAX_HISTORIES:,} histories against these "
                 "opponents, too many for an exact ceiling."
             )
         if is_searchable_play(play) and play.seat < 0 and not play.done:
@@ -203,11 +204,11 @@ class _AttemptWalk:
                 successor.apply_index(outcome)
                 self.visit(successor, share * reach, branch)
         elif not play.due():
-            self._end(play, reach, branch)
+            self._add_end(play, reach, branch)
         else:
-            self._moves(play, reach, branch)
+            self._visit_replies(play, reach, branch)
 
-    def _end(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
+    def _add_end(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         payoff = play.returns[self.seat]
         text = result_text(play, self.seat, payoff, self.environment.brief, self.reveal)
         won = any(play.returns[winner] > 0 for winner in self.winners)
@@ -218,21 +219,21 @@ class _AttemptWalk:
         end.reach += reach
         end.earned += payoff * reach
 
-    def _moves(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
+    def _visit_replies(self, play: CloneablePlay, reach: FloatArray, branch: Branch) -> None:
         due = play.due()
-        branches = self._decision(play, reach, branch) if self.seat in due else {"": branch}
+        branches = self._branches(play, reach, branch) if self.seat in due else {"": branch}
         opponent_replies = (
-            self._replies(play, 1 - self.seat) if 1 - self.seat in due else self._silent
+            self._reply_chances(play, 1 - self.seat) if 1 - self.seat in due else self._no_reply
         )
         for (action, child), (reply, shares) in product(branches.items(), opponent_replies.items()):
             weight = reach * shares
             if weight.any():
                 replies = {self.seat: action, 1 - self.seat: reply}
-                then = play.clone()
-                then.step({seat: replies[seat] for seat in due})
-                self.visit(then, weight, child)
+                successor = play.clone()
+                successor.step({seat: replies[seat] for seat in due})
+                self.visit(successor, weight, child)
 
-    def _decision(
+    def _branches(
         self, play: CloneablePlay, reach: FloatArray, branch: Branch
     ) -> dict[str, Branch]:
         seen, legal = play.observe(self.seat), play.legal(self.seat)
@@ -250,7 +251,7 @@ class _AttemptWalk:
         decision.reach += reach
         return decision.after
 
-    def _replies(self, play: CloneablePlay, seat: int) -> dict[str, FloatArray]:
+    def _reply_chances(self, play: CloneablePlay, seat: int) -> dict[str, FloatArray]:
         """Return the probabilities [K] of each reply of the opponents."""
         rows = [chances_of(name, opponent, play, seat) for name, opponent in self.opponents.items()]
         return {action: np.array([row[action] for row in rows]) for action in rows[0]}
@@ -261,10 +262,9 @@ class AttemptReturns:
     """Expected results of a policy in each attempt; N attempts, K opponents.
 
     Args:
-        returns: of each attempt that begins, in the environment's units, [N, K]; NaN for attempts
-            that never begin.
-        illegal: mean over the policy's decisions of the attempt of its mass on illegal replies,
-            [N, K].
+        returns: of each attempt, given that it begins, in the environment's units, [N, K]; NaN if
+            it never begins.
+        illegal: probability of an illegal reply, mean over the decisions of the attempt, [N, K].
         decisions: number of conversations that the policy was evaluated on.
     """
 
@@ -286,13 +286,13 @@ def attempt_returns(
     Args:
         rules: of the trial; two seats.
         scorer: the policy; it is evaluated on every conversation that some opponent allows.
-        role: its seat, which remembers.
+        role: its seat, which remembers earlier attempts.
         opponents: agents by name, K of them, which report their exact policies.
         limit: largest number of conversations.
 
     Raises:
-        GameError: attempts share their deal, or there are notes; an opponent cannot be described
-            exactly, or the environment cannot be enumerated.
+        GameError: attempts share their deal or have notes, an opponent cannot be described exactly,
+            or the environment cannot be enumerated.
         TooLargeError: over ``limit`` conversations, or too many histories.
     """
     if rules.redeal != "fresh":
@@ -314,10 +314,10 @@ class _TrialPosition:
     """The beginning of an attempt, or the position after an action of the learner.
 
     Args:
-        play: the trial; the state of its attempt is not read.
+        play: the trial; the state inside its attempt is not used.
         branch: of the attempt's tree.
         belief: probability that chance and opponent led to this attempt, [K].
-        seen: by the learner so far.
+        seen: observations of the learner so far.
         actions: of the learner so far.
         edge: number of its last action in its last conversation; -1 before the first.
     """
@@ -332,7 +332,7 @@ class _TrialPosition:
 
 @dataclass(kw_only=True, slots=True)
 class _WeightedEdges:
-    """Weights [K] of decisions or ends, each with the edge before it and its attempt."""
+    """Weights [K] of decisions or ends, each with its preceding edge and its attempt."""
 
     edge: list[int] = field(default_factory=list)
     attempt: list[int] = field(default_factory=list)
@@ -349,9 +349,9 @@ class _WeightedEdges:
         """Return the sums by attempt, [N, K].
 
         Args:
-            reached: the policy's probability of each edge, then 1.
+            reached: the policy's probability of each edge; the last entry is 1.
             attempts: N.
-            share: the counted share of each weight.
+            share: factor of each weight.
         """
         weights = np.array(self.weight)
         sums = np.zeros((attempts, weights.shape[1]))
@@ -360,10 +360,10 @@ class _WeightedEdges:
 
 
 class _ReturnWalk:
-    """Visits every conversation of the learner; an edge is an action in one of them.
+    """Visits every conversation of the learner; an edge is an action in a conversation.
 
     Attributes:
-        queries: the conversations, each after those that lead to it.
+        queries: the conversations, each after its prefixes.
     """
 
     def __init__(self, rules: Trial, seat: int, root: Branch, limit: int) -> None:
@@ -386,30 +386,30 @@ class _ReturnWalk:
         while stack:
             stack += self._visit(stack.pop())
 
-    def _visit(self, place: _TrialPosition) -> Iterator[_TrialPosition]:
+    def _visit(self, start: _TrialPosition) -> Iterator[_TrialPosition]:
         replied: dict[int, str] = {}
-        if place.branch is not self.root:
-            replied[self.seat] = place.actions[-1]
+        if start.branch is not self.root:
+            replied[self.seat] = start.actions[-1]
         else:
-            self.starts.add(place.edge, place.play.attempt, place.belief)
-        for end in place.branch.ends:
-            self.ends.add(place.edge, place.play.attempt, place.belief * end.earned)
-            then = place.play.after(replied, end.play)
+            self.starts.add(start.edge, start.play.attempt, start.belief)
+        for end in start.branch.ends:
+            self.ends.add(start.edge, start.play.attempt, start.belief * end.earned)
+            then = start.play.after(replied, end.play)
             if not then.done:
-                belief = place.belief * end.reach
-                yield replace(place, play=then, branch=self.root, belief=belief)
-        for decision in place.branch.decisions.values():
-            position = place.play.after(replied, decision.play)
-            seen = (*place.seen, position.observe(self.seat))
-            self._add_query(seen, place.actions, tuple(decision.after))
-            self.decisions.add(place.edge, position.attempt, place.belief * decision.reach)
+                belief = start.belief * end.reach
+                yield replace(start, play=then, branch=self.root, belief=belief)
+        for decision in start.branch.decisions.values():
+            position = start.play.after(replied, decision.play)
+            seen = (*start.seen, position.observe(self.seat))
+            self._add_query(seen, start.actions, tuple(decision.after))
+            self.decisions.add(start.edge, position.attempt, start.belief * decision.reach)
             for action, branch in decision.after.items():
                 yield _TrialPosition(
                     play=position,
                     branch=branch,
-                    belief=place.belief,
+                    belief=start.belief,
                     seen=seen,
-                    actions=(*place.actions, action),
+                    actions=(*start.actions, action),
                     edge=self.edges,
                 )
                 self.edges += 1
@@ -434,7 +434,7 @@ class _ReturnWalk:
         self.queries.append(query)
 
     def results(self, policy: Sequence[FloatArray], illegal: FloatArray) -> AttemptReturns:
-        """Return a policy's results, given its rows and illegal mass by conversation."""
+        """Return a policy's results from its action and illegal probabilities per conversation."""
         reached = np.ones(self.edges + 1)  # the policy's probability of each edge, then 1
         first = 0
         for edge, row in zip(self.decisions.edge, policy, strict=True):
@@ -449,29 +449,29 @@ class _ReturnWalk:
         return AttemptReturns(returns=earned, illegal=illegal_shares, decisions=len(self.queries))
 
 
-MOST_BELIEFS = 20_000
-DIGITS = 12  # beliefs that agree in this many digits count as one
+MAX_BELIEFS = 20_000
+DIGITS = 12  # beliefs are equal if they agree in this many digits
 TIE = 1e-11  # returns that differ by less are equal
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Ceiling:
-    """The best results possible against a pool, in the environment's units; N attempts.
+    """The best possible results against a pool, in the environment's units; N attempts.
 
     Args:
         environment: name of the environment of each attempt.
-        role: the learner's.
+        role: of the learner.
         reveal: whether hidden information is shown at the end of an attempt, as by a show-down.
         shares: probability of each opponent.
-        best_by: by opponent: expected return of the best response to it.
-        fixed_by: by opponent: return of the best single policy that does not know the opponent.
-        most: the highest return of attempt 1, 2, ..., each by its own policy, [N].
-        last: return of every attempt under the policy that is best in the last attempt; ties are
-            broken by the sum, [N].
-        last_by: the same by opponent.
-        total: return of every attempt under the policy that is best in the sum of all attempts;
-            ties are broken by the last, [N].
-        total_by: the same by opponent.
+        best_by: expected return of the best response to each opponent.
+        fixed_by: return of the best single policy against each opponent.
+        most: the highest return of each attempt, each by a different policy, [N].
+        last: return of each attempt by the policy that is best in the last attempt, [N]; the sum
+            breaks ties.
+        last_by: ``last`` by opponent.
+        total: return of each attempt by the policy with the best sum of all attempts, [N]; the last
+            attempt breaks ties.
+        total_by: ``total`` by opponent.
     """
 
     environment: str
@@ -502,7 +502,7 @@ class Ceiling:
         return self.best - self.fixed
 
     def closed(self, earned: float) -> float | None:
-        """Return the share of the headroom that a mean return closes; None without headroom."""
+        """Return (mean return - fixed) / headroom; None without headroom."""
         return (earned - self.fixed) / self.headroom if self.headroom > TIE else None
 
 
@@ -515,24 +515,24 @@ def adaptation_ceiling(
     attempts: int = 3,
     reveal: bool = False,
 ) -> Ceiling:
-    """Return the best results of adapting to one of several opponents.
+    """Return the best possible results of adaptation to one of several opponents.
 
     Every attempt has a new deal, and all attempts are played (``trial`` with its defaults).
 
     Args:
         environment: the environment of each attempt, such as ``trial.inner``; two seats.
-        role: the learner's; the opponent sits in the other seat.
+        role: of the learner; the opponent has the other seat.
         opponents: agents by name.
         shares: weight of each opponent; None: equal weights.
         attempts: number of attempts.
-        reveal: whether a seat reads at the end what ``trial`` shows with ``reveal: true``.
+        reveal: whether the learner reads at the end what ``trial`` shows with ``reveal: true``.
 
     Raises:
         GameError: an opponent cannot be described exactly, or the environment cannot be enumerated.
         TooLargeError: there are too many histories or too many beliefs.
         UnknownNameError: the environment does not have this role.
     """
-    pool = _pool(opponents, shares)
+    pool = _shares_of(opponents, shares)
     if role not in environment.roles:
         raise UnknownNameError(f"role of {environment.name}", role, environment.roles)
     if attempts < 1:
@@ -579,7 +579,9 @@ def ceiling_or_reason(environment: Environment, **options: Any) -> tuple[Ceiling
         return None, f"no ceiling: {error}"
 
 
-def _pool(opponents: Mapping[str, Any], shares: Mapping[str, float] | None) -> dict[str, float]:
+def _shares_of(
+    opponents: Mapping[str, Any], shares: Mapping[str, float] | None
+) -> dict[str, float]:
     weights = dict.fromkeys(opponents, 1.0) if shares is None else dict(shares)
     for name in weights:
         if name not in opponents:
@@ -612,10 +614,10 @@ class _Solver:
         belief = belief / total
         key = (float(attempts), *np.round(belief, DIGITS).tolist())
         if key not in self._known:
-            if len(self._known) >= MOST_BELIEFS:
+            if len(self._known) >= MAX_BELIEFS:
                 raise TooLargeError(
-                    f"More than {MOST_BELIEFS:,} beliefs about the opponent can arise, too many "
-                    "for an exact ceiling; fewer attempts or opponents have fewer."
+                    f"More than {MAX_BELIEFS:,} beliefs about the opponent can arise, too many "
+                    "for an exact ceiling; use fewer attempts or opponents."
                 )
             self._known[key] = self._best(self.tree.root, belief, attempts)
         return total * self._known[key]
@@ -631,13 +633,13 @@ class _Solver:
         return returns
 
     def _pick(self, options: list[FloatArray]) -> FloatArray:
-        """Return the best option by the objective; the first of equally good ones."""
-        best, mark = options[0], self._ranks(options[0])
+        """Return the best option by the objective, the first one if several are equal."""
+        best, best_key = options[0], self._ranks(options[0])
         for option in options[1:]:
-            rank = self._ranks(option)
-            lead = rank[0] - mark[0] if abs(rank[0] - mark[0]) > TIE else rank[1] - mark[1]
+            key = self._ranks(option)
+            lead = key[0] - best_key[0] if abs(key[0] - best_key[0]) > TIE else key[1] - best_key[1]
             if lead > TIE:
-                best, mark = option, rank
+                best, best_key = option, key
         return best
 
     def _ranks(self, returns: FloatArray) -> tuple[float, float]:

@@ -1,30 +1,30 @@
 """The credit lab: every advantage estimator against the exact policy gradient.
 
-A table policy plays a small game. Each estimator is called on the same batches, as in a run. The
-advantages give every batch's gradient in the table's logits, to be compared with the exact one.
+A table policy plays a small game. Each estimator is called on the same batches, as in a run. Its
+advantages give a gradient in the table's logits for each batch, to compare with the exact gradient.
 
-Control variates reduce the noise of the figures of the expected gradient. Gradients with a known
-expectation are subtracted: those of the returns, of the returns from the turn on and of exact Q - V
-(each the exact gradient), and those of advantages 1, V and the mean return of the same seat in the
-group's other games (0). An estimator made of these has bias 0 by construction; ``bias_unpaired``
-uses no control variates.
+Control variates reduce noise: gradients with a known expectation are subtracted. The gradients of
+the returns, of the returns from the turn on, and of the exact Q - V have the exact gradient as
+expectation. The gradients of the advantages 1, V, and the mean return of the same seat in the
+group's other games have expectation 0. An estimator made of these has bias 0 by construction;
+``bias_unpaired`` uses no control variates.
 
-Figures, each with an interval: bias, variance and cosine. n batches, D parameters, N turns; S pairs
-(batch, parameter) that some turn touched; gradients are stored at these pairs. With g_1 .. g_n the
-batches' gradients and e the exact one, all figures are functions of sums of products, so all
-leave-one-out values of the jackknife cost as much as one. Squared norms of means are estimated by
-pairs of different batches (U-statistics): |mean|^2 alone is too large by the variance over n.
+Figures, each with an interval: bias, variance and cosine. Shapes: n batches, D parameters, N turns,
+and S pairs (batch, parameter) with a turn; gradients are stored for these pairs. Let g_1 .. g_n be
+the batches' gradients and e the exact gradient. All figures are functions of sums of products, so
+the jackknife is cheap. Squared norms of means are estimated from pairs of different batches
+(U-statistics), because |mean|^2 is too large by the variance divided by n.
 
-Estimators that read playout values (``vine_ppo``) get those of games that the table continues
-(``with_playout_values``). With ``LabPlan.reward`` estimators read that reward in place of the
-game's, and are still compared with the game's return.
+Estimators that need playout values (``vine_ppo``) get them from playouts by the table policy
+(``with_playout_values``). With ``LabPlan.reward``, estimators get that reward instead of the
+game's; they are still compared with the gradient of the game's return.
 
-An estimator whose head predicts contributions (``CRITIC``) reads those of a fitted head as
-``value_after``: with perfect recall they are the differences of Q along an episode and, at a seat's
-last turn, the mean return of the episodes that end there.
+An estimator whose critic predicts contributions (``CRITIC``) gets those of a trained critic as
+``value_after``: with perfect recall, the differences of Q along an episode, and at a seat's last
+turn the mean return of the episodes that end there.
 
-Estimators that read a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) also get one from
-a judge that knows the exact values (``LabEpisodes.judgements``); all others see the game's rewards.
+Estimators that need a reward for every turn (``ppr``, ``spae``, ``ssl``, ``vpr``) also get one from
+a judge with exact values (``LabEpisodes.judgements``). All others get the game's rewards.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ from sparring.play.playouts import with_playouts
 from sparring.play.rollout import rollout, run_requests
 from sparring.play.turn_table import ordered_turns, turn_table
 
-TINY = 1e-300  # instead of a division by 0
-PROBES = 16  # batches whose products with all others estimate the size of such products
+TINY = 1e-300  # smallest divisor
+PROBES = 16  # batches that are multiplied with all others in ``_pair_error``
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GradientLayout:
-    """Which turns touch which parameters; converts advantages into gradients of batches."""
+    """The parameters of each turn; converts advantages into gradients of batches."""
 
     num_batches: int
     num_parameters: int
@@ -135,7 +135,7 @@ class GradientProducts:
     with_sum: FloatArray  # [n] g_k . sum of g
     along: FloatArray  # [n] g_k . e
     exact: float  # e . e
-    pair_error: float  # standard error of the squared norm of the mean where the mean is 0
+    pair_error: float  # standard error of the mean's squared norm if the mean is 0
 
     @classmethod
     def of(
@@ -177,10 +177,10 @@ class GradientProducts:
 
 
 def _pair_error(layout: GradientLayout, gradients: FloatArray) -> float:
-    """Return sqrt(2 tr(C^2) / (n (n - 1))), C the covariance of g.
+    """Return sqrt(2 tr(C^2) / (n (n - 1))), where C is the covariance of g.
 
-    The value tr(C^2) is estimated from products of some centred batches with all others. If the
-    mean is 0, the U-statistic of its square has this error, which the jackknife can miss.
+    tr(C^2) is estimated from products of some centred batches with all others. If the mean is 0,
+    the U-statistic of its square has this error, and the jackknife can miss it.
     """
     n = layout.num_batches
     mean = layout.total(gradients) / n
@@ -200,7 +200,7 @@ class MomentEstimates:
 
     bias: FloatArray  # |E g - e|^2
     along: FloatArray  # E g . e
-    across: FloatArray  # |part of E g at right angles to e|^2
+    across: FloatArray  # |part of E g orthogonal to e|^2
     variance: FloatArray  # trace of the covariance of g
 
 
@@ -222,10 +222,9 @@ def _moments(n: int, sums: FloatArray, exact: float) -> MomentEstimates:
 class GradientFigures:
     """Comparison of an estimator's gradient g with the exact gradient e; 95 % intervals.
 
-    ``bias`` is |E g - e| / |e|. ``bias_scaled`` is the same after the best positive factor: the
-    sine of the angle between them (1 from a right angle on). ``variance`` is tr Cov g / |e|^2 of
-    one batch. ``variance_scaled`` first scales g so that E g has length |e| along e; a small
-    gradient then gains nothing.
+    ``bias`` is |E g - e| / |e|. ``bias_scaled`` is the same after the best positive scaling of g:
+    the sine of the angle between E g and e (1 for angles above 90 degrees). ``variance`` is tr Cov
+    g / |e|^2 of one batch. ``variance_scaled`` first scales g so that E g has length |e| along e.
     """
 
     bias: Interval
@@ -243,16 +242,16 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
 
     Args:
         plain: products of its batch gradients.
-        paired: products of the same with control variates subtracted: equal expectation, less
+        paired: products of the same gradients minus control variates: equal expectation, less
             noise.
     """
-    (raw, raw_left), (fine, fine_left) = plain.estimates(), paired.estimates()
+    (raw, raw_jack), (fine, fine_jack) = (plain.estimates(), paired.estimates())
     with np.errstate(divide="ignore", invalid="ignore"):
         squares = [
             (m.across / (m.along**2 + m.across), m.along / np.sqrt(m.along**2 + m.across))
-            for m in (fine, fine_left)
+            for m in (fine, fine_jack)
         ]
-        noise = [m.variance / f.along**2 for m, f in ((raw, fine), (raw_left, fine_left))]
+        noise = [m.variance / f.along**2 for m, f in ((raw, fine), (raw_jack, fine_jack))]
         lengths = np.sqrt(plain.squares * plain.exact)
         cosines = np.where(lengths > 0, plain.along / np.where(lengths > 0, lengths, 1.0), 0.0)
         extra_error = paired.pair_error / paired.exact
@@ -260,14 +259,14 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
     sine = _root(
         jackknife_interval(float(squares[0][0]), squares[1][0], more_error=extra_angle), top=1.0
     )
-    along = jackknife_interval(float(fine.along), fine_left.along)
-    is_aligned, perhaps_behind = along.mean > 0, not along.low > 0
+    along = jackknife_interval(float(fine.along), fine_jack.along)
+    is_aligned, may_be_opposite = along.mean > 0, not along.low > 0
     return GradientFigures(
-        bias=_root(jackknife_interval(float(fine.bias), fine_left.bias, more_error=extra_error)),
+        bias=_root(jackknife_interval(float(fine.bias), fine_jack.bias, more_error=extra_error)),
         bias_scaled=Interval(
             mean=sine.mean if is_aligned else 1.0,
             low=sine.low if along.high > 0 else 1.0,
-            high=1.0 if perhaps_behind else sine.high,
+            high=1.0 if may_be_opposite else sine.high,
             count=sine.count,
         ),
         cosine=_clip(
@@ -275,13 +274,13 @@ def figures(plain: GradientProducts, paired: GradientProducts) -> GradientFigure
             -1.0,
             1.0,
         ),
-        variance=_clip(jackknife_interval(float(raw.variance), raw_left.variance), 0.0, np.inf),
+        variance=_clip(jackknife_interval(float(raw.variance), raw_jack.variance), 0.0, np.inf),
         variance_scaled=_clip(
             jackknife_interval(float(noise[0]) if is_aligned else np.inf, noise[1]), 0.0, np.inf
         ),
         bias_unpaired=_root(
             jackknife_interval(
-                float(raw.bias), raw_left.bias, more_error=plain.pair_error / plain.exact
+                float(raw.bias), raw_jack.bias, more_error=plain.pair_error / plain.exact
             )
         ),
         batch_cosine=mean_interval(cosines),
@@ -297,12 +296,12 @@ def paired_products(
 ) -> GradientProducts:
     """Return the products of the gradients minus the best combination of control variates.
 
-    The combination has the least variance; E g does not change, as the controls' expectation is
-    added back. Fitting K factors to all batches moves the result by about K / n of the noise.
+    The combination minimises the variance. E g does not change, as the controls' expectation is
+    added back. The fit of K factors to all batches has an error of about K / n of the noise.
 
     Args:
         layout: of the episodes.
-        gradients: an estimator's, [S].
+        gradients: of an estimator, [S].
         exact: the exact gradient [D].
         controls: gradients whose expectation is known, [K, S].
         expectations: their expectations in units of the exact gradient, [K].
@@ -317,7 +316,7 @@ def paired_products(
 
 
 def _root(squared: Interval, top: float = np.inf) -> Interval:
-    """Return the interval of the root of a square; estimates below 0 are 0."""
+    """Return the interval of the square root; estimates below 0 become 0."""
     low, mean, high = (
         float(np.sqrt(np.clip(end, 0.0, top**2)))
         for end in (squared.low, squared.mean, squared.high)
@@ -345,9 +344,9 @@ def with_playout_values(
 ) -> LabEpisodes:
     """Return the episodes with the columns ``playout`` and ``playout_before``.
 
-    The values belong to histories, because the playouts know the whole deal. Their expectations
-    given a seat's knowledge, before and after its turn, are V and Q of its information state, so
-    they have the same exact gradient.
+    The values belong to histories, because playouts start from the complete state. Given a seat's
+    knowledge, their expectations before and after its turn are V and Q of its information state.
+    So they lead to the same exact gradient.
 
     Args:
         played: the table that gets the columns.
@@ -355,7 +354,7 @@ def with_playout_values(
         game: of the episodes.
         policy: continues the episodes in every seat.
         count: number of games from each position.
-        stream: of these games.
+        stream: of random numbers.
     """
     agent = TableAgent(policy)
     values_after, values_before = [], []
@@ -379,7 +378,7 @@ def with_playout_values(
 def with_reward(
     played: LabEpisodes, episodes: Sequence[Episode], game: Environment, reward: BoundPlugin
 ) -> LabEpisodes:
-    """Return the episodes with the rewards of a plug-in; columns of values stay the game's."""
+    """Return the episodes with the rewards of a plug-in; columns of values do not change."""
     rewarded, _ = apply_rewards(
         episodes,
         [WeightedReward(bound=reward, weight=parse(1.0))],
@@ -396,7 +395,7 @@ def with_reward(
 
 ALL = "all"
 MIN_BATCHES = 4
-PAID_FROM = {"game", "batch"}  # what a reward may read in the lab
+AVAILABLE = {"game", "batch"}  # what a reward can read in the lab
 Estimator = Callable[[TurnTable, Mapping[str, Any]], Credit]
 
 
@@ -408,10 +407,10 @@ class LabPlan:
     group_size: int = 8
     batch_size: int = 64
     critic: Critic = "exact"
-    # share of the batches, the first ones, that estimators see but no figure counts
+    # share of the first batches, which estimators get but no figure counts
     burn_in: float = 0.0
     playouts: int = 5  # games from each position, for estimators that read playout values
-    # reward that estimators read, as NAME[:PRESET] key=value; "": the game's
+    # reward that estimators get, as NAME[:PRESET] key=value; "": the game's
     reward: str = ""
     seed: int = 0
     timed: bool = True
@@ -434,7 +433,7 @@ class LabPlan:
 
     @property
     def batches(self) -> int:
-        """Number of batches played."""
+        """Number of all batches."""
         return -(-self.episodes // self.batch_size)
 
     @property
@@ -445,12 +444,12 @@ class LabPlan:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabRow:
-    """Results of one estimator on the lab's episodes; ``refused`` is the error if it has none."""
+    """Results of one estimator on the lab's episodes, or the error (``refused``)."""
 
     estimator: str
     refused: str | None = None
     gradient: GradientFigures | None = None
-    # by role, in the parameters of the seat alone
+    # by role, only in the parameters of the seat
     seats: Mapping[str, GradientFigures] = field(default_factory=dict)
     # share of the turns with an advantage and |Q - V| > 1e-9 whose advantage has the sign of Q - V
     right_sign: float = np.nan
@@ -461,17 +460,17 @@ class LabRow:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class LabReport:
-    """A comparison: the episodes, a check of the lab itself, and a row per estimator."""
+    """A comparison: its episodes, a check of the lab, and a row per estimator."""
 
     game: str
     num_info_states: int
     num_parameters: int
     episodes: int
-    batches: int  # that were counted
+    batches: int  # number of counted batches
     turns: int
     returns: tuple[float, ...]  # exact expected return per seat
     gradient_norm: float  # of the exact gradient
-    check: Interval  # bias of the plain returns' gradient without control variates: the truth is 0
+    check: Interval  # bias of the plain returns without control variates; should be 0
     rows: tuple[LabRow, ...]
 
 
@@ -497,7 +496,7 @@ def estimator_names(text: str) -> list[str]:
             names.append(item)
     if not names:
         raise ConfigError(
-            f"--estimators {text!r} names none; write --estimators all, or a list such as "
+            f"--estimators {text!r} names no estimator; write --estimators all, or a list such as "
             "outcome,rloo,'gae lam=0.5'."
         )
     return list(dict.fromkeys(names))
@@ -517,11 +516,11 @@ def bind_reward(text: str) -> BoundPlugin:
     """
     name, preset, options = parse_plugin(text, "Reward", "contribution by=difference")
     bound = registry.bind("rewards", name, options, preset=preset)
-    lacking = sorted(set(bound.plugin.needs) - PAID_FROM)
-    if lacking:
+    missing = sorted(set(bound.plugin.needs) - AVAILABLE)
+    if missing:
         raise ConfigError(
-            f"--reward {text!r} reads {', '.join(lacking)}, which the lab does not have; name a "
-            "reward that reads only plays, such as 'contribution by=difference'."
+            f"--reward {text!r} reads {', '.join(missing)}, which the lab does not have; name a "
+            "reward that reads only episodes, such as 'contribution by=difference'."
         )
     return bound
 
@@ -564,16 +563,16 @@ class CreditLab:
             critic=plan.critic,
             stream=stream.child("critic"),
         )
-        self.episodes, self.whole, self.played = (
+        self.episodes, self.all_episodes, self.played = (
             episodes,
             played,
             _skip_batches(played, plan.skipped),
         )
-        self.input_episodes = played  # to estimators
+        self.input_episodes = played  # input of estimators
         if plan.reward:
             self.input_episodes = with_reward(played, episodes, game, bind_reward(plan.reward))
         self.tables = self.input_episodes.tables()
-        self.first = len(played.batch) - len(self.played.batch)  # the first turn that counts
+        self.first = len(played.batch) - len(self.played.batch)  # index of the first counted turn
         self.layout = GradientLayout.of(self.played, policy)
         self.controls, self.expectations = self._controls()
 
@@ -614,7 +613,7 @@ class CreditLab:
         )
 
     def row(self, name: str) -> LabRow:
-        """Measure one estimator by name; its error, if any, is stored in the row."""
+        """Measure one estimator by name; the row has its results or its error."""
         try:
             return self.measure(name, bind_estimator(name))
         except SparringError as error:
@@ -629,7 +628,7 @@ class CreditLab:
         advantages = self.advantages(name, estimator)[self.first :]
         gradients = self.layout.gradients(advantages)
         has_sign = np.abs(self.played.advantage) > SIGN_TOLERANCE
-        judged = has_sign & (advantages != 0)
+        counted = has_sign & (advantages != 0)
         square = float(advantages @ advantages)
         return LabRow(
             estimator=name,
@@ -640,9 +639,9 @@ class CreditLab:
                 if np.linalg.norm(self.exact[self.policy.seats == seat]) > 1e-12
             },
             right_sign=float(
-                np.mean(np.sign(advantages[judged]) == np.sign(self.played.advantage[judged]))
+                np.mean(np.sign(advantages[counted]) == np.sign(self.played.advantage[counted]))
             )
-            if judged.any()
+            if counted.any()
             else np.nan,
             zeros=float(np.mean(advantages == 0)),
             effective=float(np.abs(advantages).sum() ** 2 / square / len(advantages))
@@ -652,7 +651,7 @@ class CreditLab:
         )
 
     def advantages(self, name: str, estimator: Estimator) -> FloatArray:
-        """Return the advantage of every turn, burn-in included, by one call per batch."""
+        """Return the advantage of every turn, with the burn-in, by one call per batch."""
         state: Mapping[str, Any] = {}
         columns = []
         for table in self.tables_for(estimator):
@@ -669,12 +668,12 @@ class CreditLab:
         return advantages
 
     def tables_for(self, estimator: Estimator) -> list[TurnTable]:
-        """Return the table of each batch with the columns that an estimator reads."""
+        """Return the table of each batch with the columns that an estimator needs."""
         episodes = self.episodes_for(estimator)
         return self.tables if episodes is self.input_episodes else episodes.tables()
 
     def episodes_for(self, estimator: Estimator) -> LabEpisodes:
-        """Return all episodes with the columns that an estimator reads."""
+        """Return all episodes with the columns that an estimator needs."""
         episodes = self.playout_episodes if needs_playouts(estimator) else self.input_episodes
         if (
             isinstance(estimator, BoundPlugin)
@@ -697,7 +696,7 @@ class CreditLab:
         )
 
     def _figures(self, gradients: FloatArray, seat: int | None) -> GradientFigures:
-        """Return the figures of batch gradients [S], in all parameters or only one seat's."""
+        """Return the figures of batch gradients [S], in all parameters or those of one seat."""
         layout, exact, controls = self.layout, self.exact, self.controls
         if seat is not None:
             of_seat = self.policy.seats == seat
@@ -729,7 +728,7 @@ class CreditLab:
 
 
 def needs_playouts(estimator: Estimator) -> bool:
-    """Return whether an estimator reads playout values."""
+    """Return whether an estimator needs playout values."""
     return isinstance(estimator, BoundPlugin) and "playout" in estimator.plugin.needs
 
 

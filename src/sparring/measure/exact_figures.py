@@ -1,12 +1,12 @@
-"""Exact figures of a policy, or of a mixture that teams draw from.
+"""Exact figures of a policy, or of a mixture from which each team draws a member.
 
-A game of the combinator ``choose`` is measured in its base game, if every action may be a best
-response. Let h be what a seat knows. A chooser's policy in the base game is
+In a game of the combinator ``choose``, a seat chooses among candidate actions. It is measured in
+its base game, without candidates. Let h be what a seat knows. Its policy in the base game is
 
     P(a | h) = sum over c of  P(c | h) * P(number of a in c | h, c)
 
-where c are the lists of candidates that the seat has seen so far, this decision's last. Lists of
-earlier decisions are weighted by the probability that they lead to the seat's actions in h.
+where c are the lists of candidates that the seat has seen, up to this decision. Lists of earlier
+decisions are weighted by the probability that they lead to the seat's actions in h.
 """
 
 from __future__ import annotations
@@ -37,15 +37,15 @@ from sparring.measure.info_states import ActionScorer, InfoStates, Query, renorm
 from sparring.ops.game_tree import policy_values
 from sparring.play.players.mixture import Mixture
 
-MOST_CONVERSATIONS = 200_000  # conversations that are enumerated at most
+MAX_CONVERSATIONS = 200_000  # conversations that are enumerated
 # an unfinished conversation: probability, observations, replies, earlier candidates
 _Start = tuple[float, tuple[Observation, ...], tuple[str, ...], str]
 
 
 def base_game(game: Environment) -> Any:
-    """Return the game in which exact figures are computed: of ``choose`` its inner game.
+    """Return the game in which exact figures are computed: for ``choose`` its inner game.
 
-    A game in which a seat proposes is returned unchanged, and has no exact figures.
+    A game in which a seat proposes candidates is returned unchanged; it has no exact figures.
     """
     return game.inner if type(game) is ChooseEnvironment else game
 
@@ -64,11 +64,11 @@ class _CandidateLine(NamedTuple):
 
 
 class ChooserScorer:
-    """A candidate-choosing policy as a policy of the base game.
+    """Converts a policy that chooses among candidates into a policy of the base game.
 
     Args:
         game: the game with candidates.
-        policy: chooses among candidates; its replies are their numbers.
+        policy: its replies are numbers of candidates.
     """
 
     def __init__(self, game: ChooseEnvironment, policy: ActionScorer) -> None:
@@ -77,39 +77,40 @@ class ChooserScorer:
     def action_logprobs(self, queries: Sequence[Query]) -> list[FloatArray]:
         """Return the log-probabilities of the base game's actions.
 
-        The probabilities sum to 1 minus the mass of replies that are not a candidate's number. For
-        seats that do not choose, the policy's own values are returned. If the seat's earlier
-        actions have probability 0, all legal actions are equally likely.
+        The probabilities sum to 1 minus the probability of illegal replies. For seats that do not
+        choose, the policy's values are returned unchanged. If the seat's earlier actions have
+        probability 0, all legal actions are equally likely.
 
         Args:
-            queries: decisions; with each decision all earlier ones of the same seat.
+            queries: decisions, together with all earlier decisions of the same seat.
 
         Raises:
             GameError: there are too many conversations, or an earlier decision is missing.
         """
         lines: dict[tuple[int, str], list[tuple[_CandidateLine, FloatArray]]] = {}
         choosing = [query for query in queries if query.seat in self.game.choosers]
-        others = [
+        other_queries = [
             replace(query, game=self.game.name)
             for query in queries
             if query.seat not in self.game.choosers
         ]
-        other_rows = self.policy.action_logprobs(others) if others else []
+        other_rows = self.policy.action_logprobs(other_queries) if other_queries else []
         rows: dict[tuple[int, str], FloatArray] = {
-            (query.seat, query.key): row for query, row in zip(others, other_rows, strict=True)
+            (query.seat, query.key): row
+            for query, row in zip(other_queries, other_rows, strict=True)
         }
         for depth in sorted({len(query.actions) for query in choosing}):
-            level = [query for query in choosing if len(query.actions) == depth]
-            histories = [self._lines(query, lines) for query in level]
+            queries_at_depth = [query for query in choosing if len(query.actions) == depth]
+            histories = [self._lines(query, lines) for query in queries_at_depth]
             offers = [
                 self._query_of(query, line)
-                for query, lines_of_query in zip(level, histories, strict=True)
+                for query, lines_of_query in zip(queries_at_depth, histories, strict=True)
                 for line in lines_of_query
             ]
             answers = iter(self.policy.action_logprobs(offers))
-            for query, lines_of_query in zip(level, histories, strict=True):
-                place = (query.seat, query.key)
-                lines[place], rows[place] = _mix_choices(
+            for query, lines_of_query in zip(queries_at_depth, histories, strict=True):
+                key = (query.seat, query.key)
+                lines[key], rows[key] = _mix_choices(
                     query, [(line, next(answers)) for line in lines_of_query]
                 )
         return [rows[query.seat, query.key] for query in queries]
@@ -128,10 +129,10 @@ class ChooserScorer:
                 )
             starts = [_after_choice(line, chances, query.actions[-1]) for line, chances in parent]
         starts = [start for start in starts if start[0] > 0]
-        if len(starts) * len(offers) > MOST_CONVERSATIONS:
+        if len(starts) * len(offers) > MAX_CONVERSATIONS:
             raise GameError(
                 f"{self.game.name}: no exact figures, because {len(starts) * len(offers):,} lists "
-                f"of candidates lead to one information state; the limit is {MOST_CONVERSATIONS:,}."
+                f"of candidates lead to one information state; the limit is {MAX_CONVERSATIONS:,}."
             )
         return [
             _CandidateLine(
@@ -159,7 +160,7 @@ class ChooserScorer:
 
 
 def _after_choice(line: _CandidateLine, chances: FloatArray, action: str) -> _Start:
-    """Return a conversation after an action; its share is 0 if the action was no candidate."""
+    """Return a conversation after an action; its share is 0 if the action was not offered."""
     if action not in line.candidates:
         return 0.0, (), (), ""
     place = line.candidates.index(action)
@@ -190,9 +191,9 @@ class ExactFigures(NamedTuple):
     """Results of enumeration.
 
     Args:
-        figures: by their metric names.
+        figures: by metric name.
         values: expected return of each seat when the policy plays all seats.
-        note: which figures are undefined here, or "".
+        note: which figures are undefined, or "".
     """
 
     figures: dict[str, float]
@@ -203,10 +204,10 @@ class ExactFigures(NamedTuple):
 def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) -> ExactFigures:
     """Return the exact figures of a policy, or of a mixture.
 
-    The seats of a team share the draw of a mixture, whose weights may differ between two sides. If
-    a team has several seats, no single policy equals the mixture: there is no NashConv, and the
-    gain of a team is computed from the members. If each seat is a team, or all seats are one, each
-    seat draws alone, and the figures belong to the equivalent single policy.
+    The seats of a team share one draw from a mixture; its weights may differ between two sides. If
+    a team has several seats, no single policy equals the mixture. Then there is no NashConv, and
+    the gain of a team is computed from the members. Otherwise each seat draws alone, and the
+    figures belong to the equivalent single policy.
 
     Args:
         game: the policy's game.
@@ -218,12 +219,12 @@ def exact_figures_of(game: Environment, info_states: InfoStates, policy: Any) ->
         GameError: as for ``nash_conv``, or there are too many combinations of members.
     """
     if has_teams(teams_of(game)) and isinstance(policy, Mixture):
-        return _of_mixture(game, info_states, policy)
+        return _mixture_figures(game, info_states, policy)
     report = nash_conv(base_game(game), info_states, on_base_game(game, policy))
     return ExactFigures(figures_of(game, report), report.values)
 
 
-def _of_mixture(game: Environment, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
+def _mixture_figures(game: Environment, info_states: InfoStates, mixture: Mixture) -> ExactFigures:
     """Return the figures of a mixture; each team draws one member per episode."""
     check_states(base_game(game), info_states)
     teams, name = tuple(teams_of(game)), game.name
@@ -242,16 +243,16 @@ def _of_mixture(game: Environment, info_states: InfoStates, mixture: Mixture) ->
         f"illegal_mass_reached/{name}": reached,
     }
     note = (
-        f"{name}: no NashConv of a mixture, as the seats of a team share its draw and no policy of "
-        "one seat plays so; "
+        f"{name}: no NashConv of a mixture, because the seats of a team share its draw, which no "
+        "policy of single seats can do; "
     )
     report = team_exploitability(info_states, teams, profiles, weights.tolist())
     if report is None:
-        note += "its teams have too many plans to try. Measure a member alone (--answer policy)."
+        note += "its teams have too many plans to try. Measure a single member (--answer policy)."
     else:
         figures[f"team_exploitability/{name}"] = report.team_exploitability
         figures[f"one_seat_exploitability/{name}"] = report.one_seat_exploitability
-        note += "team_exploitability and one_seat_exploitability are of the mixture."
+        note += "team_exploitability and one_seat_exploitability measure the mixture."
     return ExactFigures(figures, tuple(values.tolist()), note)
 
 
@@ -263,7 +264,7 @@ def _weights_of(mixture: Mixture, members: Sequence[PlayerRef]) -> FloatArray:
 
 
 def _mean_illegal_mass(weights: FloatArray, side: IntArray, illegal: FloatArray) -> float:
-    """Return the mean illegal mass of an information state.
+    """Return the probability of an illegal reply, mean over information states.
 
     Args:
         weights: of each member in each side, [S, K].
@@ -272,9 +273,9 @@ def _mean_illegal_mass(weights: FloatArray, side: IntArray, illegal: FloatArray)
     """
     mass = 0.0
     for row in dict.fromkeys(map(tuple, weights.tolist())):  # sides with equal weights are merged
-        places = np.flatnonzero((weights == row).all(axis=1)[side])
-        part = illegal.take(places, axis=1).mean(axis=1)
-        mass += len(places) / len(side) * float(np.array(row) @ part)
+        state_indices = np.flatnonzero((weights == row).all(axis=1)[side])
+        mean_by_member = illegal.take(state_indices, axis=1).mean(axis=1)
+        mass += len(state_indices) / len(side) * float(np.array(row) @ mean_by_member)
     return mass
 
 
@@ -286,7 +287,7 @@ def _values_over_draws(
     weights: FloatArray,
     illegal: FloatArray,
 ) -> tuple[FloatArray, float]:
-    """Return (expected return of each seat [P], illegal mass of a turn in play), over all draws.
+    """Return (expected return of each seat [P], illegal probability of a turn), over all draws.
 
     Args:
         info_states: of the environment.
@@ -296,21 +297,21 @@ def _values_over_draws(
         weights: of each member in each side, [S, K].
         illegal: of each member in each information state, [K, I].
     """
-    tree, acts = info_states.tree, side.tolist()
+    tree, sides = info_states.tree, side.tolist()
     members_of = [np.flatnonzero(row).tolist() for row in weights]
     draws = math.prod(map(len, members_of))
     if draws * len(tree.parent) > MOST:
         raise GameError(
             f"{info_states.rules}: {draws} draws of {len(members_of)} teams from {len(profiles)} "
-            "members are too many for exact figures; measure a member alone (--answer policy), or "
+            "members are too many for exact figures; measure a single member (--answer policy), or "
             "matches."
         )
     values, illegal_visits, visits = np.zeros(seats), 0.0, 0.0
     for draw in itertools.product(*members_of):
-        share = math.prod(float(weights[place, member]) for place, member in enumerate(draw))
-        rows = [profiles[draw[place]][index] for index, place in enumerate(acts)]
+        share = math.prod(float(weights[team, member]) for team, member in enumerate(draw))
+        rows = [profiles[draw[team]][index] for index, team in enumerate(sides)]
         played = policy_values(tree, info_states.seats, rows)
-        illegal_shares = np.array([illegal[draw[place], index] for index, place in enumerate(acts)])
+        illegal_shares = np.array([illegal[draw[team], index] for index, team in enumerate(sides)])
         values += share * played.returns
         illegal_visits += share * float(played.reach @ illegal_shares)
         visits += share * float(played.reach.sum())

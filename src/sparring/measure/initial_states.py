@@ -1,4 +1,4 @@
-"""Initial states that a policy is measured on: those unseen in training, and those seen.
+"""Initial states for measurements: states not seen in training, and states seen in training.
 
 An initial state is the outcome of chance before the first decision: a puzzle of a bank, a deal of
 cards. Training sees only some of them if a game draws from a bank, or if ``rollout.starts`` fixes
@@ -24,8 +24,8 @@ from sparring.environments.openspiel.banks import BANK_OPTIONS
 Label = Literal["unseen", "seen", "all"]
 
 PROBES = 400  # deals that estimate the share of a game's initial states seen in training
-LEAST = 0.05  # smallest share of unseen (or seen) ones for which these alone are measured
-TRIES = 5000  # most deals drawn until one fits
+LEAST = 0.05  # smallest share of unseen (or seen) states that are measured separately
+TRIES = 5000  # largest number of deals that are drawn until one fits
 WORDING = ("style", "outcome")  # options of a game that do not change its initial states
 
 
@@ -69,12 +69,12 @@ class Starts:
 
 
 def all_starts(game: Environment) -> Starts:
-    """Return all initial states of a game, as the game draws them."""
+    """Return all initial states of a game, drawn by the game's distribution."""
     return Starts(label="all", game=game)
 
 
 class SeenInitialStates:
-    """The initial states that training can meet, warm-up included, by the configuration.
+    """The initial states that training can use, with the warm-up, by the configuration.
 
     Args:
         config: of the run; None: no training.
@@ -92,7 +92,7 @@ class SeenInitialStates:
         self._dealt: dict[str, frozenset[Hashable]] = {}
 
     def of(self, game: Environment) -> frozenset[Hashable] | None:
-        """Return the initial states of a game's kind that training can meet; None: unlimited."""
+        """Return the initial states of such a game that training can use; None: unlimited."""
         if is_banked(game):
             same_kind = [other for other in self.trained if _kind(other) == _kind(game)]
             return frozenset().union(*(self._bank(other) for other in same_kind))
@@ -181,7 +181,7 @@ def _unseen_share(game: Environment, seen: frozenset[Hashable]) -> float:
 def _start(game: Environment, deal: Stream) -> Hashable:
     with environment_call(game), temporary_play(game, deal) as play:
         start: Hashable = cast(HasStarts, game).start_of(play)
-        hash(start)  # must be hashable: it is looked up in sets
+        hash(start)  # must be hashable, for sets
     return start
 
 
@@ -200,7 +200,7 @@ def _rules(game: Environment) -> tuple[str, dict[str, Any]]:
 
 def known_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a game, with known defaults filled in."""
-    if registry.known("environments", name):
+    if registry.is_known("environments", name):
         return dict(registry.bind("environments", name, options).options)
     return dict(options)
 

@@ -35,7 +35,7 @@ from sparring.play.turn_table import ordered_turns, turn_table
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class TablePolicy:
-    """Probabilities of legal actions, flat; ``starts`` says where information states begin."""
+    """Probabilities of legal actions in one array; ``starts`` are the first indices of states."""
 
     states: InfoStates
     starts: IntArray  # [I + 1]
@@ -63,7 +63,7 @@ class TablePolicy:
 
 
 def random_table(states: InfoStates, stream: Stream) -> TablePolicy:
-    """Return the softmax of standard normal logits: far from uniform, never near 0 or 1."""
+    """Return the softmax of standard normal logits: not uniform, and not near 0 or 1."""
     generator = stream.generator()
     weights = [np.exp(generator.normal(size=len(query.legal_actions))) for query in states.queries]
     return TablePolicy.of(states, [row / row.sum() for row in weights])
@@ -180,7 +180,7 @@ def play_table(
     """
     if group_size < 1 or batch_size % group_size:
         raise ConfigError(
-            f"The batch of {batch_size} episodes must hold whole groups of {group_size}; write "
+            f"The batch of {batch_size} episodes must contain whole groups of {group_size}; write "
             "--group-size 8 --batch 64."
         )
     agent = TableAgent(policy)
@@ -210,7 +210,7 @@ def lab_episodes(
     critic: Critic,
     stream: Stream,
 ) -> LabEpisodes:
-    """Return the turns of these episodes with all columns that estimators may need.
+    """Return the turns of episodes with all columns that estimators may need.
 
     Every turn counts as one token with log-probability ln pi(a|I). ``value`` is the critic's
     estimate of the future return, ``value_after`` the same at the seat's next turn (0 after its
@@ -267,7 +267,7 @@ def lab_episodes(
 def _judgements(
     chosen: FloatArray, values: ExactValues, state: IntArray, policy: TablePolicy
 ) -> dict[str, FloatArray]:
-    """Return the columns of a judge that knows the exact values, [N] each.
+    """Return the columns of a judge with exact values, [N] each.
 
     ``best_action``: 1 if no action has a larger Q under the playing policy, otherwise 0.
     ``playout_value``: the exact Q, which playouts from the turn estimate.
@@ -291,7 +291,7 @@ def _places(episodes: Sequence[Episode], policy: TablePolicy) -> tuple[IntArray,
 
 
 def rewards_before(turns: TurnTable) -> FloatArray:
-    """Return the seat's reward for its earlier turns of the play, [N]."""
+    """Return the seat's reward for its earlier turns of the episode, [N]."""
     to_go = discounted_returns(turns.reward, turns.trajectory, gamma=1.0)
     starts = trajectory_starts(turns.trajectory)
     totals: FloatArray = np.repeat(to_go[starts], np.diff(np.append(starts, len(to_go))))

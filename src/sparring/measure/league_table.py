@@ -1,4 +1,4 @@
-"""The league table: seat-balanced matches of all pairs of players, rated by all games at once.
+"""The league table: seat-balanced matches of all pairs of players, and joint ratings.
 
 Ratings follow the Bradley-Terry model with Davidson's ties. With strengths s_i and draw
 propensity d, a pair's outcomes have weights
@@ -145,8 +145,8 @@ class LeagueRow:
     wins: int
     draws: int
     losses: int
-    mean_return: float  # over the opponents, each weighted the same; in the game's units
-    # only won, or only lost: only the prior bounds the rating on that side
+    mean_return: float  # mean over opponents with equal weights, in the game's units
+    # if a player only won or only lost, the prior bounds its rating
     one_sided: bool
 
 
@@ -158,7 +158,7 @@ class LeagueTable:
     rows: tuple[LeagueRow, ...]  # [P] best rating first
     # [P][P] mean return of the row against the column; 0 on the diagonal
     payoffs: tuple[tuple[float, ...], ...]
-    # one per pair of players; one per ordered pair with more than two seats
+    # one per pair of players; with three or more seats, one per ordered pair
     matches: tuple[MatchReport, ...]
 
 

@@ -22,12 +22,12 @@ from sparring.play.rollout import Rollout, with_results
 from sparring.play.spec import EpisodeSpec, untrained_spec
 from sparring.play.team import play_teams, rollout_teams
 
-AGENT, OPPONENT = "agent", "opponent"  # names of the two in the episodes of a match
+AGENT, OPPONENT = "agent", "opponent"  # names of both players in the episodes of a match
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class MatchRecord:
-    """Results of some games from the view of one seat's agent.
+    """Results of games for the agent in one seat.
 
     In a win the return is above the returns of all other teams; in a draw it equals the best of
     them; other games are losses. Cooperative games are draws and games of one seat are wins; there
@@ -47,7 +47,7 @@ class MatchRecord:
     regret: Regret | None = None  # value lost by the agent's turns, if an oracle judged them
     # games with a conversation longer than a model's context; no other field counts them
     truncated: int = 0
-    failed: int = 0  # games that could not begin or go on
+    failed: int = 0  # games that failed with an error
 
     @property
     def games(self) -> int:
@@ -66,7 +66,7 @@ class MatchReport:
     seats: tuple[MatchRecord, ...]  # [P] the agent's results from each seat
     overall: MatchRecord
     opponent_return: float  # mean over games and the opponent's seats, in the game's units
-    notes: tuple[str, ...] = ()  # about games that no figure counts
+    notes: tuple[str, ...] = ()  # about games that are not counted
 
 
 def play_matches(
@@ -108,7 +108,7 @@ def play_matches(
     if games_per_seat < 2:
         raise ConfigError(
             "An interval needs 2 or more games from each seat, got "
-            f"games_per_seat={games_per_seat}; write 100, say."
+            f"games_per_seat={games_per_seat}; write for example 100."
         )
     starts = starts or all_starts(game)
     game = starts.game
@@ -170,7 +170,7 @@ def _seat_record(
 
 
 def succeeded(game: Environment, value: float) -> bool:
-    """Return whether a return is the highest that the game pays."""
+    """Return whether a return is the highest possible payoff of the game."""
     return value >= game.max_utility - 1e-9 * max(1.0, abs(game.max_utility))
 
 
@@ -187,7 +187,7 @@ def match_spec(
 def record(
     episodes: Sequence[Episode], agent: str, *, teams: Sequence[int], level: float = 0.95
 ) -> MatchRecord:
-    """Return the results of ``agent``, which sits in exactly one seat of every episode.
+    """Return the results of ``agent``, which has exactly one seat in every episode.
 
     Args:
         episodes: of one game, with results; 2 or more for intervals.
@@ -249,8 +249,8 @@ def _notes(game: Environment, rollout: Rollout, games: int) -> tuple[str, ...]:
     failed = games - len(rollout.episodes)
     if failed:
         notes.append(
-            f"{game.name}: {failed} of {games} games could not begin or go on, and count in no "
-            f"figure.{rollout.counts.reasons()} Mend the environment, or let fewer games run at "
+            f"{game.name}: {failed} of {games} games failed with an error, and count in no "
+            f"figure.{rollout.counts.reasons()} Repair the environment, or let fewer games run at "
             "once (in_flight)."
         )
     return tuple(notes)
@@ -268,7 +268,7 @@ def intervals_of(record: MatchRecord) -> dict[str, Interval]:
 
 
 def outcome(returns: Sequence[float], seat: int, teams: Sequence[int] | None = None) -> int:
-    """Return 1 if a seat has more than every rival, 0 if it equals the best of them, or -1.
+    """Return 1 if a seat has more than every rival, 0 if it equals the best rival, else -1.
 
     Args:
         returns: of each seat.
@@ -342,7 +342,7 @@ def self_plays(
     """
     if plays < 2:
         raise ConfigError(
-            f"Whether plays differ needs 2 or more of them, got {plays}; write 64, say."
+            f"Counting different episodes needs 2 or more, got {plays}; write for example 64."
         )
     game = starts.game
     everyone = (AGENT,) * game.num_seats

@@ -1,4 +1,4 @@
-"""Choice of the oracle that measures a game: the requested one, the run's, or an exact one.
+"""Chooses the oracle that judges a game: the requested one, the run's, or an exact one.
 
 Exact oracles are tried in this order:
 
@@ -67,7 +67,7 @@ def parse_oracle(text: str) -> OracleSpec:
 def oracles_for(
     games: Sequence[Environment], spec: OracleSpec | None, configured: Mapping[str, Oracle]
 ) -> tuple[dict[str, Oracle], list[str]]:
-    """Return (oracle by the game's name, notes about games without one).
+    """Return (oracle by game name, notes about games without an oracle).
 
     Args:
         games: the games.
@@ -91,7 +91,7 @@ def _requested_oracle(
     reasons = {game.name: base.hindrance(oracle, game) for game in games}
     if all(reasons.values()):
         text = "; ".join(f"{name}: {reason}" for name, reason in reasons.items())
-        raise ConfigError(f"--oracle {spec.name} can judge none of the games: {text.rstrip('.')}.")
+        raise ConfigError(f"--oracle {spec.name} cannot judge the games: {text.rstrip('.')}.")
     notes = [
         f"{name}: no regret, as {spec.name} cannot judge it: {reason}"
         for name, reason in reasons.items()

@@ -21,17 +21,17 @@ from sparring.methods.oracles.judge import is_best, judge_episodes, regret
 from sparring.methods.oracles.noisy import NoisyOracle
 from sparring.ops.statistics import clustered_mean_interval, clustered_share_interval
 
-BUDGET = 2_000  # decisions judged per game, opponent and seat; whole games, in order, at least one
+BUDGET = 2_000  # judged decisions per game, opponent and seat; only whole games, at least one
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Regret:
-    """The regret of an agent; intervals take games as clusters of turns."""
+    """The regret of an agent; for intervals, the turns of a game are a cluster."""
 
     oracle: str
     turns: int  # of the agent, in all games
-    submitted: int  # turns given to the oracle; the others are beyond the budget
-    judged: int  # turns with a verdict; the others the oracle abstained from
+    submitted: int  # turns given to the oracle; later ones exceed the budget
+    judged: int  # turns with a verdict; the oracle may abstain
     # value lost per judged turn, in the game's units, >= 0; None: nothing was judged
     regret: Interval | None
     optimal: Interval | None  # share of judged turns whose action is one of the best
@@ -45,7 +45,7 @@ class Regret:
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The oracle and its counts, as plain data."""
+        """The oracle and its counts, as JSON values."""
         counts = {"turns": self.turns, "asked": self.submitted, "judged": self.judged}
         return {
             "name": self.oracle,
@@ -56,7 +56,7 @@ class Regret:
 
     @property
     def intervals(self) -> dict[str, Interval]:
-        """Regret and the share of optimal moves by name; empty if no turn was judged."""
+        """Regret and share of optimal moves, by name; empty if no turn was judged."""
         return (
             {}
             if self.regret is None or self.optimal is None
@@ -74,13 +74,13 @@ class Judge:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class JudgedTurns:
-    """Sums of verdicts on an agent's turns, game by game; parts of a match add up."""
+    """Sums of verdicts on an agent's turns; sums of several matches can be added."""
 
     turns: int  # of the agent, in all games
     submitted: int  # turns given to the oracle
     # of each game with a verdict: value lost, optimal moves, judged turns
     games: tuple[tuple[float, int, int], ...]
-    bound: float  # the largest of all verdicts
+    bound: float  # largest error bound of all verdicts
 
     def regret(self, oracle: str, *, level: float = 0.95) -> Regret:
         """Return the figures of these turns; ``oracle`` is the oracle's name."""
@@ -172,7 +172,7 @@ def turns_of(episode: Episode, agent: str) -> list[Turn]:
 
 
 def without_faults(oracle: Oracle) -> Oracle:
-    """Return the oracle inside ``noisy``, whose faults are only for learning."""
+    """Return the oracle without ``noisy`` around it, whose faults are only for training."""
     while isinstance(oracle, NoisyOracle):
         oracle = oracle.inner
     return oracle

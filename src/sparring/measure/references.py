@@ -30,8 +30,8 @@ from sparring.measure.matches import MatchReport, play_matches
 from sparring.ops.sequence_form import equilibrium_value
 from sparring.play.players.random import random
 
-MOST_STATES = 2_000  # information states up to which references take less than a second
-MOST_SOLVED = 8_000  # information states of a two-seat game whose equilibrium is computed
+MAX_STATES = 2_000  # information states; references of such games take less than a second
+MAX_SOLVED = 8_000  # information states of a two-seat game whose equilibrium is computed
 _cache: dict[tuple[str, int], References | None] = {}  # by the rules and the limit, in this process
 
 
@@ -61,7 +61,7 @@ def references(game: Environment, info_states: InfoStates) -> References:
     return result
 
 
-def references_of(game: Environment, *, max_states: int = MOST_STATES) -> References | None:
+def references_of(game: Environment, *, max_states: int = MAX_STATES) -> References | None:
     """Return ``references`` of a game, cached per process; None if it has more states."""
     solved = _cache.get((rules_key(game), 0))
     if solved is not None:
@@ -70,7 +70,7 @@ def references_of(game: Environment, *, max_states: int = MOST_STATES) -> Refere
     if key not in _cache:
         try:
             _cache[key] = references(game, enumerate_info_states(game, limit=max_states))
-        except GameError:  # too large, or without information states
+        except GameError:  # too large, or no information states
             _cache[key] = None
     return _cache[key]
 
@@ -92,7 +92,7 @@ def _references(game: Environment, info_states: InfoStates) -> References:
             values=None if joint is None else (joint,) * game.num_seats,
         )
     values = None
-    if game.num_seats == 2 and game.zero_sum and len(info_states) <= MOST_SOLVED:
+    if game.num_seats == 2 and game.zero_sum and len(info_states) <= MAX_SOLVED:
         value = equilibrium_value(info_states.tree, info_states.seats, info_states.widths) + 0.0
         values = (value, 0.0 - value)
     return References(uniform=uniform, best="equilibrium", values=values)
@@ -154,7 +154,7 @@ def reference_report(
         if game.name in of_game:
             pairs.update(reference_values(game, of_game[game.name]))
             if f"nash_conv/{game.name}" not in figures:
-                continue  # a mixture that teams of several seats draw from has none
+                continue  # mixtures of teams have no NashConv
             text = sentence("NashConv", figures[f"nash_conv/{game.name}"], of_game[game.name])
             text += about_illegal(figures[f"illegal_mass_reached/{game.name}"])
             sentences.append(f"{game.name}: {text}")
@@ -175,7 +175,7 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
     """
     sections, verdicts = config.get("environments", config.get("games")), []
     for section in sections if isinstance(sections, list) else ():
-        try:  # the folder may be of another version, or a stranger's
+        try:  # another version or a stranger may have written the folder
             entry = EnvironmentConfig.model_validate(section)
             name = f"nash_conv/{entry.known_as}"
             last = next((line for line in reversed(lines) if line.get(name) is not None), None)
@@ -192,11 +192,11 @@ def run_verdicts(config: Mapping[str, Any], lines: Sequence[Mapping[str, Any]]) 
 
 
 def about_illegal(mass: float) -> str:
-    """Return a sentence about illegal replies, which NashConv leaves out; "" if they are few."""
+    """Return a sentence about illegal replies, which NashConv ignores; "" if they are few."""
     if mass < MANY_ILLEGAL:
         return ""
     return (
-        f" It leaves out replies that are no legal action, {mass:.0%} of those in play, "
+        f" It ignores illegal replies, {mass:.0%} of all replies in episodes, "
         "and so is no measure of skill yet."
     )
 

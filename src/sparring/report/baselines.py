@@ -1,7 +1,7 @@
-"""Reference values for a run's figures: random play and best play, where both are exact.
+"""Reference values for a run's metrics: exact values of random play and of best play.
 
-References exist for the figures of ``measure/references.py`` in small environments, for the value
-of each seat, and for the ends of a judged turn's scales.
+References exist in small environments for the metrics of ``measure/references.py`` and for the
+return of each seat. Metrics of judged turns have their best possible value as reference.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from sparring.measure.references import References, reference_values, references
 from sparring.report.svg import Reference
 
 RANDOM = "random play"
-LEAST = ("nash_conv/", "exploitability/", "optimality_gap/", "regret/")  # smaller is better
-MOST = ("optimal_rate/",)
-ENDS = {"regret": 0.0, "optimal_rate": 1.0}  # of judged turns
+SMALLER_IS_BETTER = ("nash_conv/", "exploitability/", "optimality_gap/", "regret/")
+LARGER_IS_BETTER = ("optimal_rate/",)
+PERFECT = {"regret": 0.0, "optimal_rate": 1.0}  # metrics of judged turns
 Baselines = Mapping[str, Sequence[Reference]]  # by metric: first random play, then the best value
 
 
-def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Baselines:
-    """Return the references of a run's figures.
+def baselines_of(config: Mapping[str, Any], names: Sequence[str]) -> Baselines:
+    """Return the reference values of a run's metrics.
 
     Args:
         config: of the run, from its folder; environments that cannot be made are skipped.
-        names: of the figures.
+        names: of the metrics.
     """
     references: dict[str, list[Reference]] = {}
     for game, game_references in _solved_games(config, names):
@@ -42,8 +42,8 @@ def known_values(config: Mapping[str, Any], names: Sequence[str]) -> Baselines:
                 values.append(Reference(label=best, value=game_references.values[seat]))
             references[f"return/{game.name}/{role}"] = values
     for name in names:
-        if (kind := name.split("/")[0]) in ENDS:
-            references[name] = [Reference(label="perfect play", value=ENDS[kind])]
+        if (kind := name.split("/")[0]) in PERFECT:
+            references[name] = [Reference(label="perfect play", value=PERFECT[kind])]
     return {name: references[name] for name in names if name in references}
 
 
@@ -52,7 +52,7 @@ def _solved_games(
 ) -> Iterator[tuple[Environment, References]]:
     sections = config.get("environments", config.get("games"))
     for section in sections if isinstance(sections, list) else ():
-        try:  # the folder may be of another version, or a stranger's
+        try:  # another version or a stranger may have written the folder
             entry = EnvironmentConfig.model_validate(section)
             if entry.name not in registry.built_in("environments") or not any(
                 name.startswith(f"nash_conv/{entry.known_as}") for name in names
@@ -67,9 +67,9 @@ def _solved_games(
 
 
 def reference_lines(references: Baselines, names: Sequence[str]) -> list[Reference]:
-    """Return the reference lines of a chart of these figures, without duplicates.
+    """Return the reference lines of a chart of these metrics, without duplicates.
 
-    If a label has several values, it names their environments or seats.
+    If a label has several values, the environments or seats are added to it.
     """
     figures_of: dict[tuple[str, float], list[str]] = {}
     for name in names:
@@ -80,7 +80,9 @@ def reference_lines(references: Baselines, names: Sequence[str]) -> list[Referen
     labels = [label for label, _ in figures_of]
     return [
         Reference(
-            label=label if labels.count(label) == 1 else f"{label}, {_place(figures, names)}",
+            label=label
+            if labels.count(label) == 1
+            else f"{label}, {_games_or_seats(figures, names)}",
             value=value,
             dots=label == RANDOM,
         )
@@ -88,7 +90,7 @@ def reference_lines(references: Baselines, names: Sequence[str]) -> list[Referen
     ]
 
 
-def _place(figures: Sequence[str], names: Sequence[str]) -> str:
+def _games_or_seats(figures: Sequence[str], names: Sequence[str]) -> str:
     parts = [name.split("/")[1:] for name in figures]
     games = {name.split("/")[1] for name in names if "/" in name}
     places = ["/".join(part if len(games) > 1 else part[1:] or part) for part in parts]
@@ -110,8 +112,8 @@ def cells_of(references: Baselines, name: str) -> list[str]:
 
 
 def best_of(name: str, points: Sequence[tuple[float, float]]) -> tuple[float, float] | None:
-    """Return the best (step, value) of a figure; None if neither direction is better."""
-    if not points or not name.startswith((*LEAST, *MOST)):
+    """Return the best (step, value) of a metric; None if it has no better direction."""
+    if not points or not name.startswith((*SMALLER_IS_BETTER, *LARGER_IS_BETTER)):
         return None
-    choose = min if name.startswith(LEAST) else max
+    choose = min if name.startswith(SMALLER_IS_BETTER) else max
     return choose(points, key=lambda point: point[1])

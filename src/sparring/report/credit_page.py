@@ -1,4 +1,4 @@
-"""The page of the credit lab, docs/credit-lab.md, with a chart and a table per game."""
+"""Makes docs/credit-lab.md: how estimators compare with exact policy gradients, per game."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from sparring.core.errors import ConfigError
 from sparring.report.svg import scatter_chart
 
-HEADS = (
+HEADS = (  # of the columns; KEYS are the same columns in a result
     "estimator",
     "bias",
     "bias, scaled",
@@ -72,7 +72,7 @@ def page(result: dict[str, Any], command: str, *, images: dict[str, str], note: 
 
 
 def summary(report: dict[str, Any], settings: dict[str, Any]) -> str:
-    """Return in one paragraph what was played and how sure the lab is."""
+    """Return a paragraph on the played episodes and the accuracy of the comparison."""
     returns = ", ".join(f"{value:+.3f}" for value in report["returns"])
     check = report["check"]
     return (
@@ -80,35 +80,38 @@ def summary(report: dict[str, Any], settings: dict[str, Any]) -> str:
         f"policy {settings['policy']}, expected returns {returns}. {report['episodes']:,} "
         f"episodes ({report['turns']:,} turns) in {report['batches']:,} batches of "
         f"{settings['batch_size']}, groups of {settings['group_size']}, "
-        f"critic {settings['critic']}, seed {settings['seed']}{_options(settings)}. "
-        f"Check: the gradient of the returns, without control variates, is off by {_shown(check)} "
-        f"of the exact gradient's length, which is {report['gradient_norm']:.4f}."
+        f"critic {settings['critic']}, seed {settings['seed']}{_options_text(settings)}. "
+        "Check: the gradient of the returns, without control variates, is off by "
+        f"{_interval_text(check)} of the exact gradient's length, which is "
+        f"{report['gradient_norm']:.4f}."
     )
 
 
 def cells(row: dict[str, Any]) -> list[str]:
     """Return the figures of a row as text, in the order of ``HEADS``."""
     return [
-        _shown(row[key], key in WITH_INTERVAL) if isinstance(row[key], dict) else number(row[key])
+        _interval_text(row[key], key in WITH_INTERVAL)
+        if isinstance(row[key], dict)
+        else number(row[key])
         for key in KEYS
     ]
 
 
 def number(value: float | None) -> str:
-    """Return a number with three decimals, large ones shorter, or a dash."""
+    """Return a number with three decimals (three digits if large), or a dash for None."""
     if value is None:
         return "-"
     return f"{value:.3f}" if abs(value) < 100 else f"{value:.3g}"
 
 
-def _options(settings: dict[str, Any]) -> str:
+def _options_text(settings: dict[str, Any]) -> str:
     text = f", playouts {settings['playouts']}" if "playouts" in settings else ""
     if settings.get("reward"):
         text += f"; the reward is {settings['reward']} instead of the game's"
     return text
 
 
-def _shown(interval: dict[str, Any], with_ends: bool = True) -> str:
+def _interval_text(interval: dict[str, Any], with_ends: bool = True) -> str:
     ends = f" [{number(interval['low'])}, {number(interval['high'])}]"
     return number(interval["mean"]) + (ends if with_ends and interval["low"] is not None else "")
 
@@ -141,14 +144,14 @@ def write_page(result: dict[str, Any], path: Path, command: str) -> list[Path]:
             file.write_text(text, encoding="utf-8")
     except OSError as error:
         raise ConfigError(
-            f"--page {path} cannot be written ({error}); name a file in a folder that can be, "
-            "e.g. credit-lab.md."
+            f"--page {path} cannot be written ({error}); name a file in a folder that is "
+            "writable, e.g. credit-lab.md."
         ) from None
     return list(files)
 
 
 def chart(report: dict[str, Any], *, standalone: bool = True) -> str:
-    """Return bias against variance of a game's rows as an <svg> element."""
+    """Return a chart of bias against variance of a game's estimators, as an <svg> element."""
     points = [
         (row["estimator"], row["variance_scaled"]["mean"], row["bias_scaled"]["mean"])
         for row in report["rows"]

@@ -1,4 +1,4 @@
-"""The charts of a run: their figures, reference lines and marks."""
+"""The charts of a run: their metrics, reference lines and marks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import Any, NamedTuple
 
-from sparring.config import of_any
+from sparring.config import without_policy
 from sparring.config.checks import LIVE
 from sparring.report.baselines import Baselines, reference_lines
 from sparring.report.svg import Series, line_chart
@@ -15,11 +15,11 @@ from sparring.run.evaluation import weights_mark
 
 
 class Chart(NamedTuple):
-    """A chart of several figures.
+    """A chart of several metrics.
 
     Attributes:
         title: heading.
-        prefixes: of the figures' names; see ``series_of``.
+        prefixes: of the metrics' names; see ``series_of``.
         note: units and meaning.
     """
 
@@ -32,7 +32,7 @@ CHARTS = (
     Chart(
         "Learning",
         ("nash_conv/", "return/", "legal_rate"),
-        "returns, legal replies, and exact exploitability where it can be had",
+        "returns, legal replies, and exact exploitability if it can be computed",
     ),
     Chart(
         "Exploitability",
@@ -48,7 +48,7 @@ CHARTS = (
             "match_seen/*/win_or_draw",
             "match_seen/*/success",
         ),
-        "share of wins and draws, or successes, against bots; match_seen: starts met in training",
+        "share of wins and draws, or successes, against bots; match_seen: starts seen in training",
     ),
     Chart(
         "Optimal moves",
@@ -63,7 +63,7 @@ CHARTS = (
     Chart(
         "Legal replies",
         ("legal_rate/", "unparsable_rate", "forfeit_rate", "illegal_mass/"),
-        "shares; unparsable_rate is of all replies, those without a list of legal actions too",
+        "shares; unparsable_rate also counts turns without a list of legal actions",
     ),
     Chart("Reply length", ("reply_tokens",), "sampled tokens per turn"),
     Chart("Truncated replies", ("truncated_rate",), "share of replies at the token limit"),
@@ -75,7 +75,7 @@ CHARTS = (
     Chart(
         "Learning signal",
         ("advantage_std", "group_deviation", "group_equal_share"),
-        "0 advantage_std teaches nothing",
+        "with advantage_std 0, nothing is learned",
     ),
     Chart(
         "Sampler against learner",
@@ -96,33 +96,33 @@ WITHOUT_REFERENCES = ("Learning", "Legal replies")  # of several scales, or of s
 def series_of(
     lines: Sequence[Mapping[str, Any]], prefixes: tuple[str, ...], policies: Collection[str] = ()
 ) -> list[Series]:
-    """Return the series of these figures, for every policy of the run.
+    """Return the series of some metrics, for every policy of the run.
 
-    A prefix with a final / means all names below it; a pattern with * means all that match.
+    A prefix that ends with / stands for all names that begin so; a pattern with * for all matches.
     """
-    folders = tuple(prefix for prefix in prefixes if prefix.endswith("/"))
+    open_prefixes = tuple(prefix for prefix in prefixes if prefix.endswith("/"))
     names = [
         key
         for key in names_of(lines)
-        if (bare := of_any(key, policies)).startswith(folders)
-        or any(fnmatchcase(bare, name) for name in prefixes)
+        if (plain_name := without_policy(key, policies)).startswith(open_prefixes)
+        or any(fnmatchcase(plain_name, name) for name in prefixes)
     ]
     points = {name: points_of(lines, name) for name in names}
     return [Series(name=name, points=values) for name, values in points.items() if values]
 
 
 def points_of(lines: Sequence[Mapping[str, Any]], name: str) -> list[tuple[float, float]]:
-    """Return the recorded (step, value) pairs of a figure."""
+    """Return the recorded (step, value) pairs of a metric."""
     return [(line["step"], line[name]) for line in lines if line.get(name) is not None]
 
 
 def names_of(lines: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return the names of all figures of a run, sorted."""
+    """Return the names of all metrics of a run, sorted."""
     return sorted(set().union(*lines) - {"step"})
 
 
 def with_weights(series: Sequence[Series], measured: str) -> list[Series]:
-    """Return series whose names include the measured weights, if these differ."""
+    """Return the series; if evaluation measures other weights, names say which weights."""
     return [replace(line, name=line.name + weights_mark(line.name, measured)) for line in series]
 
 
@@ -140,10 +140,10 @@ def draw_chart(
     Args:
         chart: its heading and note.
         series: its lines.
-        references: of ``known_values``.
+        references: of ``baselines_of``.
         marks: steps of health events.
-        names: of the figures.
-        weights: the measured ones, of ``config.checks.measured_weights``.
+        names: of the metrics.
+        weights: that evaluation measures, of ``config.checks.measured_weights``.
     """
     if not series:
         return ""
@@ -164,14 +164,14 @@ def charts(
     policies: Collection[str] = (),
     weights: str = LIVE,
 ) -> list[str]:
-    """Return all charts of a run that have a series.
+    """Return the charts of a run as SVG, without empty ones.
 
     Args:
         lines: of metrics.jsonl.
-        references: of ``known_values``.
-        events: of health.jsonl; each is marked on the charts of its figure.
-        policies: names, if the run has several.
-        weights: the measured ones, of ``config.checks.measured_weights``.
+        references: of ``baselines_of``.
+        events: of health.jsonl; each is marked on the charts of its metric.
+        policies: their names, if the run has several.
+        weights: that evaluation measures, of ``config.checks.measured_weights``.
     """
     svgs = []
     for chart in CHARTS:

@@ -16,7 +16,7 @@ from sparring.run.folder import PLAYED, RunFolder
 
 
 def episode_record(step: int, episode: Episode, credit: Credits) -> dict[str, Any]:
-    """Return the whole stored record of an episode.
+    """Return the stored record of an episode as a mapping.
 
     Args:
         step: the step of the episode.
@@ -35,18 +35,18 @@ def json_value(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):
-        return {str(key): json_value(part) for key, part in value.items()}
+        return {str(key): json_value(item) for key, item in value.items()}
     if isinstance(value, set | frozenset):
-        return [json_value(part) for part in sorted(value)]
-    return [json_value(part) for part in value] if isinstance(value, list | tuple) else value
+        return [json_value(item) for item in sorted(value)]
+    return [json_value(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 class StoredEpisodes:
-    """The stored episodes of a run folder by step, or its human plays by number.
+    """Reads the stored episodes of a run folder by step, or its episodes with people by number.
 
     Args:
-        path: of the run.
-        played: whether to read the human plays.
+        path: the run folder.
+        played: whether to read the episodes with people.
 
     Raises:
         RunError: there is no run, or nothing is stored.
@@ -65,12 +65,12 @@ class StoredEpisodes:
             )
         if not self.steps:
             raise RunError(
-                f"{path} has no stored episodes: store.every sets which steps store theirs; 0 "
-                "stores none."
+                f"{path} has no stored episodes: store.every sets which steps store episodes; "
+                "0 stores none."
             )
 
     def step(self, number: int | None) -> int:
-        """Return the number of a stored step; None means the newest.
+        """Check that a step is stored, and return it; None means the newest step.
 
         Raises:
             RunError: this step is not stored.
@@ -79,7 +79,7 @@ class StoredEpisodes:
             return self.steps[-1]
         if number not in self.steps and self.played:
             raise RunError(
-                f"There is no episode {number} of people in {self.path}; they are numbered "
+                f"{self.path} has no episode {number} with a person; these are numbered "
                 f"{self.steps[0]} to {self.steps[-1]}."
             )
         if number not in self.steps:
@@ -95,7 +95,7 @@ class StoredEpisodes:
         """Return the episodes of a step.
 
         Raises:
-            RunError: its part cannot be read.
+            RunError: the stored file of the step cannot be read.
         """
         episodes = [episode for _, episode in self._episodes.episodes(lambda other: other == step)]
         if not episodes:
@@ -124,5 +124,5 @@ class StoredEpisodes:
         return by_number[number]
 
     def credit(self, step: int, episode: Episode) -> Credits:
-        """Return the rows of credit of an episode; empty in older runs that lack them."""
+        """Return the rows of credit of an episode; empty in runs of older versions."""
         return credits_of(self._credit.read(lambda other: other == step), episode.episode_id)

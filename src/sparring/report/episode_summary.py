@@ -1,4 +1,4 @@
-"""Summary of a finished episode for the person who played: the end, hidden facts, every move."""
+"""Summary of a finished episode for the person who played: end, hidden facts, all moves."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from sparring.measure.info_states import Query
 from sparring.measure.matches import outcome, succeeded
 from sparring.play.replay import replay
 
-MOST_ACTIONS = 30  # most actions of a turn whose probabilities are computed
-MOST_SCORED = 600  # the same for a whole play
-SHARES = 4  # probabilities shown per turn, the largest first
+MAX_ACTIONS = 30  # of a turn whose probabilities are computed
+MAX_EPISODE_ACTIONS = 600  # of an episode whose probabilities are computed
+SHARES = 4  # largest probabilities that are shown per turn
 
 
 def ending(game: Environment, episode: Episode, seat: int) -> str:
@@ -37,11 +37,11 @@ def ending(game: Environment, episode: Episode, seat: int) -> str:
 
 
 def verdict(game: Environment, returns: tuple[float, ...], seat: int) -> str:
-    """Return a sentence on who won, with the payoffs."""
+    """Return a sentence that says who won, with the payoffs."""
     payoff = returns[seat]
     if game.num_seats == 1:
-        head = "You made it" if succeeded(game, payoff) else "You did not make it"
-        return f"{head}: {payoff:g} of at most {game.max_utility:g}."
+        prefix = "You made it" if succeeded(game, payoff) else "You did not make it"
+        return f"{prefix}: {payoff:g} of at most {game.max_utility:g}."
     if game.cooperative:
         return f"Together you got {payoff:g} of at most {game.max_utility:g}."
     payoffs = ", ".join(
@@ -55,42 +55,42 @@ def verdict(game: Environment, returns: tuple[float, ...], seat: int) -> str:
 
 
 def member_line(members: Mapping[str, str]) -> str:
-    """Return a sentence, without its full stop, on the mixture's member that played.
+    """Return which member of the mixture played, as a sentence without full stop.
 
     Args:
-        members: the player by the role.
+        members: the player of each role.
     """
     if len(set(members.values())) == 1:
-        return f"Drawn from the mixture for this play: {next(iter(members.values()))}"
+        return f"Drawn from the mixture for this episode: {next(iter(members.values()))}"
     names = ", ".join(f"{role} {player}" for role, player in members.items())
-    return f"Drawn from the mixture for this play: {names}"
+    return f"Drawn from the mixture for this episode: {names}"
 
 
 def moves(
-    game: Environment, episode: Episode, policy: Any, *, name: str, names: dict[str, str]
+    game: Environment, episode: Episode, policy: Any, *, name: str, display_names: dict[str, str]
 ) -> list[str]:
-    """Return a line per move: player, action, and the policy's probabilities if they are cheap.
+    """Return a line per move: player, action, and the policy's probabilities if quick to compute.
 
     Args:
         game: the environment of the episode.
         episode: a finished episode.
         policy: the agent whose probabilities are shown, if it has any.
-        name: the policy's in ``episode.agents``.
+        name: of the policy in ``episode.agents``.
         names: displayed names of the agents, by their names in the episode.
     """
-    chance_texts, action_names = (
+    probability_texts, action_names = (
         policy_probabilities(game, episode, policy, name),
-        _names(episode, names),
+        _names(episode, display_names),
     )
-    lines, refused = list[str](), list[Turn]()
+    lines, illegal_turns = list[str](), list[Turn]()
     for number, turn in enumerate(episode.turns):
         if turn.event in ("illegal", "unparsable"):
-            refused.append(turn)
+            illegal_turns.append(turn)
         if turn.action is not None:
-            chances = f"    [{chance_texts[number]}]" if number in chance_texts else ""
-            action = turn.action + _illegal_note(refused)
-            lines.append(f"{len(lines) + 1:>4}  {action_names[turn.seat]}  {action}{chances}")
-            refused = []
+            note = f"    [{probability_texts[number]}]" if number in probability_texts else ""
+            action = turn.action + _illegal_note(illegal_turns)
+            lines.append(f"{len(lines) + 1:>4}  {action_names[turn.seat]}  {action}{note}")
+            illegal_turns = []
     return lines
 
 
@@ -101,38 +101,38 @@ def reply_lines(episode: Episode, names: dict[str, str]) -> list[str]:
         episode: a finished episode.
         names: displayed names of the players, by their names in the episode.
     """
-    called, lines = _names(episode, names), []
+    player_names, lines = _names(episode, names), []
     for number, turn in enumerate(episode.decisions, start=1):
-        played = f"; {turn.action} was played" if turn.action else ""
-        note = "" if turn.event == "ok" else f"    [no legal action{played}]"
-        lines.append(f"{number:>4}  {called[turn.seat]}  {turn.reply}{note}")
+        replacement = f"; {turn.action} was played" if turn.action else ""
+        note = "" if turn.event == "ok" else f"    [illegal{replacement}]"
+        lines.append(f"{number:>4}  {player_names[turn.seat]}  {turn.reply}{note}")
     return lines
 
 
 def _names(episode: Episode, names: dict[str, str]) -> list[str]:
     pairs = zip(episode.roles, episode.agents, strict=True)
-    called = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
-    return [f"{name:<{max(map(len, called))}}" for name in called]
+    labels = [f"{role} ({names.get(agent, agent)})" for role, agent in pairs]
+    return [f"{name:<{max(map(len, labels))}}" for name in labels]
 
 
 def _illegal_note(turns: list[Turn]) -> str:
     if not turns:
         return ""
     origin = " (drawn at random)" if turns[-1].action is not None else ""
-    times = f"{len(turns)} replies that were" if len(turns) > 1 else "a reply that was"
-    return f"{origin}, after {times} no legal action, such as {turns[0].reply!r}"
+    replies = f"{len(turns)} illegal replies" if len(turns) > 1 else "an illegal reply"
+    return f"{origin}, after {replies}, such as {turns[0].reply!r}"
 
 
 def policy_probabilities(
     game: Environment, episode: Episode, policy: Any, name: str
 ) -> dict[int, str]:
-    """Return the policy's probabilities at its turns, by number; empty if they cost too much.
+    """Return texts of the policy's probabilities by turn number; empty if too slow to compute.
 
     Args:
         game: the environment of the episode.
         episode: a finished episode.
         policy: the agent whose probabilities are returned, if it has any.
-        name: the policy's in ``episode.agents``.
+        name: of the policy in ``episode.agents``.
     """
     queries: dict[int, Query] = {}
     states = replay(game, episode)
@@ -140,13 +140,13 @@ def policy_probabilities(
         observations, actions, since = list[Observation](), list[str](), 0
         for number, turn in enumerate(episode.turns if agent == name else ()):
             if turn.seat != seat or turn.action is None:
-                continue  # another seat's turn, or a reply that was followed by another try
+                continue  # another seat's turn, or a reply after which the seat tried again
             observations.append(states[number].observe(seat, since))
-            if len(turn.legal_actions) <= MOST_ACTIONS:
+            if len(turn.legal_actions) <= MAX_ACTIONS:
                 queries[number] = _query(game, turn, observations, actions)
             actions.append(turn.action)
             since = states[number].plies + 1
-    if not 0 < sum(len(query.legal_actions) for query in queries.values()) <= MOST_SCORED:
+    if not 0 < sum(len(query.legal_actions) for query in queries.values()) <= MAX_EPISODE_ACTIONS:
         return {}
     try:
         rows = policy.action_logprobs(list(queries.values()))
@@ -174,9 +174,9 @@ def _query(
 
 
 def _shares(query: Query, row: FloatArray) -> str:
-    """Return the largest probabilities, and of illegal replies if at least 0.005."""
+    """Return the largest action probabilities, and that of illegal replies if at least 0.005."""
     shares = np.exp(row)
     order = np.argsort(-shares, kind="stable")[:SHARES]
-    parts = [f"{query.legal_actions[place]} {shares[place]:.2f}" for place in order]
-    rest = 1.0 - float(shares.sum())
-    return ", ".join([*parts, *([f"no legal action {rest:.2f}"] if rest >= 0.005 else [])])
+    parts = [f"{query.legal_actions[index]} {shares[index]:.2f}" for index in order]
+    illegal = 1.0 - float(shares.sum())
+    return ", ".join([*parts, *([f"illegal {illegal:.2f}"] if illegal >= 0.005 else [])])

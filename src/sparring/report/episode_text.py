@@ -18,13 +18,13 @@ from sparring.methods.oracles.judge import regret
 from sparring.play.replay import ENDS, Conversation, is_unsent_turn
 from sparring.play.store import Credits
 
-STRANGE = (ValueError, TypeError, LookupError, OverflowError, AttributeError)  # of invalid records
-WIDTH = 100  # of the lines that are printed
-LABEL = 10  # columns of the label before a line
-UNSENT = "not sent: the conversation had outgrown the model"
-BROKEN = "\ufffd"  # a decoder's sign for an incomplete character
+INVALID_RECORD_ERRORS = (ValueError, TypeError, LookupError, OverflowError, AttributeError)
+WIDTH = 100  # columns of printed lines
+LABEL = 10  # columns of a line's label
+UNSENT = "not sent: longer than the model's context"
+INCOMPLETE = "\ufffd"  # a decoder's sign for an incomplete character
 WINDOW = 32  # tokens that are decoded together
-Decode = Callable[[str, Sequence[int]], list[str]]  # of a turn's agent and ids: a text per id
+Decode = Callable[[str, Sequence[int]], list[str]]  # (agent, ids) -> a text per id
 
 
 class Token(NamedTuple):
@@ -39,15 +39,15 @@ class ReplyText(NamedTuple):
     """A reply as text; fields that do not apply are empty.
 
     Attributes:
-        label: "said", or "memory" if the seat wrote to its own memory.
-        reply: as the seat gave it.
+        label: "reply", or "memory" if the seat wrote its memory.
+        reply: text of the reply.
         event: "illegal" or "unparsable".
-        truncated: whether a limit of tokens ended it.
-        unsent: whether the prompt was not sent because it had outgrown the model's context.
-        played: the action that was played in its place.
-        tokens: those that are shown.
+        truncated: whether it reached the token limit.
+        unsent: whether the prompt was not sent, being longer than the model's context.
+        played: the action that was played instead.
+        tokens: the tokens that are shown.
         num_tokens: number of sampled tokens.
-        facts: by name: versions of the weights, rewards, score.
+        facts: versions of the weights, rewards and score, by name.
         credit: its advantage and baselines, in words.
         sign: "gain" or "loss" by the sign of its advantage.
     """
@@ -83,7 +83,7 @@ def turn_texts(
     credits: Credits,
     decode: Decode | None,
     numbers: Sequence[int] | None = None,
-    most_tokens: int | None = None,
+    max_tokens: int | None = None,
 ) -> Iterator[TurnText]:
     """Yield the turns of an episode as text.
 
@@ -91,17 +91,15 @@ def turn_texts(
         episode: the episode.
         credits: rows of credit of its replies.
         decode: returns the texts of tokens; None shows ids.
-        numbers: of the shown turns; None: all.
-        most_tokens: largest number of shown tokens per reply; None: all.
+        numbers: of the turns to show; None: all.
+        max_tokens: largest number of shown tokens per reply; None: all.
     """
-    recorded = any(turn.prompt for turn in episode.turns) or episode.environment is not None
-    no_prompt = (
-        "(nothing)" if recorded else "(not recorded: this file is from before told texts were)"
-    )
+    has_prompts = any(turn.prompt for turn in episode.turns) or episode.environment is not None
+    no_prompt = "(nothing)" if has_prompts else "(not recorded: an older version wrote this file)"
 
-    def in_words(turn: Turn) -> ReplyText:
+    def text_of(turn: Turn) -> ReplyText:
         credit = credits.get((turn.seat, turn.turn_index, turn.candidate))
-        return _reply_text(turn, credit, decode, most_tokens)
+        return _reply_text(turn, credit, decode, max_tokens)
 
     for number in range(len(episode.turns)) if numbers is None else numbers:
         turn = episode.turns[number]
@@ -111,9 +109,9 @@ def turn_texts(
             role=episode.roles[turn.seat],
             prompt=turn.prompt or no_prompt,
             legal=list_actions(turn.legal_actions) if turn.is_decision else "",
-            reply=in_words(turn),
+            reply=text_of(turn),
             oracle="" if turn.verdict is None else _verdict_text(turn, turn.verdict),
-            others=[in_words(other) for other in turn.candidates],
+            others=[text_of(other) for other in turn.candidates],
         )
 
 
@@ -134,7 +132,7 @@ def _reply_text(
         "score": "" if turn.score is None else f"{turn.score:+.4g}",
     }
     return ReplyText(
-        label="memory" if is_memory else "said",
+        label="memory" if is_memory else "reply",
         reply=turn.reply,
         event=turn.event if turn.event in ("illegal", "unparsable") else "",
         truncated=turn.truncated and turn.event != "unsent",
@@ -158,11 +156,11 @@ def _verdict_text(turn: Turn, verdict: Verdict) -> str:
 
 
 def _weights(turn: Turn) -> str:
-    """Return the versions of the weights that sampled a reply; "" if there is only one."""
-    runs = [part for part in turn.segments if part.kind == "sampled"]
-    if len({part.weights_version for part in runs}) < 2:
+    """Return which weights sampled which tokens of a reply; "" if all are of one version."""
+    sampled = [segment for segment in turn.segments if segment.kind == "sampled"]
+    if len({segment.weights_version for segment in sampled}) < 2:
         return ""
-    first, *others = ((len(part.ids), part.weights_version) for part in runs)
+    first, *others = ((len(segment.ids), segment.weights_version) for segment in sampled)
     later = [f"of {version} updates for the next {count}" for count, version in others]
     return ", ".join([f"of {first[1]} updates for the first {first[0]} tokens", *later])
 
@@ -170,7 +168,7 @@ def _weights(turn: Turn) -> str:
 def credit_words(row: Mapping[str, Any]) -> str:
     """Return the credit of a turn in words."""
     if not row["selected"]:
-        return "not trained on: selection dropped it, or it was more than the step wanted"
+        return "not trained on: selection dropped it, or the step had enough episodes"
     parts = [f"advantage {row['advantage']:+.4g}"]
     names = {"baseline": "baseline", "value": "value", "value_target": "value target"}
     parts += [f"{label} {row[name]:+.4g}" for name, label in names.items() if row[name] is not None]
@@ -197,7 +195,7 @@ def early_endings(episode: Episode) -> list[str]:
         unsent_seats = [turn.seat for turn in episode.turns if turn.event == "unsent"]
         roles = " and ".join(episode.roles[seat] for seat in unsent_seats)
         endings.append(
-            f"truncated, without a result: the conversation of {roles} outgrew the model's context"
+            f"truncated, without a result: the prompt of {roles} outgrew the model's context"
         )
     elif episode.cut:
         endings.append("truncated by the limit of turns")
@@ -219,21 +217,25 @@ def episode_lines(
         episode: the episode.
         credit: rows of credit of its replies.
         decode: returns the texts of tokens; None shows ids.
-        positions: before each turn, and at the end, in words; empty if unknown.
-        conversations: with the end of each; empty if unknown.
+        positions: in words, before each turn and at the end; empty if unknown.
+        conversations: with their ends; empty if unknown.
 
     Raises:
         RunError: its record is invalid.
     """
     heading = f"Episode {episode.episode_id} of {episode.game}, step {step}, group"
     lines = [f"{heading} {episode.group_id}"]
-    ends = {part.turns[-1]: ENDS[part.end] for part in conversations if part.end != "over"}
+    ends = {
+        conversation.turns[-1]: ENDS[conversation.end]
+        for conversation in conversations
+        if conversation.end != "over"
+    }
     try:
         if (spec := episode.environment) is not None:
             options = ", ".join(f"{name}={value}" for name, value in spec.options.items())
             lines.append(
-                f"{spec.name}{f' with {options}' if options else ''}; a reply that is no legal "
-                f"action: {spec.illegal.get('rule', '')}"
+                f"{spec.name}{f' with {options}' if options else ''}; after an illegal "
+                f"reply: {spec.illegal.get('rule', '')}"
             )
         lines += [
             f"  {role}: {player}, return {value}" for role, player, value in seat_texts(episode)
@@ -243,7 +245,7 @@ def episode_lines(
             position = positions[text.number] if positions else ""
             lines += ["", *_turn_lines(text, position, decode is not None)]
             lines += _label_lines("ended", ends.get(text.number, ""))
-    except STRANGE as error:
+    except INVALID_RECORD_ERRORS as error:
         raise RunError(
             f"Episode {episode.episode_id} of step {step} is an invalid record "
             f"({quoted(str(error))})."
@@ -255,7 +257,7 @@ def _turn_lines(text: TurnText, position: str, is_decoded: bool) -> list[str]:
     turn = text.turn
     suffix = f", conversation {turn.conversation}" if turn.conversation else ""
     lines = [f"[{turn.moment}] {text.role} ({turn.agent}){suffix}"]
-    lines += _label_lines("now", position) + _label_lines("told", text.prompt)
+    lines += _label_lines("now", position) + _label_lines("prompt", text.prompt)
     lines += _label_lines("legal", text.legal) if turn.is_decision else []
     lines += _reply_lines(text.reply, is_decoded) + _label_lines("oracle", text.oracle)
     for candidate, other in zip(turn.candidates, text.others, strict=True):
@@ -266,7 +268,7 @@ def _turn_lines(text: TurnText, position: str, is_decoded: bool) -> list[str]:
 
 def _reply_lines(reply: ReplyText, is_decoded: bool) -> list[str]:
     words = f"{reply.reply!r}{f', {reply.event}' if reply.event else ''}"
-    words += ", cut short" if reply.truncated else ""
+    words += ", truncated" if reply.truncated else ""
     words += f"   -> {reply.played} was played" if reply.played else ""
     words += f" ({UNSENT})" if reply.unsent else ""
     tokens = "  ".join(
@@ -281,7 +283,7 @@ def _reply_lines(reply: ReplyText, is_decoded: bool) -> list[str]:
 
 
 def _label_lines(label: str, text: str) -> list[str]:
-    """Return a labelled text as wrapped lines that keep its line ends; [] for ""."""
+    """Return a text as labelled and wrapped lines; [] for an empty text."""
     if not text:
         return []
     begin, indent = f"    {label:<{LABEL - 2}}", " " * (LABEL + 2)
@@ -302,21 +304,21 @@ def _label_lines(label: str, text: str) -> list[str]:
 
 
 def endings_lines(episode: Episode, conversations: Sequence[Conversation]) -> list[str]:
-    """Return a line for each seat with the ends of its conversations, in order."""
-    by_seat: dict[int, list[str]] = {}
-    for part in conversations:
-        by_seat.setdefault(part.seat, []).append(part.end)
+    """Return a line for each seat that says how its conversations ended."""
+    ends_by_seat: dict[int, list[str]] = {}
+    for conversation in conversations:
+        ends_by_seat.setdefault(conversation.seat, []).append(conversation.end)
     return [
         f"{episode.roles[seat]} ended: {', '.join(ends)}"
-        for seat, ends in sorted(by_seat.items())
+        for seat, ends in sorted(ends_by_seat.items())
         if set(ends) != {"over"}
     ]
 
 
 def listing_rows(episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
-    """Return the episodes of a step as rows under a head."""
-    head = ("episode", "environment", "seats", "returns", "turns", "illegal")
-    rows: list[tuple[str, ...]] = [head]
+    """Return a table of the episodes of a step; the first row is the header."""
+    header = ("episode", "environment", "seats", "returns", "turns", "illegal")
+    rows: list[tuple[str, ...]] = [header]
     for episode in episodes:
         illegal = sum(turn.event != "ok" for turn in episode.decisions)
         returns = " ".join(f"{value:+g}" for value in episode.returns)
@@ -327,7 +329,7 @@ def listing_rows(episodes: Sequence[Episode]) -> list[tuple[str, ...]]:
 
 
 def token_decoder(run: Path) -> tuple[Decode | None, str]:
-    """Return (decoder of a run's tokens, ""), or (None, reason) without a tokenizer."""
+    """Return (decoder of a run's tokens, ""), or (None, reason) if there is no tokenizer."""
     from sparring.run.folder import load_tokenizers
 
     try:
@@ -335,26 +337,27 @@ def token_decoder(run: Path) -> tuple[Decode | None, str]:
     except SparringError as error:
         return None, f"Tokens are shown as ids: {error}"
 
-    def pieces(agent: str, ids: Sequence[int]) -> list[str]:
+    def decode(agent: str, ids: Sequence[int]) -> list[str]:
         tokenizer = tokenizers.get(ref(agent).name or MAIN)
         return [str(index) for index in ids] if tokenizer is None else split(tokenizer, ids)
 
-    return pieces, ""
+    return decode, ""
 
 
 def split(tokenizer: Any, ids: Sequence[int]) -> list[str]:
-    """Return the text that each id adds to the text of the ids before it.
+    """Split the text of token ids: return the text that each id adds to the text before it.
 
-    Bytes of an incomplete character have an empty text; the id that completes it has the character.
+    An id that ends inside a character adds ""; the id that completes the character adds it.
     """
-    texts, begin, previous, is_whole = [], 0, "", True  # the text since the token ``begin``
+    # ``previous`` is the text of the ids from ``begin`` on
+    texts, begin, previous, is_complete = [], 0, "", True
     for end in range(1, len(ids) + 1):
         text = str(tokenizer.decode(list(ids[begin:end])))
-        ready = text if end == len(ids) else text.rstrip(BROKEN)
-        if not ready.startswith(previous):  # a decoder that changes what it has written
+        complete_text = text if end == len(ids) else text.rstrip(INCOMPLETE)
+        if not complete_text.startswith(previous):  # the decoder changed earlier text
             return [str(tokenizer.decode([index])) for index in ids]
-        texts.append(ready[len(previous) :])
-        previous, was_whole, is_whole = ready, is_whole, ready == text
-        if end - begin > WINDOW and was_whole and is_whole:  # this token is whole characters
+        texts.append(complete_text[len(previous) :])
+        previous, was_complete, is_complete = complete_text, is_complete, complete_text == text
+        if end - begin > WINDOW and was_complete and is_complete:
             begin, previous = end - 1, str(tokenizer.decode([ids[end - 1]]))
     return texts

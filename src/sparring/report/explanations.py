@@ -20,7 +20,7 @@ from sparring.run.events import matches
 
 METHOD_SLOTS = tuple(slot for slot in registry.SLOTS if slot != "environments")
 KINDS = ("environments", "methods", "recipes", "suites", *METHOD_SLOTS)
-FIRST_RECIPES = ("demo", "kuhn-tiny", "tictactoe-tiny")  # listed first
+FIRST_RECIPES = ("demo", "kuhn-tiny", "tictactoe-tiny")  # shown first in a list
 WIDTH = 100  # columns of paragraphs; shorter lines are not changed
 METRIC_SOURCES = (
     "run.step",
@@ -79,8 +79,8 @@ def explanation(name: str) -> str:
     if name in recipe_names():
         texts.append(f"recipe {name}\n\n{to_yaml(resolve(load_recipe(name)))}")
     if name in layers():
-        layer = dump_yaml(load_recipe(name, part_of_another=True))
-        texts.append(f"recipe {name}, to be laid over another: with={name}\n\n{layer}")
+        layer = dump_yaml(load_recipe(name, may_be_incomplete=True))
+        texts.append(f"recipe {name}, a layer over another recipe: with={name}\n\n{layer}")
     metrics = {**glossary(), **figure_glossary()}
     texts += [f"metric {key}\n\n{text}" for key, text in metrics.items() if _is_metric(key, name)]
     if name.startswith("nash_conv"):
@@ -97,22 +97,22 @@ def explanation(name: str) -> str:
 
 
 def _is_metric(key: str, name: str) -> bool:
-    """Return whether a name fits a metric: with, without or in place of its placeholders."""
-    bare = "/".join(part for part in key.split("/") if part != "..." and not part.isupper())
-    return name in (key, bare, key.split("/")[0]) or matches(key, name)
+    """Return whether a name is a metric's full name, its name without placeholders, or a match."""
+    fixed_part = "/".join(part for part in key.split("/") if part != "..." and not part.isupper())
+    return name in (key, fixed_part, key.split("/")[0]) or matches(key, name)
 
 
 def _nash_conv_of(game: str) -> list[str]:
-    """Return how to read a NashConv, with values of one game or of the usual ones."""
+    """Explain NashConv, with values of one game or of two common ones."""
     from sparring.report.game_page import exact_text
 
     names = [game] if game in game_names() else [] if game else ["kuhn_poker", "leduc_poker"]
     exact_texts = [f"{name}: {exact_text(name)}" for name in names if exact_text(name)]
     meaning = (
-        "A best response is the play that wins most against a policy that does not change. Where "
-        "nobody can gain by one, the policies are an equilibrium. The policy is renormalised over "
-        "legal actions, so an untrained model that rarely gives a legal reply may have "
-        "less than uniform play; read it with illegal_mass_reached. See docs/evaluation.md."
+        "A best response is the policy that gains most against a fixed policy. If no seat can gain "
+        "by a best response, the policies are an equilibrium. The policy is renormalised over "
+        "legal actions, so an untrained model that rarely gives a legal reply may have a smaller "
+        "NashConv than uniform play; read it with illegal_mass_reached. See docs/evaluation.md."
     )
     return [meaning, *exact_texts]
 
@@ -144,9 +144,9 @@ def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
     """Return the documented metrics of a run: name -> meaning, from the modules that write them.
 
     Args:
-        metrics: of one run, so that only its losses are imported; None: all losses.
+        metrics: names, so that only their losses are imported; None: all losses.
     """
-    meanings = _tables()
+    meanings = _all_metric_tables()
     losses = registry.names("losses")
     if metrics is not None:
         losses = tuple({*losses} & {name.partition("/")[0] for name in metrics})
@@ -161,26 +161,26 @@ def glossary(metrics: Iterable[str] | None = None) -> dict[str, str]:
 
 def figure_glossary() -> dict[str, str]:
     """Return the documented figures of `sparring evaluate`, and the figures of a run."""
-    return {**_table_of("run.evaluation"), **_table_of("api.policy_evaluation")}
+    return {**_metric_table("run.evaluation"), **_metric_table("api.policy_evaluation")}
 
 
-def _tables() -> dict[str, str]:
-    return {name: text for source in METRIC_SOURCES for name, text in _table_of(source).items()}
+def _all_metric_tables() -> dict[str, str]:
+    return {name: text for source in METRIC_SOURCES for name, text in _metric_table(source).items()}
 
 
-def _table_of(source: str) -> dict[str, str]:
+def _metric_table(source: str) -> dict[str, str]:
     text = inspect.getdoc(importlib.import_module(f"sparring.{source}")) or ""
     rows = re.findall(r"^ {4}(\S+) +(\S.*(?:\n {5,}\S.*)*)$", text, re.MULTILINE)
     return {key: " ".join(meaning.split()) for key, meaning in rows}
 
 
 def check_metrics(names: Iterable[str]) -> None:
-    """Check that health rules name documented metrics, or patterns of them.
+    """Check that health rules name documented metrics or patterns.
 
     Raises:
         UnknownNameError: the glossary lacks a metric; the message suggests the nearest one.
     """
-    tables = _tables()
+    tables = _all_metric_tables()
     missing = [name for name in names if not _is_documented(name, tables)]
     documented = glossary() if missing else tables  # the glossary imports all losses
     for name in missing:

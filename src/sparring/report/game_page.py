@@ -1,4 +1,4 @@
-"""An introduction to a game: its rules, exact values, a sample play, next steps."""
+"""An introduction to a game: its rules, exact values, a sample episode, next steps."""
 
 from __future__ import annotations
 
@@ -27,17 +27,17 @@ from sparring.play.players.random import random
 from sparring.play.rollout import play
 from sparring.play.spec import EpisodeSpec
 
-SEED = 0  # of the sample play
-TURNS = 4  # shown turns of a sample play: the first ones and the last
-PROMPT_TURNS = 6  # the same for an environment without searchable rules
-READ = 200  # letters of the brief wording
-LARGE = ("smol", "paper", "gemma")  # in the names of recipes that need a pretrained model
+SEED = 0  # of the sample episode
+TURNS = 4  # shown turns of a sample episode: the first ones and the last one
+PROMPT_TURNS = 6  # shown turns in an environment without searchable rules
+BRIEF_LETTERS = 200  # shown letters of the brief prompt
+LARGE_MODELS = ("smol", "paper", "gemma")  # in the names of recipes that need a pretrained model
 ACTIONS = 12  # legal actions listed per turn
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SampleTurn:
-    """One turn of a sample play as the acting seat sees it; ``legal`` may be empty."""
+    """One turn of a sample episode as the acting seat sees it; ``legal`` may be empty."""
 
     role: str
     seen: str
@@ -47,9 +47,9 @@ class SampleTurn:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SamplePlay:
-    """A deterministic play: its first turns, its last turn and its ending."""
+    """A deterministic episode: its first turns, its last turn and its ending."""
 
-    how: str  # how its actions were chosen
+    how: str  # how actions were chosen
     brief: str  # prompt of a tiny model at the first turn
     turns: tuple[SampleTurn, ...]
     left_out: int  # turns before the last one that are not shown
@@ -62,7 +62,7 @@ def rules_text(name: str) -> str:
 
 
 def sample_play(name: str) -> SamplePlay:
-    """Return a deterministic play of a game with its default options.
+    """Return a deterministic episode of a game with its default options.
 
     In games of one seat an exact oracle plays, if the game has one; otherwise actions are random.
     """
@@ -75,8 +75,8 @@ def sample_play(name: str) -> SamplePlay:
     while not state.done and state.plies < game.max_turns:
         verdict = oracle.judge([state])[0] if oracle is not None else None
         legal = state.legal_actions()
-        choice = [action for action in legal if verdict is None or action in verdict.best]
-        action = choice[draws.integer(state.plies, len(choice))]
+        candidates = [action for action in legal if verdict is None or action in verdict.best]
+        action = candidates[draws.integer(state.plies, len(candidates))]
         turns.append(
             SampleTurn(
                 role=game.roles[state.seat],
@@ -88,8 +88,8 @@ def sample_play(name: str) -> SamplePlay:
         state.apply(action)
     hidden = revealed_by(worded_game, state)
     return SamplePlay(
-        how="at random" if oracle is None else f"as the oracle {oracle.name} says",
-        brief=brief if len(brief) <= READ else f"{brief[:READ]} ...",
+        how="at random" if oracle is None else f"of the oracle {oracle.name}",
+        brief=brief if len(brief) <= BRIEF_LETTERS else f"{brief[:BRIEF_LETTERS]} ...",
         turns=_shorten(turns, TURNS),
         left_out=max(0, len(turns) - TURNS),
         ending="\n".join(filter(None, [hidden, _payoffs(worded_game.roles, state.returns)])),
@@ -106,7 +106,7 @@ def _payoffs(roles: Sequence[str], returns: Sequence[float]) -> str:
 
 
 def sample_lines(play: SamplePlay) -> list[str]:
-    """Return a sample play as lines of plain text."""
+    """Return a sample episode as lines of plain text."""
     lines = []
     for number, turn in enumerate(play.turns):
         if number == len(play.turns) - 1 and play.left_out:
@@ -125,14 +125,14 @@ def rules_lines(name: str) -> list[str]:
     """Return the first prompt of each seat, as lines."""
     episode, lines = _random_play(name), list[str]()
     for seat, role in enumerate(episode.roles):
-        first = next((turn for turn in episode.turns if turn.seat == seat), None)
-        if first is not None:
-            lines += [f"{role} is told:", "", *_indent(first.prompt), ""]
+        first_turn = next((turn for turn in episode.turns if turn.seat == seat), None)
+        if first_turn is not None:
+            lines += [f"First prompt of {role}:", "", *_indent(first_turn.prompt), ""]
     return lines[:-1]
 
 
 def sample_text(name: str) -> str:
-    """Return a play of an environment without searchable rules, with its payoffs."""
+    """Return an episode of an environment without searchable rules, with its payoffs."""
     episode = _random_play(name)
     turns = [
         SampleTurn(role=episode.roles[turn.seat], seen=turn.prompt, legal="", action=turn.reply)
@@ -149,8 +149,8 @@ def sample_text(name: str) -> str:
 
 
 def _random_play(name: str) -> Episode:
-    """Return a fixed random play, in full style if the environment has it."""
-    styled = registry.known("environments", name) and "style" in (
+    """Return a deterministic episode of random actions, in full style if there is one."""
+    styled = registry.is_known("environments", name) and "style" in (
         registry.load("environments", name).options
     )
     environment: Environment = make_game(name, options={"style": "full"} if styled else {})
@@ -175,9 +175,7 @@ def exact_text(name: str) -> str:
     if refs is None:
         return ""
     uniform = refs.uniform
-    sentences = [
-        f"{uniform.num_info_states:,} information states, so that policies are measured exactly."
-    ]
+    sentences = [f"{uniform.num_info_states:,} information states; policies are measured exactly."]
     if game.num_seats > 1:
         sentences.append(
             f"NashConv of uniform play is {uniform.nash_conv:.4g}, of an equilibrium 0."
@@ -201,12 +199,12 @@ def _by_role(game: Environment, values: Sequence[float]) -> str:
 
 @cache
 def recipes_with(name: str) -> tuple[str, ...]:
-    """Return the recipes that train on a game; those for a laptop come first."""
-    using = [recipe for recipe in recipe_names() if name in _games_of(recipe)]
-    using.sort(
-        key=lambda recipe: (any(size in recipe for size in LARGE), recipe.count("/"), recipe)
+    """Return the recipes that train on a game; recipes for a laptop come first."""
+    recipes = [recipe for recipe in recipe_names() if name in _games_of(recipe)]
+    recipes.sort(
+        key=lambda recipe: (any(size in recipe for size in LARGE_MODELS), recipe.count("/"), recipe)
     )
-    return tuple(using)
+    return tuple(recipes)
 
 
 @cache
@@ -225,13 +223,15 @@ def explain_game(name: str) -> list[str]:
     try:
         if has_rules:
             sample = sample_play(name)
-            text, policy = "\n".join(sample_lines(sample)), f"moves {sample.how}"
+            sample_body, policy = "\n".join(sample_lines(sample)), f"moves {sample.how}"
         else:
             parts.append("\n".join(["The first turns", "", *rules_lines(name)]))
-            text, policy = sample_text(name), "replies at random"
-        parts.append(f"A sample play with default options, {policy}, as the seats see it\n\n{text}")
+            sample_body, policy = sample_text(name), "replies at random"
+        parts.append(
+            f"A sample episode with default options, {policy}, as the seats see it\n\n{sample_body}"
+        )
     except SparringError as error:
-        parts.append(f"No sample play: {error}")
+        parts.append(f"No sample episode: {error}")
     else:
         brief = "In brief style, for tiny models, the first turn reads:"
         parts += [f"{brief} {sample.brief}"] if has_rules else []
@@ -239,15 +239,17 @@ def explain_game(name: str) -> list[str]:
 
 
 def _next_steps(name: str) -> str:
-    using = recipes_with(name)
-    lines = ["Where to go on", ""]
-    if using:
-        note = f"   ({len(using)} recipes train on it: {', '.join(using)})" if using[1:] else ""
-        lines.append(f"  sparring train {using[0]}{note}")
+    recipes = recipes_with(name)
+    lines = ["Next steps", ""]
+    if recipes:
+        note = (
+            f"   ({len(recipes)} recipes train on it: {', '.join(recipes)})" if recipes[1:] else ""
+        )
+        lines.append(f"  sparring train {recipes[0]}{note}")
     else:
         lines.append(f"  sparring train kuhn-tiny environments.0.name={name} --run runs/{name}")
     lines += [
-        "  sparring play RUN          play it yourself, against what you have trained",
+        "  sparring play RUN          play it against your trained policy",
         f"  sparring evaluate --agent random --environment {name}",
     ]
     page = (

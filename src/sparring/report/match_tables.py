@@ -11,14 +11,14 @@ from rich.table import Column, Table
 from sparring.report.explanations import figure_glossary
 
 JUDGED = ("oracle", "optimal moves", "regret per turn", "judged")
-LEGEND = "unseen: initial states that training never met; seen: those it met and may have memorised"
+LEGEND = "unseen: initial states not used in training; seen: used, and perhaps memorised"
 SHARES = ("success", "win", "win_or_draw", "return", "illegal")
 
 
 def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
-    """Return the table of matches of ``evaluate_policy``; wins need opponents."""
-    shares = [name for name in SHARES if any(name in row for row in rows)]
-    headers = ("game", "starts", "opponent", "seat", *(name.replace("_", " ") for name in shares))
+    """Return the table of matches of ``evaluate_policy``."""
+    columns = [name for name in SHARES if any(name in row for row in rows)]
+    headers = ("game", "starts", "opponent", "seat", *(name.replace("_", " ") for name in columns))
     table = Table(
         *headers,
         title="Matches, 95 % intervals",
@@ -30,7 +30,7 @@ def match_table(rows: Sequence[Mapping[str, Any]]) -> Table:
             row["starts"],
             row["opponent"] or "-",
             row["role"],
-            *(row.get(name, "-") for name in shares),
+            *(row.get(name, "-") for name in columns),
         )
     return table
 
@@ -40,7 +40,7 @@ def _has_split_starts(rows: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Return the table of oracle verdicts; None without any."""
+    """Return the table of oracle verdicts; None without verdicts."""
     table = Table(
         "game",
         "starts",
@@ -51,19 +51,20 @@ def oracle_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
     )
     for row in rows:
         if "oracle" in row:
-            facts, judged = (
+            oracle, judged_text = (
                 row["oracle"],
                 f"{row['oracle']['judged_share']:.1%} of {row['oracle']['turns']}",
             )
-            cells = (_name(facts), row.get("optimal", "-"), row.get("regret", "-"), judged)
+            optimal, lost = row.get("optimal", "-"), row.get("regret", "-")
+            cells = (_oracle_name(oracle), optimal, lost, judged_text)
             table.add_row(row["game"], row["starts"], row["opponent"] or "-", row["role"], *cells)
     return table if table.row_count else None
 
 
 def self_plays_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the table of self-play results of ``self_plays_of``."""
-    counted = ("episodes", "distinct", "most frequent", "replies per episode", "illegal")
-    headers = ("game", "starts", *counted, "mean return")
+    headers_of_counts = ("episodes", "distinct", "most frequent", "replies per episode", "illegal")
+    headers = ("game", "starts", *headers_of_counts, "mean return")
     table = Table(*headers, title="Self-play", caption=LEGEND if _has_split_starts(rows) else None)
     for row in rows:
         counts = (str(row[name]) for name in ("plays", "distinct", "commonest"))
@@ -72,8 +73,8 @@ def self_plays_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     return table
 
 
-def counted_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Return the table of the environments' own figures in self-play; None without any."""
+def environment_figures_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
+    """Return the table of figures that environments define, in self-play; None without figures."""
     table = Table("game", "figure", "mean", title="Figures of the environment in self-play")
     for row in rows:
         for name, interval in row["figures"].items():
@@ -89,7 +90,7 @@ def _returns(intervals: Mapping[str, Any]) -> str:
 
 
 def suite_table(rows: Sequence[Mapping[str, Any]]) -> Table | None:
-    """Return the table of success and oracle verdicts in a suite; None if no row has any."""
+    """Return the table of success and oracle verdicts in a suite; None if it has no row."""
     headers = ("row", "seat", "success", *JUDGED)
     table = Table(
         *(Column(header, no_wrap=header != "oracle") for header in headers),
@@ -120,16 +121,16 @@ def _success_and_judged(figures: Mapping[str, Any]) -> list[str]:
     ]
     if not oracle:
         return [success, *["-"] * len(JUDGED)]
-    return [success, _name(oracle), *judged, f"{oracle['judged_share']:.1%}"]
+    return [success, _oracle_name(oracle), *judged, f"{oracle['judged_share']:.1%}"]
 
 
-def _name(facts: Mapping[str, Any]) -> str:
+def _oracle_name(facts: Mapping[str, Any]) -> str:
     """Return the oracle's name and error bound; ``facts`` is ``Regret.facts``."""
     return str(facts["name"]) + (f" ±{facts['bound']:.2g}" if facts["bound"] else "")
 
 
 def interval_text(value: Mapping[str, Any], digits: int) -> str:
-    """Return an interval as text; ends that could not be estimated are dashes."""
+    """Return an interval as text; ends without an estimate are dashes."""
     numbers = [
         "-" if value[key] is None else f"{value[key]:.{digits}f}" for key in ("mean", "low", "high")
     ]
@@ -139,7 +140,7 @@ def interval_text(value: Mapping[str, Any], digits: int) -> str:
 # -- exact figures
 
 BEST = (
-    "best play: an equilibrium if seats are opposed, otherwise the best team, "
+    "best play: an equilibrium if seats are opponents, otherwise the best team, "
     "or the best policy of a single seat"
 )
 
@@ -156,10 +157,10 @@ def figure_table(result: Mapping[str, Any], title: str) -> Table:
 
 
 def legend(figures: Iterable[str]) -> list[str]:
-    """Return a line per kind of figure with its meaning."""
+    """Return a line per kind of metric with its meaning."""
     texts: dict[str, str] = {}
     for name, text in figure_glossary().items():
-        texts.setdefault(name.split("/")[0], text)  # of a game, before those of its teams
+        texts.setdefault(name.split("/")[0], text)  # a game's text comes before its teams' texts
     kinds = dict.fromkeys(name.split("/")[0] for name in figures)
     return [f"{kind}: {texts[kind]}" for kind in kinds if kind in texts] + [BEST]
 
@@ -167,8 +168,8 @@ def legend(figures: Iterable[str]) -> list[str]:
 # -- adaptation
 
 ADAPTATION = (
-    "gain: last attempt minus first. *: training never met this opponent. all: mean over opponents "
-    "by their shares. best: a policy that knows the opponent. fixed: the best single policy. "
+    "gain: last attempt minus first. *: not an opponent in training. all: mean over opponents, "
+    "weighted by shares. best: a policy that knows the opponent. fixed: the best single policy. "
     "headroom: best minus fixed. exact: from the policy's action probabilities, without episodes."
 )
 

@@ -1,4 +1,4 @@
-"""The progress line of a training: step, rate, time left, and key figures."""
+"""The progress line of a training run: step, rate, remaining time and key metrics."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sparring.run.loop import StepReport
 from sparring.run.warmup import WarmupReport
 
 PLAIN_EVERY = 10.0  # seconds between lines without a terminal
-WIDE = 110  # columns of a terminal that has room for a bar
+WIDE = 110  # least columns of a terminal for a progress bar
 
 
 class ProgressLine:
@@ -39,10 +39,10 @@ class ProgressLine:
         self._console = PlainConsole(file=stream)
         self._last_line = 0.0
         self._rate = 0.0
-        self._began = self._said = 0.0  # work between steps, and its last line
-        self._shown: dict[str, tuple[float, int]] = {}  # key figures and the steps they are from
+        self._work_start = self._last_work_line = 0.0  # times of work between steps
+        self._latest: dict[str, tuple[float, int]] = {}  # key metrics: (value, step)
         self._games = {game.known_as: game for game in config.environments}
-        self._referred: set[str] = set()
+        self._printed_references: set[str] = set()
         games = config.rollout.games_per_step
         self._console.print(
             f"{config.name}: {config.steps} steps of {games} games, run folder {path}"
@@ -50,21 +50,22 @@ class ProgressLine:
         self._weights = measured_weights(config)
         if self._weights != LIVE:
             self._console.print(
-                f"NashConv and matches are of the {self._weights}, other figures of the {LIVE}",
+                f"NashConv and matches measure the {self._weights}, other figures the {LIVE}",
                 soft_wrap=True,
             )
         self._progress: Progress | None = None
         self._task: TaskID | None = None
         if self._console.is_terminal:
-            fixed, wide = Column(no_wrap=True), Column(ratio=1, no_wrap=True, overflow="ellipsis")
+            fixed_column = Column(no_wrap=True)
+            wide_column = Column(ratio=1, no_wrap=True, overflow="ellipsis")
             bar = [BarColumn(bar_width=20)] if self._console.width >= WIDE else []
             self._progress = Progress(  # on a narrow terminal the figures are cut off
-                TextColumn("step", table_column=fixed),
-                MofNCompleteColumn(table_column=fixed),
+                TextColumn("step", table_column=fixed_column),
+                MofNCompleteColumn(table_column=fixed_column),
                 *bar,
-                TimeRemainingColumn(table_column=fixed),
-                TextColumn("left", table_column=fixed),
-                TextColumn("{task.fields[figures]}", markup=False, table_column=wide),
+                TimeRemainingColumn(table_column=fixed_column),
+                TextColumn("left", table_column=fixed_column),
+                TextColumn("{task.fields[figures]}", markup=False, table_column=wide_column),
                 console=self._console,
                 expand=True,
             )
@@ -80,27 +81,27 @@ class ProgressLine:
             self._progress.stop()
 
     def on_warmup(self, report: WarmupReport) -> None:
-        """Show an update of the warm-up; without a terminal, at most every 10 s."""
+        """Show an update of the warm-up; outside a terminal at most every 10 s."""
         if report.update == 1:
-            self._began = self._said = time.monotonic() - report.seconds
+            self._work_start = self._last_work_line = time.monotonic() - report.seconds
         loss = f"  loss {report.loss:.3f}"
         self._show_work("warm-up", report.update, report.updates, loss)
 
     def on_evaluation(self, done: int, total: int) -> None:
-        """Show the progress of an evaluation; without a terminal, at most every 10 s."""
+        """Show the progress of an evaluation; outside a terminal at most every 10 s."""
         if not done:
-            self._began = self._said = time.monotonic()
+            self._work_start = self._last_work_line = time.monotonic()
             return
         self._show_work("evaluation, game", done, total)
 
     def _show_work(self, work: str, done: int, total: int, suffix: str = "") -> None:
         now = time.monotonic()
-        seconds = (now - self._began) / done * (total - done)
+        seconds = (now - self._work_start) / done * (total - done)
         line = f"{work} {done}/{total}  {seconds:.0f} s left{suffix}"
         if self._progress is not None and self._task is not None:
             self._progress.update(self._task, figures=line)
-        elif now - self._said >= PLAIN_EVERY:
-            self._said = now
+        elif now - self._last_work_line >= PLAIN_EVERY:
+            self._last_work_line = now
             self._console.print(line, soft_wrap=True)
 
     def __call__(self, report: StepReport) -> None:
@@ -112,9 +113,9 @@ class ProgressLine:
         share = 1.0 if self._rate == 0.0 else 0.1
         self._rate += share * (1.0 / max(report.seconds, 1e-9) - self._rate)
         names = key_figures(report.metrics)
-        fresh = {name: report.metrics[name] for name in names}
-        self._shown.update({name: (value, report.step) for name, value in fresh.items()})
-        for name in fresh:
+        figures = {name: report.metrics[name] for name in names}
+        self._latest.update({name: (value, report.step) for name, value in figures.items()})
+        for name in figures:
             self._print_reference(name)
         measured = any(name.startswith(("nash_conv/", "match/")) for name in report.metrics)
         if self._progress is not None and self._task is not None:
@@ -132,26 +133,26 @@ class ProgressLine:
             self._console.print(line, soft_wrap=True)
 
     def _figures(self, report: StepReport) -> str:
-        """Return the rate and the key figures as text, with the step of older figures."""
+        """Return rate and key metrics as text; older values have their step."""
         rate = self._rate * report.games
-        ranked = sorted(
-            self._shown.items(), key=lambda figure: KINDS.index(figure[0].split("/")[0])
+        ordered = sorted(
+            self._latest.items(), key=lambda figure: KINDS.index(figure[0].split("/")[0])
         )
         parts = []
-        for name, (value, step) in ranked:
-            old = f" (step {step})" if step != report.step else ""
-            figure = f"{short_name(name, alone=len(self._games) == 1)} {value:.3f}"
-            parts.append(figure + weights_mark(name, self._weights) + old)
+        for name, (value, step) in ordered:
+            step_note = f" (step {step})" if step != report.step else ""
+            figure = f"{short_name(name, single_game=len(self._games) == 1)} {value:.3f}"
+            parts.append(figure + weights_mark(name, self._weights) + step_note)
         parts += filter(None, [status(report.timing, report.metrics)])
         parts.append(f"{rate:.{0 if rate >= 10 else 1}f} games/s")
         return escape_controls("  ".join(parts))
 
     def _print_reference(self, name: str) -> None:
-        """Print the NashConv of uniform play once per game, if it is quick to compute."""
+        """Print the NashConv of uniform play once per game, if it is exactly known."""
         kind, _, game = name.partition("/")
-        if kind != "nash_conv" or game in self._referred or game not in self._games:
+        if kind != "nash_conv" or game in self._printed_references or game not in self._games:
             return
-        self._referred.add(game)
+        self._printed_references.add(game)
         game_references = references_of(configured_game(self._games[game]))
         if game_references is not None:
             uniform = game_references.uniform.nash_conv
@@ -163,7 +164,7 @@ KINDS = ("nash_conv", "match", "match_seen", "return", "legal_rate")  # in the l
 
 
 def key_figures(metrics: Iterable[str]) -> list[str]:
-    """Return the metrics of the progress line; returns replace ``legal_rate`` for free text."""
+    """Return the metrics of the progress line; without ``legal_rate`` it shows returns."""
     names = list(metrics)
     is_free_text = "legal_rate" not in names
 
@@ -176,14 +177,16 @@ def key_figures(metrics: Iterable[str]) -> list[str]:
     return [name for name in names if is_shown(name)]
 
 
-def short_name(name: str, *, alone: bool = False) -> str:
-    """Return a metric's displayed name, without its game if that is ``alone``."""
+def short_name(name: str, *, single_game: bool = False) -> str:
+    """Return a metric's displayed name; a ``single_game`` is not named."""
     parts = name.split("/")
-    kind, game = parts[0], [] if alone else parts[1:2]
+    kind, game = parts[0], [] if single_game else parts[1:2]
     if kind not in ("match", "match_seen"):
         return " ".join([{"nash_conv": "NashConv", "legal_rate": "legal"}.get(kind, name), *game])
-    *middle, role, measure = parts[2:]  # an opponent's name may hold a /
+    *opponent_parts, role, measure = parts[2:]  # an opponent's name may contain /
     parts_of_match = (
-        ["success"] if measure == "success" else [role, "vs", "/".join(middle), "win-or-draw"]
+        ["success"]
+        if measure == "success"
+        else [role, "vs", "/".join(opponent_parts), "win-or-draw"]
     )
     return " ".join([*game, *parts_of_match, *(["on seen starts"] if kind == "match_seen" else [])])

@@ -24,10 +24,10 @@ MATCH_FIGURES = {
     "optimal": "optimal moves",
     "regret": "regret per turn",
 }
-SHARES = ("win_or_draw", "success")  # drawn figures; a match has one of them
-MOST = 40  # rows of a chart; a table has all
-LONGEST = 44  # letters of a row's name
-ROW = 20  # height of one
+SHARES = ("win_or_draw", "success")  # figures in charts; a match has one of them
+MAX_ROWS = 40  # rows of a chart; a table has all rows
+MAX_LETTERS = 44  # of a row's name
+ROW = 20  # height of a row
 
 
 class PairResults(NamedTuple):
@@ -37,14 +37,14 @@ class PairResults(NamedTuple):
         environment: its label, as in metrics.
         player: the player in text form.
         opponent: the other player.
-        games: plays that count; with ``league.payoff_decay`` a sum of weights; 0 for exact results.
+        games: number of episodes, or sum of weights with ``league.payoff_decay``; 0 if exact.
         mean_return: mean of the player's returns, in the environment's units.
-        win_rate: share of wins, a draw counting half; None if nothing was decided.
-        low: lower end of the win rate's interval of 95 %.
+        win_rate: share of wins, a draw counting half; None without wins, draws and losses.
+        low: lower end of the win rate's 95 % interval.
         high: upper end.
         exact: whether the results are computed from the players' policies, without episodes.
-        return_low: lower end of the mean return's interval of 95 %; None with fewer than two plays
-            or groups of one deal, and in checkpoints that lack it.
+        return_low: lower end of the mean return's 95 % interval; None with fewer than two episodes
+            or groups of one deal, and in older checkpoints.
         return_high: upper end.
     """
 
@@ -71,11 +71,11 @@ class RateInterval(NamedTuple):
 
 
 def dot_chart(rows: Sequence[RateInterval], *, title: str, note: str) -> str:
-    """Return shares as dots with their intervals, a row each, as an <svg> element."""
-    rows = [row for row in rows if all(map(math.isfinite, row[1:]))][:MOST]
-    half = LONGEST // 2
+    """Return a chart with a row per share, as a dot with its interval, as an <svg> element."""
+    rows = [row for row in rows if all(map(math.isfinite, row[1:]))][:MAX_ROWS]
+    half = MAX_LETTERS // 2
     names = [
-        name if len(name) <= LONGEST else f"{name[: half - 1]}…{name[-half:]}"
+        name if len(name) <= MAX_LETTERS else f"{name[: half - 1]}…{name[-half:]}"
         for name in (row.name for row in rows)
     ]
     x_left = 12 + svg.LETTER * max(map(len, names), default=0)
@@ -105,7 +105,7 @@ def dot_chart(rows: Sequence[RateInterval], *, title: str, note: str) -> str:
 
 
 def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the latest matches of a run as a chart and a table; None without any."""
+    """Return the latest matches of a run as a chart and a table; None without matches."""
     latest: dict[str, Any] = {}
     for line in lines:
         latest.update(
@@ -117,8 +117,8 @@ def matches(lines: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
     figures = [name for name in MATCH_FIGURES if any(f"{seat}/{name}" in latest for seat in seats)]
     rows, rated = [], []
     for seat in seats:
-        family, game, *middle, role = seat.split("/")
-        opponent = "/".join(middle)  # an endpoint's model may have a name with /
+        family, game, *opponent_parts, role = seat.split("/")
+        opponent = "/".join(opponent_parts)  # an endpoint's name may contain /
         pair = f"match_seen/{game}/{opponent}/{role}"
         starts = ("seen" if family == "match_seen" else "unseen") if pair in seats else "-"
         intervals = [_ends(latest, seat, name) for name in figures]
@@ -151,7 +151,7 @@ def _ends(values: Mapping[str, Any], seat: str, name: str) -> tuple[float, float
 def league(path: Path) -> dict[str, Any] | None:
     """Return the results between the players of a run, from its newest checkpoint.
 
-    The result is None if all players met only themselves. If the payoff book cannot be read,
+    The result is None if players played only against themselves. If the payoff book cannot be read,
     ``trouble`` has the reason.
     """
     try:
@@ -159,36 +159,36 @@ def league(path: Path) -> dict[str, Any] | None:
         standings = standings_of(RunState(owners=checkpoint.state).payoffs)
     except SparringError as error:
         return {"trouble": f"The payoff book cannot be read: {error}"}
-    others = [row for row in standings if row.player != row.opponent]
-    if not others:
+    between_players = [row for row in standings if row.player != row.opponent]
+    if not between_players:
         return None
-    rated = [
+    intervals = [
         RateInterval(
             f"{row.environment}: {row.player} against {row.opponent}",
             row.win_rate,
             row.low,
             row.high,
         )
-        for row in others
+        for row in between_players
         if row.win_rate is not None and row.player.startswith("learner")
     ]
-    note = "win rate, a draw being half a win, with 95 % intervals"
+    note = "win rate (a draw counts half), with 95 % intervals"
     return {
         "trouble": "",
-        "charts": [dot_chart(rated, title="In training", note=note)] if rated else [],
+        "charts": [dot_chart(intervals, title="In training", note=note)] if intervals else [],
         "head": HEAD,
-        "rows": league_rows(others)[1:],
-        "caption": f"Results of training's plays up to step {checkpoint.step}",
+        "rows": league_rows(between_players)[1:],
+        "caption": f"Results of training episodes up to step {checkpoint.step}",
     }
 
 
 def standings_of(payoffs: Payoffs) -> list[PairResults]:
-    """Return the standings of each environment, sorted by names: the learner before snapshots."""
+    """Return the results of each environment's pairs, sorted by names."""
     standings = []
     pairs = {(row.environment, row.player, row.opponent) for row in payoffs.rows}
     for environment, player, opponent in sorted(pairs, key=lambda pair: tuple(map(str, pair))):
         results = payoffs.results(player, opponent, environment=environment)
-        decided = results.wins + results.draws + results.losses > 0
+        has_winner = results.wins + results.draws + results.losses > 0
         standings.append(
             PairResults(
                 environment,
@@ -196,7 +196,7 @@ def standings_of(payoffs: Payoffs) -> list[PairResults]:
                 str(opponent),
                 0 if results.exact else results.games,
                 results.mean_return,
-                results.win_rate() if decided else None,
+                results.win_rate() if has_winner else None,
                 *results.rate_interval(),
                 results.exact,
                 *(results.return_interval() or (None, None)),
@@ -207,10 +207,10 @@ def standings_of(payoffs: Payoffs) -> list[PairResults]:
 
 def league_rows(standings: Sequence[PairResults]) -> list[tuple[str, ...]]:
     """Return standings as rows of text, under a head."""
-    return [HEAD, *map(_row, standings)]
+    return [HEAD, *map(_text_row, standings)]
 
 
-def _row(row: PairResults) -> tuple[str, ...]:
+def _text_row(row: PairResults) -> tuple[str, ...]:
     games = "exact" if row.exact else f"{row.games:.{1 if row.games % 1 else 0}f}"
     mean_ends, rate, rate_ends = "-", "-", "-"
     if row.return_low is not None:

@@ -1,11 +1,11 @@
 """report.html: a self-contained page of a run that can be attached to a paper.
 
-The page is a function of the run folder: the same folder gives the same bytes. The page names files
-that cannot be read and shows the rest. The page has no script, and its policy forbids every source
-but its own style. Jinja escapes every value in the templates.
+The same run folder always gives the same bytes. The page names files that cannot be read and shows
+all others. It has no script, and its content security policy allows only its inline style. Jinja
+escapes every value in the templates.
 
-Two runs that differ only in the seed are two lines. From three runs on, a line is the mean over the
-runs at their common steps, and the band is the interval of the mean by Student's t.
+A page of two seeds draws a line per seed. A page of three or more seeds draws the mean at their
+common steps, with the 95 % interval of the mean (Student's t) as a band.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from sparring.core.files import write_bytes_atomic
 from sparring.core.foreign_text import HIDDEN, JOINERS, LINE_LETTERS, escape_controls, in_words
 from sparring.measure.references import run_verdicts
 from sparring.ops.statistics import mean_interval
-from sparring.report.baselines import RANDOM, Baselines, best_of, cells_of, known_values
+from sparring.report.baselines import RANDOM, Baselines, baselines_of, best_of, cells_of
 from sparring.report.curves import (
     CHARTS,
     charts,
@@ -38,7 +38,7 @@ from sparring.report.curves import (
     series_of,
     with_weights,
 )
-from sparring.report.episode_text import STRANGE, UNSENT, token_decoder
+from sparring.report.episode_text import INVALID_RECORD_ERRORS, UNSENT, token_decoder
 from sparring.report.explanations import glossary
 from sparring.report.ratings import league, matches
 from sparring.report.sample_plays import RULE, judged_games, play_values, sample_plays
@@ -46,7 +46,7 @@ from sparring.report.svg import Series, line_chart
 from sparring.report.worker_status import workers_values
 from sparring.run.config_checks import CHANGES, FIXED, START, differences
 from sparring.run.evaluation import FAMILIES
-from sparring.run.events import HEALTH, METRICS, TIMING, read_figures, read_lines, torn_after
+from sparring.run.events import HEALTH, METRICS, TIMING, damaged_after, read_figures, read_lines
 from sparring.run.folder import CONFIG, RunFolder
 from sparring.run.provenance import PROVENANCE, starts
 
@@ -118,20 +118,22 @@ def style() -> str:
 
 
 def csp_source(text: str) -> str:
-    """Return the content security policy source that allows this inline style or script."""
+    """Return the source for a content security policy that allows this inline style or script."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
-FREE = ("seed", "name", "summary", "checkpoint", "store", "health", "logging", "scale", "threads")
-BANDED = 3  # fewest runs for a mean with an interval
+MAY_DIFFER = (
+    *("seed", "name", "summary", "checkpoint", "store", "health", "logging", "scale", "threads"),
+)
+MIN_RUNS = 3  # fewest runs for a mean with an interval
 
 
 class SeedRun(NamedTuple):
-    """One of several runs that differ in the seed.
+    """One of several runs that differ only in the seed.
 
     Attributes:
         path: its folder.
-        seed: of the run.
+        seed: its seed.
         lines: of its metrics.jsonl.
     """
 
@@ -150,15 +152,15 @@ def seeds_of(paths: Sequence[Path]) -> list[SeedRun]:
     configs = [RunFolder.open(path).config() for path in paths]
     for path, config in zip(paths[1:], configs[1:], strict=True):
         for change in differences(_with_scale(configs[0]), _with_scale(config)):
-            if change.key.split(".")[0] not in FREE or change.key in FIXED:
+            if change.key.split(".")[0] not in MAY_DIFFER or change.key in FIXED:
                 raise ConfigError(
                     f"{path} is not another seed of {paths[0]}: {change}. Name runs of one "
-                    "configuration, or report each alone."
+                    "configuration, or report each run alone."
                 )
     numbers = [int(config.get("seed", 0)) for config in configs]
     for number in numbers:
         if numbers.count(number) > 1:
-            raise ConfigError(f"Two of the runs have seed {quoted(number)}; name each seed once.")
+            raise ConfigError(f"Two runs have seed {quoted(number)}; name each seed once.")
     seeds = [
         SeedRun(path, number, read_figures(path / METRICS))
         for path, number in zip(paths, numbers, strict=True)
@@ -173,12 +175,12 @@ def _with_scale(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def series_over_seeds(name: str, seeds: Sequence[SeedRun]) -> list[Series]:
-    """Return a figure of several runs: the mean with its band, or a line per run."""
+    """Return a metric of several runs: the mean with a band, or a line per run."""
     points = [
         {line["step"]: line[name] for line in seed.lines if line.get(name) is not None}
         for seed in seeds
     ]
-    if len(seeds) < BANDED:
+    if len(seeds) < MIN_RUNS:
         return [
             Series(name=f"{name}, seed {seed.seed}", points=sorted(values.items()))
             for seed, values in zip(seeds, points, strict=True)
@@ -198,7 +200,7 @@ def series_over_seeds(name: str, seeds: Sequence[SeedRun]) -> list[Series]:
 
 
 def charts_over_seeds(seeds: Sequence[SeedRun], references: Baselines, weights: str) -> list[str]:
-    """Return the charts of several runs, which measure the same weights."""
+    """Return the charts of several runs of one configuration."""
     svgs = []
     for chart in CHARTS:
         lines = (line for seed in seeds for line in series_of(seed.lines, chart.prefixes))
@@ -215,26 +217,26 @@ def results_over_seeds(
 
     Args:
         seeds: the runs.
-        references: of ``known_values``.
+        references: of ``baselines_of``.
         prefixes: of the figures' names.
     """
     rows = []
     for name in sorted({name for seed in seeds for name in names_of(seed.lines)}):
-        last = [
+        last_values = [
             next((line[name] for line in reversed(seed.lines) if line.get(name) is not None), None)
             for seed in seeds
         ]
-        values = [value for value in last if value is not None]
+        values = [value for value in last_values if value is not None]
         if not values or not name.startswith(prefixes):
             continue
         interval = mean_interval(values)
         mean = f"{interval.mean:.4g}"
-        if len(values) >= BANDED:
+        if len(values) >= MIN_RUNS:
             mean += f"\u00a0[{interval.low:.4g},\u00a0{interval.high:.4g}]"
-        cells = ["-" if value is None else f"{value:.4g}" for value in last]
+        cells = ["-" if value is None else f"{value:.4g}" for value in last_values]
         rows.append((name, mean, *cells, *cells_of(references, name)))
     columns = [f"seed {seed.seed}" for seed in seeds]
-    suffix = ", with 95 % intervals of the mean" if len(seeds) >= BANDED else " and their mean"
+    suffix = ", with 95 % intervals of the mean" if len(seeds) >= MIN_RUNS else " and their mean"
     return {
         "head": ("figure", "mean of the last", *columns, RANDOM, "best play"),
         "rows": rows,
@@ -243,13 +245,13 @@ def results_over_seeds(
 
 
 def about_seeds(seeds: Sequence[SeedRun]) -> list[str]:
-    """Return sentences that say which runs and values the page shows."""
+    """Return sentences that say which runs the page shows, and how."""
     runs = ", ".join(f"{seed.path.name} (seed {seed.seed})" for seed in seeds)
     means = "means over them, with the 95 % interval of the mean (Student's t) as a band"
-    lines = means if len(seeds) >= BANDED else "those of each run"
+    lines = means if len(seeds) >= MIN_RUNS else "the values of each run"
     return [
         f"{len(seeds)} runs of one configuration: {runs}. Lines are {lines}.",
-        f"Results and curves are of all of them; all other parts are of seed {seeds[0].seed}.",
+        f"Results and curves show all runs; all other parts show seed {seeds[0].seed}.",
     ]
 
 
@@ -264,7 +266,7 @@ LEGEND = (
 )
 
 
-def write_report(path: Path, target: Path | None = None, others: Sequence[Path] = ()) -> Path:
+def write_report(path: Path, target: Path | None = None, other_seeds: Sequence[Path] = ()) -> Path:
     """Write the page of a run and return its path.
 
     Args:
@@ -274,15 +276,15 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
 
     Raises:
         RunError: the path is not a run folder, or the file cannot be written.
-        ConfigError: the others have other configurations.
+        ConfigError: the configurations differ in more than the seed.
     """
     target = path / "report.html" if target is None else target
-    seeds = seeds_of([path, *others]) if others else []
+    seeds = seeds_of([path, *other_seeds]) if other_seeds else []
     path = seeds[0].path if seeds else path
     config = RunFolder.open(path).config()
     lines, timing = read_figures(path / METRICS), read_figures(path / TIMING)
     events = read_lines(path / HEALTH)
-    references = known_values(config, names_of(lines))
+    references = baselines_of(config, names_of(lines))
     weights = _weights(config)
     policies = config.get("policies")
     policies = policies if isinstance(policies, dict) else {}
@@ -295,13 +297,13 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
         curves = charts(lines, references, events, policies, weights)
     if results["rows"] or results["notes"]:
         results["notes"].append(
-            f"All figures are of the {LIVE}, which play and learn."
+            f"All figures measure the {LIVE}, which play and learn."
             if weights == LIVE
-            else f"Of the {weights} are {', '.join(FAMILIES)}. All other figures are of the {LIVE}."
+            else f"{', '.join(FAMILIES)} measure the {weights}. Other figures measure the {LIVE}."
         )
     matchmaker = config.get("matchmaker")
-    maker = matchmaker.get("name", "") if isinstance(matchmaker, dict) else matchmaker or ""
-    meets_others = str(maker).split(" ")[0] not in ("", "mirror")
+    name = matchmaker.get("name", "") if isinstance(matchmaker, dict) else matchmaker or ""
+    has_opponents = str(name).split(" ")[0] not in ("", "mirror")
     run_starts = starts(path)
     name = str(config.get("name", "run"))
     page = render_page(
@@ -314,7 +316,7 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
         results=results,
         curves=curves,
         matches=matches(lines),
-        league=league(path) if lines and meets_others else None,
+        league=league(path) if lines and has_opponents else None,
         play_notes=[RULE, LEGEND],
         plays=plays,
         unsent=UNSENT,
@@ -324,7 +326,7 @@ def write_report(path: Path, target: Path | None = None, others: Sequence[Path] 
         failed_sinks=sum(1 for line in timing if line.get("failed_sinks")),
         workers=workers_values(timing, lines),
         provenance=PROVENANCE,
-        repeat=_repeating(path, config, run_starts),
+        repeat=_reproduction(path, config, run_starts),
         config_name=CONFIG,
         config=(path / CONFIG).read_text(encoding="utf-8", errors="replace"),
         glossary=list(glossary(names_of(lines)).items()) if lines else [],
@@ -347,8 +349,8 @@ def write_chart(path: Path, target: Path) -> Path:
 
 
 def _weights(config: Mapping[str, Any]) -> str:
-    """Return in words which weights a run measures; live ones if the configuration is invalid."""
-    try:  # the folder may be of another version or source
+    """Return which weights a run measures, in words; live ones if the configuration is invalid."""
+    try:  # another version may have written the folder
         return measured_weights(RunConfig.model_validate(config))
     except ValueError:
         return LIVE
@@ -360,15 +362,15 @@ def _facts(
     if not lines:
         return {}
 
-    def summed(name: str, times: str = "") -> float:
+    def total_of(name: str, times: str = "") -> float:
         return sum(
             (line.get(name) or 0.0) * (line.get(times) or 0.0 if times else 1) for line in timing
         )
 
-    training, measuring = summed("seconds/round"), summed("seconds/evaluation")
+    training, measuring = total_of("seconds/round"), total_of("seconds/evaluation")
     counts = {
-        "Plays": summed("games_per_second", "seconds/round"),
-        "Tokens trained on": summed("tokens_per_second", "seconds/round"),
+        "Episodes": total_of("games_per_second", "seconds/round"),
+        "Tokens trained on": total_of("tokens_per_second", "seconds/round"),
     }
     facts = {"Steps": f"{lines[-1]['step']} of {config.get('steps', '?')}"}
     facts |= {name: f"{round(count):,}" for name, count in counts.items() if count}
@@ -380,8 +382,8 @@ def _facts(
     if run_starts:
         versions = run_starts[-1].get("versions")
         number = versions.get("sparring") if isinstance(versions, dict) else None
-        commit, _, dirty = str(run_starts[-1].get("commit") or "not known").partition("-")
-        changed = " and changes" if dirty else ""
+        commit, _, dirty_suffix = str(run_starts[-1].get("commit") or "not known").partition("-")
+        changed = " and changes" if dirty_suffix else ""
         facts["Sparring"] = f"{number or '?'}, commit {commit[:12]}{changed}"
     return facts
 
@@ -401,12 +403,12 @@ def _results(lines: Lines, references: Baselines) -> dict[str, Any]:
 
 def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     samples, troubles = sample_plays(path)
-    torn = [
-        f"{name} cannot be read after step {step}: what follows is left out."
+    damage_notes = [
+        f"{name} cannot be read after step {step}: later lines are left out."
         for name in (METRICS, TIMING, HEALTH)
-        if (step := torn_after(path / name)) is not None
+        if (step := damaged_after(path / name)) is not None
     ]
-    troubles = [*torn, *troubles]
+    troubles = [*damage_notes, *troubles]
     if not samples:
         return [], troubles
     decode, decoder_error = token_decoder(path)
@@ -414,19 +416,19 @@ def _plays(path: Path) -> tuple[list[dict[str, Any]], list[str]]:
     for sample in samples:
         try:
             plays.append(play_values(sample, decode))
-        except STRANGE:
+        except INVALID_RECORD_ERRORS:
             number = sample.episode.episode_id
-            troubles.append(f"Play {number} of step {sample.step} is an invalid record.")
+            troubles.append(f"Episode {number} of step {sample.step} is an invalid record.")
     return plays, [*troubles, *filter(None, [decoder_error])]
 
 
-def _repeating(path: Path, config: Mapping[str, Any], run_starts: Lines) -> dict[str, Any]:
+def _reproduction(path: Path, config: Mapping[str, Any], run_starts: Lines) -> dict[str, Any]:
     first = run_starts[0] if run_starts else {}
     commit, command = str(first.get("commit") or ""), str(first.get("command") or "")
     commands = [f"git checkout {commit.removesuffix('-dirty')}    # of Sparring"] if commit else []
     if command:
         is_command = command.startswith("sparring train")
-        commands.append(command if is_command else f"# begun from Python: {command}")
+        commands.append(command if is_command else f"# started from Python: {command}")
     commands += [
         "# or, with the configuration below in a file run.yaml:",
         "sparring train run.yaml --run again",
@@ -450,15 +452,15 @@ def _conditions(config: Mapping[str, Any], run_starts: Lines) -> list[str]:
     commits = {str(start.get("commit")) for start in run_starts if start.get("commit")}
     if any(commit.endswith("-dirty") for commit in commits):
         conditions.append(
-            "The code had changes that were not committed, so the commit is not all of it."
+            "The code had changes that were not committed, so the commit alone does not give it."
         )
     if len(commits) > 1:
-        conditions.append("The run went on with other code than it began with: see the starts.")
+        conditions.append("The run was resumed with other code than at its start: see the starts.")
     scale = config.get("scale")
     if isinstance(scale, Mapping) and scale.get("order") == FRESH:
         conditions.append(
-            "Plays were learnt from in the order in which they came (scale.order: fresh), so this "
-            "run cannot be repeated: the same seed gives other figures. Pinned order repeats."
+            "The learner took episodes in the order of their arrival (scale.order: fresh), so this "
+            "run cannot be repeated: the same seed gives other figures. Pinned order is repeatable."
         )
         return conditions
     threads = f"threads: {config.get('threads') or '0, one per core'}"
@@ -473,8 +475,8 @@ def _machines(run_starts: Lines) -> dict[str, Any]:
     machines: list[dict[str, str]] = []
     for start in run_starts:
         machine = {"host": _text(start.get("host"))}
-        for part in (start.get("machine"), start.get("versions")):
-            pairs = part.items() if isinstance(part, dict) else ()
+        for fields in (start.get("machine"), start.get("versions")):
+            pairs = fields.items() if isinstance(fields, dict) else ()
             machine |= {str(name): _text(value) for name, value in pairs}
         if machine not in machines:
             machines.append(machine)

@@ -1,4 +1,4 @@
-"""The plays on a run's page: three chosen by a fixed rule, and games judged by an oracle."""
+"""The episodes on a run's page: three chosen by a fixed rule, and some judged by an oracle."""
 
 from __future__ import annotations
 
@@ -23,7 +23,13 @@ from sparring.play.store import (
     episodes_in,
     from_bytes,
 )
-from sparring.report.episode_text import STRANGE, Decode, early_endings, seat_texts, turn_texts
+from sparring.report.episode_text import (
+    INVALID_RECORD_ERRORS,
+    Decode,
+    early_endings,
+    seat_texts,
+    turn_texts,
+)
 from sparring.report.timeline import timeline, timeline_svg
 
 WHEN = {1: ("The only stored step",), 2: ("Early", "Late"), 3: ("Early", "Middle", "Late")}
@@ -34,14 +40,14 @@ RULE = (
     "those with this beginning, the one whose first trained seat has the median return (the lower "
     "of two medians; the lowest number if equal)."
 )
-ROWS = 200_000  # first rows of a part, from which plays are chosen
-FIRST, LAST = 12, 4  # shown turns of a long play, from its beginning and its end
+ROWS = 200_000  # first rows of a stored file, from which episodes are chosen
+FIRST, LAST = 12, 4  # shown turns at the beginning and the end of a long episode
 TOKENS = 48  # shown tokens of a reply
-PARTS = 5  # newest parts of the store that are searched for a judged game
-JUDGED_ROWS = 10_000  # turns read from such a part
+PARTS = 5  # newest files of the store that are searched for a judged game
+JUDGED_ROWS = 10_000  # turns that are read from each of these files
 ACTIONS = 8  # shown actions of a judged turn, best first; the played one is always shown
-LETTERS = 200  # of a reply or a view of a judged turn
-Start = tuple[str, str]  # environment, first words
+LETTERS = 200  # shown letters of a reply or view of a judged turn
+Start = tuple[str, str]  # environment, first prompt
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,13 +68,13 @@ class ChosenPlay:
 
 
 def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
-    """Return (plays of a run folder chosen by ``RULE``, messages about unreadable parts)."""
+    """Return (episodes of a run chosen by ``RULE``, messages about unreadable files)."""
     store, troubles = EpisodeStore(run / "episodes"), list[str]()
     steps = store.steps()
     tables = dict(_three_steps(store, steps, troubles))
     if not steps:
         troubles.append(
-            "No episodes are stored, none can be shown; store.every sets which steps store theirs."
+            "No episodes are stored, so none can be shown; store.every sets which steps store them."
         )
     rows_by_start = {step: _starts(table) for step, table in tables.items()}
     start = _common_start(list(rows_by_start.values()))
@@ -79,10 +85,10 @@ def sample_plays(run: Path) -> tuple[list[ChosenPlay], list[str]]:
         )
         try:
             number = _median_play(tables[step], rows_by_start[step][chosen_start])
-            chosen = tables[step].filter(pc.equal(tables[step]["episode_id"], number))
-            ((_, episode),) = episodes_in(chosen)
-        except STRANGE:
-            troubles.append(f"The plays of step {step} are invalid records.")
+            episode_rows = tables[step].filter(pc.equal(tables[step]["episode_id"], number))
+            ((_, episode),) = episodes_in(episode_rows)
+        except INVALID_RECORD_ERRORS:
+            troubles.append(f"The episodes of step {step} are invalid records.")
             continue
         credit = _credit(run, step, number, troubles)
         samples.append(ChosenPlay(when=stage, step=step, episode=episode, credit=credit))
@@ -119,7 +125,7 @@ def _rows(store: EpisodeStore, step: int, troubles: list[str]) -> pa.Table | Non
         troubles.append(str(error))
         return None
     if not tables or not len(tables[0]):
-        troubles.append(f"The plays of step {step} cannot be read, and are left out.")
+        troubles.append(f"The episodes of step {step} cannot be read and are left out.")
         return None
     return tables[0]
 
@@ -128,24 +134,24 @@ def _starts(table: pa.Table) -> dict[Start, list[int]]:
     rows_by_start: dict[Start, list[int]] = {}
     rows = table.slice(0, ROWS)
     columns = [rows[name].to_pylist() for name in ("episode_id", "game", "told")]
-    previous = object()
+    previous_number = object()
     for row, (number, game, prompt) in enumerate(zip(*columns, strict=True)):
-        if number != previous:
+        if number != previous_number:
             rows_by_start.setdefault((str(game), str(prompt)), []).append(row)
-        previous = number
+        previous_number = number
     return rows_by_start
 
 
 def _common_start(starts_of_steps: Sequence[Mapping[Start, Sequence[int]]]) -> Start | None:
-    shared = set.intersection(*map(set, starts_of_steps)) if starts_of_steps else set()
-    counts = Counter({start: min(len(rows[start]) for rows in starts_of_steps) for start in shared})
+    common = set.intersection(*map(set, starts_of_steps)) if starts_of_steps else set()
+    counts = Counter({start: min(len(rows[start]) for rows in starts_of_steps) for start in common})
     return min(counts, key=lambda start: (-counts[start], start)) if counts else None
 
 
 def _median_play(table: pa.Table, rows: Sequence[int]) -> int:
-    """Return the number of the play whose first trained seat has the median return."""
-    firsts = table.select(["episode_id", "returns", "trained_seats"]).take(rows).to_pylist()
-    ranked = sorted((_return(row), row["episode_id"]) for row in firsts)
+    """Return the number of the episode whose first trained seat has the median return."""
+    first_rows = table.select(["episode_id", "returns", "trained_seats"]).take(rows).to_pylist()
+    ranked = sorted((_return(row), row["episode_id"]) for row in first_rows)
     middle = ranked[(len(ranked) - 1) // 2][0]
     return int(next(number for value, number in ranked if value == middle))
 
@@ -172,14 +178,14 @@ def play_values(sample: ChosenPlay, decode: Decode | None) -> dict[str, Any]:
     numbers = range(len(episode.turns))
     left_out = max(0, len(numbers) - FIRST - LAST)
     turn_numbers = [*numbers[:FIRST], *numbers[-LAST:]] if left_out else numbers
-    line = timeline(episode.roles, episode.turns)
+    episode_timeline = timeline(episode.roles, episode.turns)
     return {
         "when": sample.when,
         "step": sample.step,
-        "about": f"Play {episode.episode_id} of {episode.game}, start {episode.seed:x}, group "
+        "about": f"Episode {episode.episode_id} of {episode.game}, start {episode.seed:x}, group "
         f"{episode.group_id}.",
         "seats": seat_texts(episode),
-        "timeline": timeline_svg(line) if len({*line.seats}) > 1 else "",
+        "timeline": timeline_svg(episode_timeline) if len({*episode_timeline.seats}) > 1 else "",
         "turns": list(turn_texts(episode, sample.credit, decode, turn_numbers, TOKENS)),
         "first": FIRST,
         "left_out": left_out,
@@ -188,11 +194,11 @@ def play_values(sample: ChosenPlay, decode: Decode | None) -> dict[str, Any]:
 
 
 def judged_games(folder: Path) -> list[dict[str, Any]]:
-    """Return the values of the template ``judged.html``: the first judged game of each name.
+    """Return the values of the template ``judged.html``: one judged episode per environment.
 
     Args:
-        folder: the store's; it may be missing. The newest part with judged games is used;
-            unreadable parts and those without verdicts are skipped.
+        folder: of the store; it may be missing. Its newest file with verdicts is used, and
+            unreadable files are skipped.
     """
     for path in sorted(folder.glob("part-*.parquet"), reverse=True)[:PARTS]:
         try:
@@ -204,27 +210,27 @@ def judged_games(folder: Path) -> list[dict[str, Any]]:
                     games[episode.game] = _judged_game(step, episode)
             if games:
                 return list(games.values())
-        except (pa.ArrowException, OSError, *STRANGE):
+        except (pa.ArrowException, OSError, *INVALID_RECORD_ERRORS):
             continue
     return []
 
 
 def _judged_game(step: int, episode: Episode) -> dict[str, Any]:
     regrets = [value for value in map(regret, episode.turns) if value is not None]
-    best = [is_right for is_right in map(is_best, episode.turns) if is_right is not None]
+    optimal = [is_right for is_right in map(is_best, episode.turns) if is_right is not None]
     seats = zip(episode.roles, episode.returns, strict=True)
     returns = ", ".join(f"{role} {value:g}" for role, value in seats)
     return {
         "title": f"A game of {episode.game}, as the oracle sees it",
-        "about": f"Step {step}, the first judged game stored. Returns: {returns}. {sum(best)} of "
-        f"{len(best)} judged moves are among the best; mean regret "
+        "about": f"Step {step}, the first judged game stored. Returns: {returns}. {sum(optimal)} "
+        f"of {len(optimal)} judged moves are among the best; mean regret "
         f"{sum(regrets) / len(regrets):.3g}. Values are those of the legal actions to the seat "
         "that acts, best ones bold.",
         "turns": [
             {
                 "role": episode.roles[turn.seat],
-                "view": _short(turn.view),
-                "reply": _short(turn.reply + ("" if turn.event == "ok" else f" ({turn.event})")),
+                "view": _shorten(turn.view),
+                "reply": _shorten(turn.reply + ("" if turn.event == "ok" else f" ({turn.event})")),
                 "regret": "-" if (turn_regret := regret(turn)) is None else f"{turn_regret:.3g}",
                 **_action_values(turn),
             }
@@ -234,7 +240,7 @@ def _judged_game(step: int, episode: Episode) -> dict[str, Any]:
 
 
 def _action_values(turn: Turn) -> dict[str, Any]:
-    """Return the legal actions of a turn with their values, best first, and notes."""
+    """Return a turn's legal actions with their values, best first, and notes."""
     verdict = turn.verdict
     if verdict is None:
         return {"actions": [], "notes": ""}
@@ -243,7 +249,7 @@ def _action_values(turn: Turn) -> dict[str, Any]:
         key=lambda pair: (pair[0] not in verdict.best, -pair[1]),
     )
     values = [
-        (f"{_short(action)} {value + 0.0:.3g}", action in verdict.best, action == turn.action)
+        (f"{_shorten(action)} {value + 0.0:.3g}", action in verdict.best, action == turn.action)
         for rank, (action, value) in enumerate(order)
         if rank < ACTIONS or action == turn.action
     ]
@@ -255,5 +261,5 @@ def _action_values(turn: Turn) -> dict[str, Any]:
     return {"actions": values, "notes": "; ".join(notes)}
 
 
-def _short(text: str) -> str:
+def _shorten(text: str) -> str:
     return text if len(text) <= LETTERS else text[:LETTERS] + "..."

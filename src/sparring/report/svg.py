@@ -18,7 +18,7 @@ LETTER = 6.2  # approximate width of a letter of the legend
 LINE = 12  # height of a label
 END, MIDDLE = 'text-anchor="end"', 'text-anchor="middle"'
 PALE, ITALIC = 'opacity=".7"', 'font-style="italic"'
-FEW = 2  # largest number of reference lines with labels next to them
+MAX_LABELLED = 2  # with more reference lines, their labels are in the legend
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +32,7 @@ class Series:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Reference:
-    """A value to compare with: a labelled line across the chart, dashed or dotted (``dots``)."""
+    """A value to compare with, drawn as a labelled line across the chart: dashed, or ``dots``."""
 
     label: str
     value: float
@@ -62,28 +62,28 @@ def line_chart(
         note: units, next to the heading.
         x_label: name of the horizontal axis.
         standalone: whether the SVG becomes a separate file.
-        references: values of lines across the chart.
-        marks: places of events on the horizontal axis.
+        references: values that are drawn as lines across the chart.
+        marks: steps of events on the horizontal axis.
     """
     lines = [
         Series(name=s.name, points=_thin([p for p in s.points if math.isfinite(p[1])]), band=s.band)
         for s in series
     ]
     lines = [line for line in lines if line.points]
-    drawn_series = (
+    finite = (
         [reference for reference in references if math.isfinite(reference.value)] if lines else []
     )
-    out = headings(title, note)
-    x_at, y_at, grid = _axes(lines, drawn_series, x_label)
-    out += grid
+    parts = headings(title, note)
+    x_at, y_at, grid = _axes(lines, finite, x_label)
+    parts += grid
     labels = [f"{line.name} = {line.points[-1][1]:.4g}" for line in lines]
-    columns = 2 if all(len(label) <= _letters(2) for label in labels) else 1
-    limit = _letters(columns)
+    columns = 2 if all(len(label) <= _legend_letters(2) for label in labels) else 1
+    limit = _legend_letters(columns)
     for number, line in enumerate(lines):
         colour = COLOURS[number % len(COLOURS)]
-        out += _band(line, colour, x_at, y_at)
+        parts += _band(line, colour, x_at, y_at)
         path = " ".join(f"{x_at(x):.1f},{y_at(y):.1f}" for x, y in line.points)
-        out.append(
+        parts.append(
             f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="1.8" '
             'stroke-linejoin="round"/>'
         )
@@ -91,30 +91,30 @@ def line_chart(
             LEFT + (number % columns) * (WIDTH - LEFT) / columns,
             HEIGHT + 12 + 18 * (number // columns),
         )
-        out.append(f'<rect x="{x:.0f}" y="{y - 9}" width="12" height="4" fill="{colour}"/>')
+        parts.append(f'<rect x="{x:.0f}" y="{y - 9}" width="12" height="4" fill="{colour}"/>')
         label = labels[number]
         if len(label) > limit:
             label = f"{label[: limit // 2 - 1]}…{label[len(label) - (limit - limit // 2) :]}"
         full_label = f"<title>{safe(labels[number])}</title>"
-        out.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + full_label))
+        parts.append(text_at(f"{x + 17:.0f}", y - 3, safe(label) + full_label))
     rows = math.ceil(len(lines) / columns)
-    out += _across(drawn_series, y_at)
-    out += [
+    parts += _reference_lines(finite, y_at)
+    parts += [
         f'<path d="M{x_at(x) - 5:.1f} {BOTTOM + 1}h10l-5 -9z" fill="#c22f2f">'
         f"<title>health event at {x:g}</title></path>"
         for x in marks
     ]
-    if len(drawn_series) > FEW:
-        out += _listed(drawn_series, rows)
-        rows += len(drawn_series)
-    compared = [f"{reference.label} = {reference.value:.4g}" for reference in drawn_series]
-    description = "; ".join([f"{title} over {x_label}", *labels, *compared])
+    if len(finite) > MAX_LABELLED:
+        parts += _reference_legend(finite, rows)
+        rows += len(finite)
+    reference_texts = [f"{reference.label} = {reference.value:.4g}" for reference in finite]
+    description = "; ".join([f"{title} over {x_label}", *labels, *reference_texts])
     legend = 18 * rows
-    return element(out, HEIGHT + legend + 6, standalone, "" if standalone else description)
+    return element(parts, HEIGHT + legend + 6, standalone, "" if standalone else description)
 
 
 def text_at(x: object, y: object, text: str, *attributes: str) -> str:
-    """Return a <text> element; the text must be safe as markup."""
+    """Return a <text> element; the text must be escaped already."""
     return (
         f'<text x="{x}" y="{y}"{"".join(f" {attribute}" for attribute in attributes)}>{text}</text>'
     )
@@ -128,7 +128,7 @@ def headings(title: str, note: str, x: int = LEFT, ys: tuple[int, int] = (18, 33
     ]
 
 
-def _tick_across(y: float, tick: float) -> list[str]:
+def _tick_line(y: float, tick: float) -> list[str]:
     line = f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" opacity=".15"/>'
     return [line, text_at(LEFT - 6, f"{y + 4:.1f}", f"{tick:g}", END)]
 
@@ -149,7 +149,7 @@ def _axes(
         ticks(min(ys, default=0.0), max(ys, default=1.0)),
         ticks(min(xs, default=0.0), max(xs, default=1.0)),
     )
-    if all(float(x).is_integer() for x in xs):  # there is no half step
+    if all(float(x).is_integer() for x in xs):  # no fractions of a step
         ticks_x = [tick for tick in ticks_x if tick.is_integer()]
     x_at = scale(min(xs, default=0.0), max(xs, default=1.0), LEFT, WIDTH - RIGHT)
     y_at = scale(
@@ -157,7 +157,7 @@ def _axes(
     )
     out = []
     for tick in ticks_y:
-        out += _tick_across(y_at(tick), tick)
+        out += _tick_line(y_at(tick), tick)
     out += [text_at(f"{x_at(x):.1f}", BOTTOM + 16, f"{x:g}", MIDDLE) for x in ticks_x]
     out.append(text_at(WIDTH - RIGHT, BOTTOM + 30, html.escape(x_label), END, PALE))
     return x_at, y_at, out
@@ -174,7 +174,7 @@ def _band(
     return [f'<polygon points="{" ".join(upper + lower)}" fill="{colour}" opacity=".18"/>']
 
 
-def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> list[str]:
+def _reference_lines(references: Sequence[Reference], y_at: Callable[[float], float]) -> list[str]:
     out: list[str] = []
     used_heights: list[float] = []
     for reference in sorted(references, key=lambda line: -line.value):
@@ -183,7 +183,7 @@ def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> 
             f'<path d="M{LEFT} {y:.1f}H{WIDTH - RIGHT}" stroke="currentColor" '
             f'stroke-dasharray="{reference.dashes}" opacity=".75"/>'
         )
-        if len(references) > FEW:
+        if len(references) > MAX_LABELLED:
             continue
         text_y = y - 4 if y - LINE > TOP - LINE / 2 else y + LINE
         while any(abs(text_y - other) < LINE for other in used_heights):
@@ -194,7 +194,7 @@ def _across(references: Sequence[Reference], y_at: Callable[[float], float]) -> 
     return out
 
 
-def _listed(references: Sequence[Reference], rows: int) -> list[str]:
+def _reference_legend(references: Sequence[Reference], rows: int) -> list[str]:
     out = []
     for number, reference in enumerate(references, start=rows):
         y = HEIGHT + 8 + 18 * number
@@ -208,7 +208,7 @@ def _listed(references: Sequence[Reference], rows: int) -> list[str]:
     return out
 
 
-def _letters(columns: int) -> int:
+def _legend_letters(columns: int) -> int:
     return int(((WIDTH - LEFT) / columns - 17) / LETTER)
 
 
@@ -231,7 +231,7 @@ def element(parts: Sequence[str], height: float, standalone: bool, description: 
 
 
 def ticks(low: float, high: float, count: int = 5) -> list[float]:
-    """Return about ``count`` round numbers that cover [low, high], widened if almost a point."""
+    """Return about ``count`` round numbers that cover [low, high]; an empty range is widened."""
     if not high - low > 1e-12 * max(1.0, abs(low), abs(high)):
         low, high = low - 0.5, high + 0.5
     raw = (high - low) / count
@@ -260,7 +260,7 @@ def _thin(points: Sequence[tuple[float, float]]) -> Sequence[tuple[float, float]
 
 # -- scatter charts
 
-MARK_WIDTH, MARK_HEIGHT = 14, 9  # points of a scatter chart closer than this share a mark
+MARK_WIDTH, MARK_HEIGHT = 14, 9  # closer points of a scatter chart share a mark
 LEGEND_COLUMNS = 3
 
 
@@ -273,10 +273,10 @@ def scatter_chart(
     note: str = "",
     standalone: bool = False,
 ) -> str:
-    """Return named points (name, x, y) as an <svg> element; the horizontal axis is logarithmic.
+    """Return a chart of (name, x, y) points as an <svg> element, with a logarithmic x axis.
 
-    Marks are numbered in the order of the points, with the names below. Points that overlap share a
-    mark and its number. Points are left out if a number is not finite or x is not above 0.
+    Marks are numbered, and the legend has the names. Overlapping points share a mark. Points are
+    left out if a number is not finite or x is not above 0.
     """
     drawable = [(n, x, y) for n, x, y in points if x > 0 and math.isfinite(x) and math.isfinite(y)]
     powers = [math.log10(x) for _, x, _ in drawable] or [0.0]
@@ -289,7 +289,7 @@ def scatter_chart(
     )
     out = headings(title, f"{y_label}; {note}")
     for tick in ticks_y:
-        out += _tick_across(y_at(tick), tick)
+        out += _tick_line(y_at(tick), tick)
     for half in range(round(low * 2), round(high * 2) + 1):
         power = f"{10 ** (half / 2):.2g}"
         out.append(text_at(f"{x_at(half / 2):.1f}", BOTTOM + 16, power, MIDDLE))
@@ -297,22 +297,22 @@ def scatter_chart(
     marks: list[tuple[float, float]] = []
     rows = math.ceil(len(drawable) / LEGEND_COLUMNS)
     for number, (name, x, y) in enumerate(drawable):
-        place = x_at(math.log10(x)), y_at(y)
+        mark_x, mark_y = x_at(math.log10(x)), y_at(y)
         close_marks = [
             k
             for k, mark in enumerate(marks)
-            if abs(mark[0] - place[0]) < MARK_WIDTH and abs(mark[1] - place[1]) < MARK_HEIGHT
+            if abs(mark[0] - mark_x) < MARK_WIDTH and abs(mark[1] - mark_y) < MARK_HEIGHT
         ]
         mark = close_marks[0] if close_marks else len(marks)
         colour = COLOURS[mark % len(COLOURS)]
         if not close_marks:
-            marks.append(place)
-            out.append(f'<circle cx="{place[0]:.1f}" cy="{place[1]:.1f}" r="4" fill="{colour}"/>')
-            beside = f"{place[0] + 6:.1f}", f"{place[1] - 3:.1f}"
-            out.append(text_at(*beside, str(mark + 1), 'font-size="9"'))
+            marks.append((mark_x, mark_y))
+            out.append(f'<circle cx="{mark_x:.1f}" cy="{mark_y:.1f}" r="4" fill="{colour}"/>')
+            label_x, label_y = f"{mark_x + 6:.1f}", f"{mark_y - 3:.1f}"
+            out.append(text_at(label_x, label_y, str(mark + 1), 'font-size="9"'))
         x_left = LEFT + number // rows * (WIDTH - LEFT) / LEGEND_COLUMNS
         height = HEIGHT + 12 + 14 * (number % rows)
         out.append(f'<circle cx="{x_left - 6:.0f}" cy="{height - 3.5:.1f}" r="3" fill="{colour}"/>')
-        numbered = f"{mark + 1} {html.escape(name)}"
-        out.append(text_at(f"{x_left:.0f}", height, numbered, 'font-size="10"'))
+        label = f"{mark + 1} {html.escape(name)}"
+        out.append(text_at(f"{x_left:.0f}", height, label, 'font-size="10"'))
     return element(out, HEIGHT + 14 * rows + 6, standalone)

@@ -1,4 +1,4 @@
-"""The console of the project, which prints plain text, never escape codes or rich's markup."""
+"""A console of rich that prints texts literally, without markup and escape codes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PlainConsole(Console):
         super().__init__(**{**options, "markup": False, "emoji": False, "highlight": False})
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a string for rich with controls escaped; all cells, titles and lines use it."""
+        """Return a string with escaped controls; rich calls this for all cells and lines."""
         return super().render_str(
             escape_controls(text), **{**options, "markup": False, "emoji": False}
         )

@@ -1,7 +1,7 @@
 """Timeline of an episode as text and SVG: a row per seat, a column per moment.
 
-A moment has one decision of each seat that acts at the same time. The critical path has one turn of
-each moment: the turns that determined the length of the play.
+Turns at the same time form a moment. The critical path has one turn of each moment: the turns that
+determined the length of the episode.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from sparring.core.errors import RunError
 from sparring.core.records import Episode, Turn
 from sparring.report.svg import COLOURS, END, MIDDLE, PALE, WIDTH, element, safe, text_at
 
-ACTS, BESIDE, WAITS, AWAY = "#", "=", ".", " "  # on the critical path, off it, waiting, absent
-MOST = 400  # moments that are drawn
+# signs of a moment: acts on the critical path, acts off it, waits, not in the episode
+ACTS, BESIDE, WAITS, AWAY = "#", "=", ".", " "
+MAX_MOMENTS = 400  # moments that are drawn
 LINE = 100  # columns of the text
 NAMES, RIGHT, TOP, ROW, BAR = 96, 10, 44, 20, 12  # units of the picture
-WIDEST = 40.0  # units of a moment
+MAX_WIDTH = 40.0  # units of a moment
 LETTERS = 14  # of a role's name in the picture
 
 
@@ -42,13 +43,13 @@ class Timeline:
     def acts(self, seat: int) -> list[int]:
         """Return the moments in which a seat acts."""
         return [
-            place
-            for place, numbers in enumerate(self.moments)
+            moment
+            for moment, numbers in enumerate(self.moments)
             if any(self.seats[number] == seat for number in numbers)
         ]
 
     def waits(self, seat: int) -> list[int]:
-        """Return the moments between its first and last turn in which a seat does not act."""
+        """Return the moments between a seat's first and last turn in which it does not act."""
         acts = self.acts(seat)
         return sorted({*range(acts[0], acts[-1])} - {*acts}) if acts else []
 
@@ -61,8 +62,8 @@ def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
     """Return the timeline of an episode.
 
     The critical path is built from the end. In the last moment it takes the seat with the longest
-    unbroken series of turns, the first of equals. In each earlier moment it keeps this seat if the
-    seat acts there; otherwise it chooses again by the same rule.
+    series of consecutive moments, or the first such seat. In each earlier moment it keeps its seat
+    if the seat acts there; otherwise it chooses again by the same rule.
 
     Args:
         roles: name of each seat.
@@ -72,18 +73,19 @@ def timeline(roles: Sequence[str], turns: Sequence[Turn]) -> Timeline:
     moments = [
         tuple(numbers) for _, numbers in groupby(order, key=lambda number: turns[number].moment)
     ]
-    runs: list[dict[int, int]] = []  # of each moment the moments that a seat has acted in a row
+    # for each moment, the number of consecutive moments in which a seat has acted
+    streaks_by_moment: list[dict[int, int]] = []
     for numbers in moments:
-        previous = runs[-1] if runs else {}
-        runs.append(
+        previous = streaks_by_moment[-1] if streaks_by_moment else {}
+        streaks_by_moment.append(
             {seat: previous.get(seat, 0) + 1 for seat in (turns[number].seat for number in numbers)}
         )
     path: list[int] = []
-    at_work = -1
-    for numbers, streaks in zip(reversed(moments), reversed(runs), strict=True):
-        if at_work not in streaks:
-            at_work = max(streaks, key=lambda seat: (streaks[seat], -seat))
-        path.append(next(n for n in reversed(numbers) if turns[n].seat == at_work))
+    path_seat = -1
+    for numbers, streaks in zip(reversed(moments), reversed(streaks_by_moment), strict=True):
+        if path_seat not in streaks:
+            path_seat = max(streaks, key=lambda seat: (streaks[seat], -seat))
+        path.append(next(n for n in reversed(numbers) if turns[n].seat == path_seat))
     return Timeline(
         roles=tuple(roles),
         moments=tuple(moments),
@@ -98,11 +100,11 @@ def timeline_of(episode: Episode) -> Timeline:
     Raises:
         RunError: a turn's seat does not exist.
     """
-    strange = {turn.seat for turn in episode.turns} - {*range(len(episode.roles))}
-    if strange:
+    invalid_seats = {turn.seat for turn in episode.turns} - {*range(len(episode.roles))}
+    if invalid_seats:
         raise RunError(
             f"Episode {episode.episode_id} is an invalid record: it has turns of seat "
-            f"{min(strange)}, but only {len(episode.roles)} seats."
+            f"{min(invalid_seats)}, but only {len(episode.roles)} seats."
         )
     return timeline(episode.roles, episode.turns)
 
@@ -121,22 +123,22 @@ def summary(line: Timeline) -> str:
 
 
 def waits_text(line: Timeline, seat: int) -> str:
-    """Return the seats that a seat waited for, with the moments, or ""."""
+    """Return for which seats a seat waited, with numbers of moments; "" if it never waited."""
     leads = line.leads()
     counts = Counter(leads[moment] for moment in line.waits(seat)).most_common()
     return ", ".join(f"{count} for {line.roles[other]}" for other, count in counts)
 
 
 def timeline_lines(line: Timeline) -> list[str]:
-    """Return a timeline as text: a row per seat, a letter per moment."""
-    wide = max(map(len, line.roles), default=0)
-    max_moments = max(10, LINE - wide - 4)
+    """Return a timeline as text: a row per seat, a sign per moment."""
+    name_width = max(map(len, line.roles), default=0)
+    max_moments = max(10, LINE - name_width - 4)
     lines, rows = [summary(line)], [_letters(line, seat) for seat in range(len(line.roles))]
     for begin in range(0, len(line.moments), max_moments):
         end = min(begin + max_moments, len(line.moments))
-        lines += ["", f"{'moments':<{wide}}  {begin} to {end - 1}"]
+        lines += ["", f"{'moments':<{name_width}}  {begin} to {end - 1}"]
         for role, letters in zip(line.roles, rows, strict=True):
-            lines.append(f"{role:<{wide}}  {letters[begin:end]}".rstrip())
+            lines.append(f"{role:<{name_width}}  {letters[begin:end]}".rstrip())
     lines += ["", f"{ACTS} acts, on the critical path; {BESIDE} acts beside it; {WAITS} waits"]
     waits = [(role, waits_text(line, seat)) for seat, role in enumerate(line.roles)]
     return [*lines, *(f"{role} waited {text}" for role, text in waits if text)]
@@ -162,8 +164,8 @@ def timeline_svg(line: Timeline, *, standalone: bool = False) -> str:
         line: the timeline; only its first 400 moments are drawn.
         standalone: whether the SVG becomes a separate file.
     """
-    count = min(len(line.moments), MOST)
-    step = min(WIDEST, (WIDTH - NAMES - RIGHT) / max(count, 1))
+    count = min(len(line.moments), MAX_MOMENTS)
+    step = min(MAX_WIDTH, (WIDTH - NAMES - RIGHT) / max(count, 1))
     note = f" The first {count} moments are drawn." if count < len(line.moments) else ""
     out = [
         f'<text x="10" y="16" font-size="13" font-weight="600">{safe("Who acts when")}</text>',

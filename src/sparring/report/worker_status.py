@@ -1,4 +1,4 @@
-"""Utilisation of workers and learner, faults, and the bottleneck of a run, from timing.jsonl."""
+"""Idle time of workers and learner, faults, and the bottleneck of a run, from timing.jsonl."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 
 from sparring.report.svg import Series, line_chart
 
-IDLE = 0.2  # share of idle time from which on players or learner count as waiting
-LATEST = 20  # steps that a sentence about the present covers
+IDLE = 0.2  # with this share of idle time or more, players or learner are waiting
+LATEST = 20  # newest steps that the sentence covers
 FAULTS = {
     "lost_workers": "workers lost",
     "resent_units": "units played again",
     "timed_out_units": "units timed out",
-    "duplicate_units": "answers to units that had one",
-    "refused_weights": "files of weights refused",
+    "duplicate_units": "second answers to a unit",
+    "refused_weights": "damaged files of weights refused",
 }
 ACCOUNT = {
     "issued_games": "issued to workers",
-    "learned_games": "learnt from",
-    "withheld_games": "withheld, as they were too old",
+    "learned_games": "trained on",
+    "withheld_games": "withheld because they were too stale",
     "lost_games": "lost with a worker, a group or the training process",
-    "open_games": "open",
+    "open_games": "not finished, or not taken by a step",
 }
 
 
@@ -31,18 +31,18 @@ def learner_idle(timing: Mapping[str, Any]) -> float:
     return (timing.get("seconds/play") or 0.0) / max(timing.get("seconds/round") or 0.0, 1e-9)
 
 
-def limit(players: float, learner: float) -> tuple[str, str]:
-    """Return (bottleneck of a run in one word, advice).
+def limit(players_idle: float, learner_idle: float) -> tuple[str, str]:
+    """Return (bottleneck of a run as one word, advice).
 
     Args:
-        players: share of the workers' time in which they did not play.
-        learner: share of its time in which the learner waited for episodes.
+        players_idle: share of time in which the workers did not play.
+        learner_idle: share of time in which the learner waited for episodes.
     """
-    if players >= IDLE and learner >= IDLE:
+    if players_idle >= IDLE and learner_idle >= IDLE:
         return "waiting", "players and learner wait for each other: raise scale.lag"
-    if learner >= IDLE:
+    if learner_idle >= IDLE:
         return "players", "the players are slower: more workers (scale.workers) help"
-    if players >= IDLE:
+    if players_idle >= IDLE:
         return "learner", "the learner is slower: more workers do not help"
     return "nothing", "players and learner are both busy"
 
@@ -61,8 +61,8 @@ def status(timing: Mapping[str, float], metrics: Mapping[str, float]) -> str:
     account = account_of(metrics)
     if not account:
         return line
-    first, *parts = (f"{name.removesuffix('_games')} {n:.0f}" for name, n in account.items())
-    return f"{line}  plays: {first} = {' + '.join(parts)}"
+    issued, *states = (f"{name.removesuffix('_games')} {n:.0f}" for name, n in account.items())
+    return f"{line}  plays: {issued} = {' + '.join(states)}"
 
 
 def account_of(metrics: Mapping[str, Any]) -> dict[str, float]:
@@ -116,7 +116,7 @@ def workers_values(
         ),
     ]
     if lag:
-        note = "steps that the players are behind"
+        note = "staleness of the players' weights, in steps"
         charts.append(line_chart([Series(name="lag", points=lag)], title="Lag", note=note))
     account = account_of(metrics[-1]) if metrics else {}
     return {

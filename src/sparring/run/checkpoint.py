@@ -1,12 +1,11 @@
 """Checkpoints: a folder per step, completed by a manifest of digests, and renamed into place.
 
-Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, the files of other
-owners of state, and ``manifest.json``. A snapshot is written once: later checkpoints link to its
-file (or copy it, where the file system has no hard links) and name it by the same digest. A folder
-without a manifest, or with files that differ from it, is damaged; then the checkpoint before is
-used, with a note. Only saving and ``tidy`` change files, so a run folder may be read while its
-trainer, which holds the lock, writes to it. A checkpoint is renamed before its removal, so no kill
-leaves half of one under its name.
+Layout: ``checkpoints/step_000040/`` holds the engine's files, ``state.json``, other files of state,
+and ``manifest.json``. A snapshot is written once: later checkpoints link to its file, or copy it
+where the file system has no hard links. A folder is damaged if its manifest is missing or its files
+differ from the manifest. Then the previous checkpoint is used, with a note. Only ``save`` and
+``tidy`` change files, and their caller holds the folder's lock. So others may read a run folder at
+any time. A checkpoint is renamed before its removal, so a kill never leaves half of one.
 """
 
 from __future__ import annotations
@@ -39,10 +38,9 @@ from sparring.run.state import STATE
 log = logging.getLogger(__name__)
 FORMAT = 1
 MANIFEST = "manifest.json"
-# suffix of a checkpoint that another of the same step replaces; readable until that one is in
-# its place
-_ASIDE = ".old"
-_NAME = re.compile(rf"step_([0-9]{{6,}})({re.escape(_ASIDE)})?")
+# suffix of a checkpoint while a new one of the same step replaces it; still readable
+_REPLACED = ".old"
+_NAME = re.compile(rf"step_([0-9]{{6,}})({re.escape(_REPLACED)})?")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +65,7 @@ def save(
 
     Args:
         folder: the run folder.
-        step: number of steps done.
+        step: number of finished steps.
         write: writes all files into the given folder, among them ``state.json``, a mapping.
         keep: number of checkpoints to keep, at least 1.
         earlier: a checkpoint's folder. Files that ``write`` has linked from it are not read again.
@@ -86,22 +84,22 @@ def save(
         try:
             temporary.mkdir()
             write(temporary)
-            manifest = {"format": FORMAT, "step": step, "files": _entries(temporary, earlier)}
+            manifest = {"format": FORMAT, "step": step, "files": _file_entries(temporary, earlier)}
             write_synced(temporary / MANIFEST, json.dumps(manifest, sort_keys=True).encode())
             sync_folder(temporary)
-            sync_files(folder.glob("*.jsonl"))  # the figures up to this checkpoint
-            _put_in_place(temporary, final)
+            sync_files(folder.glob("*.jsonl"))  # metrics up to this checkpoint
+            _rename_into_place(temporary, final)
         finally:
             shutil.rmtree(temporary, ignore_errors=True)
     _prune(root, step, keep)
     return final
 
 
-def _entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
+def _file_entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
     """Return [bytes, digest] of every file of a folder by name, after flushing it to the disk."""
     entry_of: dict[tuple[str, int], list[Any]] = {}  # by name and inode
     if earlier is not None:
-        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # else all are read
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):  # then all are read
             files = parse_json((earlier / MANIFEST).read_bytes())["files"]
             entry_of = {(name, (earlier / name).stat().st_ino): files[name] for name in files}
     entries = {}
@@ -114,13 +112,13 @@ def _entries(folder: Path, earlier: Path | None) -> dict[str, list[Any]]:
     return entries
 
 
-def _put_in_place(temporary: Path, final: Path) -> None:
-    """Rename a checkpoint to its name; an older one of that name is kept, readable, until then."""
+def _rename_into_place(temporary: Path, final: Path) -> None:
+    """Rename a new checkpoint to its final name; until then an older one stays readable."""
     if final.exists():
-        aside = final.with_name(final.name + _ASIDE)
-        if aside.exists():
-            _remove(aside)
-        os.rename(final, aside)
+        replaced = final.with_name(final.name + _REPLACED)
+        if replaced.exists():
+            _remove(replaced)
+        os.rename(final, replaced)
     os.rename(temporary, final)
     sync_folder(final.parent)
 
@@ -132,7 +130,7 @@ def _prune(root: Path, step: int, keep: int) -> None:
     """
     checkpoints = _checkpoints_in(root)
     newest = [
-        path for number, path in checkpoints if number <= step and not path.name.endswith(_ASIDE)
+        path for number, path in checkpoints if number <= step and not path.name.endswith(_REPLACED)
     ][-keep:]
     for _, path in checkpoints:
         if path not in newest:
@@ -140,22 +138,22 @@ def _prune(root: Path, step: int, keep: int) -> None:
 
 
 def _remove(path: Path) -> None:
-    """Rename and then remove a checkpoint, so that a kill leaves it whole or marked for removal."""
+    """Rename and then remove a checkpoint, so that a kill never leaves half of it."""
     renamed = path.with_name(f"{TEMPORARY}{path.name}")
     shutil.rmtree(renamed, ignore_errors=True)
-    with contextlib.suppress(OSError):  # else it is removed with the next checkpoint
+    with contextlib.suppress(OSError):  # then the next checkpoint removes it
         os.rename(path, renamed)
     shutil.rmtree(renamed, ignore_errors=True)
 
 
 def _remove_leftovers(root: Path) -> None:
-    """Remove what killed processes left of checkpoints that were being written or removed."""
+    """Remove half-written and half-removed checkpoints of killed processes."""
     for leftover in root.glob(f"{TEMPORARY}*"):
         shutil.rmtree(leftover, ignore_errors=True)
 
 
 def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
-    """Finish interrupted removals, so that a resumed run has the files of one that was not killed.
+    """Finish interrupted removals, so that a resumed run has the same files as one without a kill.
 
     Only the holder of the folder's lock may call this.
 
@@ -169,10 +167,12 @@ def tidy(folder: Path, latest: Checkpoint | None, keep: int) -> None:
     _remove_leftovers(root)
     if latest is not None:
         earlier = [(step, path) for step, path in _checkpoints_in(root) if step <= latest.step]
-        kept_steps = sorted({step for step, _ in earlier})[-keep:]
+        newest_steps = sorted({step for step, _ in earlier})[-keep:]
         for step, path in earlier:
-            heir = path.with_name(path.name.removesuffix(_ASIDE))
-            if path != latest.path and (step not in kept_steps or (heir != path and heir.exists())):
+            successor = path.with_name(path.name.removesuffix(_REPLACED))
+            if path != latest.path and (
+                step not in newest_steps or (successor != path and successor.exists())
+            ):
                 _remove(path)
 
 
@@ -188,7 +188,9 @@ def load_latest(folder: Path) -> Checkpoint | None:
         entries = _checkpoints_in(root)
         for step, path in reversed(entries):
             try:
-                latest = Checkpoint(step=step, path=path, state=_state(path), notes=tuple(notes))
+                latest = Checkpoint(
+                    step=step, path=path, state=_read_state(path), notes=tuple(notes)
+                )
             except CheckpointError as damage:
                 notes.append(f"Checkpoint {path.name} is damaged ({damage}); using the one before.")
             else:
@@ -197,15 +199,15 @@ def load_latest(folder: Path) -> Checkpoint | None:
                 return latest
         if not notes:
             return None
-        if _checkpoints_in(root) == entries:  # else a trainer has saved and pruned in the meantime
+        if _checkpoints_in(root) == entries:  # no trainer has saved meanwhile
             raise CheckpointError(
                 f"No checkpoint in {root} can be read: {' '.join(notes)} Start anew with "
                 "--overwrite."
             )
 
 
-def latest_in_words(folder: Path) -> str:
-    """Return a sentence about the newest good checkpoint."""
+def describe_latest(folder: Path) -> str:
+    """Describe the newest good checkpoint in a sentence."""
     latest = load_latest(folder)
     return (
         f"The checkpoint of step {latest.step} is good: {latest.path}."
@@ -225,7 +227,7 @@ def load_step(folder: Path, step: int) -> Checkpoint:
     try:
         if not path.is_dir():
             raise CheckpointError("it does not exist")
-        return Checkpoint(step=step, path=path, state=_state(path))
+        return Checkpoint(step=step, path=path, state=_read_state(path))
     except CheckpointError as damage:
         available = ", ".join(map(str, steps(folder))) or "none"
         raise CheckpointError(
@@ -239,7 +241,7 @@ def steps(folder: Path) -> list[int]:
 
 
 def _checkpoints_in(root: Path) -> list[tuple[int, Path]]:
-    """Return (step, folder) of all checkpoints, oldest first, replaced ones before successors."""
+    """Return (step, folder) of all checkpoints by step, a replaced one before its successor."""
     entries = root.iterdir() if root.is_dir() else ()
     checkpoints = [
         (int(match[1]), match[2] is None, path)
@@ -249,16 +251,16 @@ def _checkpoints_in(root: Path) -> list[tuple[int, Path]]:
     return [(step, path) for step, _, path in sorted(checkpoints)]
 
 
-def _state(path: Path) -> dict[str, Any]:
+def _read_state(path: Path) -> dict[str, Any]:
     try:
         manifest = parse_json((path / MANIFEST).read_bytes())
         if manifest["format"] != FORMAT:
             raise CheckpointError(f"its format is {manifest['format']}, not {FORMAT}")
-        if f"step_{manifest['step']:06d}" != path.name.removesuffix(_ASIDE):
+        if f"step_{manifest['step']:06d}" != path.name.removesuffix(_REPLACED):
             raise CheckpointError(f"its manifest is of step {manifest['step']}")
         for name, (size, digest) in {**manifest["files"], STATE: manifest["files"][STATE]}.items():
             file = path / check_file_name(name)
-            if file.stat().st_size != size or size > machine_bytes():  # before it is read
+            if file.stat().st_size != size or size > machine_bytes():  # checked before reading
                 raise CheckpointError(
                     f"{name} has changed, or is larger than this machine's memory"
                 )

@@ -1,10 +1,9 @@
 """Checks of a configuration before a run starts, and the changes that a resumed run may make.
 
 Every checkpoint holds its configuration without the keys that may change (``FREE``), so that manual
-edits of config.yaml are noticed. The keys that may change are in changes.jsonl: the first line has
-their initial values, and each change adds a line with the step after which it was made, the old
-value and the new one. The file is a function of the checkpoints resumed from and the configurations
-given.
+edits of config.yaml are noticed. The keys that may change are in changes.jsonl. Its first line has
+their initial values. Each change adds a line: the step after which it was made, the old value and
+the new one. A resumed checkpoint and its configuration determine the content of the file.
 """
 
 from __future__ import annotations
@@ -38,15 +37,15 @@ FREE = (
     "summary",
     "call_seconds",
     "scale",
-)  # keys that may differ when a run goes on
-FIXED = tuple(f"scale.{key}" for key in BINDING)  # keys below them that may not
-# nested keys that may, with their defaults
-FREE_BELOW = {"learner": {"ranks": 1, "sharding": "none", "gradient_sync": "leaf"}}
-FREE_IF_THERE = ("learner.gpus",)  # further ones, recorded only if set
+)  # keys that may change when a run resumes
+FIXED = tuple(f"scale.{key}" for key in BINDING)  # nested keys of these that may not change
+# nested keys that may change, with their defaults
+FREE_NESTED = {"learner": {"ranks": 1, "sharding": "none", "gradient_sync": "leaf"}}
+FREE_IF_PRESENT = ("learner.gpus",)  # may change too; recorded only if set
 
 
 class ConfigChange(NamedTuple):
-    """A key in dotted form whose value differs; ``...`` stands for an absent key."""
+    """A dotted key whose value differs; the value ``...`` means that the key is absent."""
 
     key: str
     old: Any
@@ -77,21 +76,21 @@ def check_same(folder: RunFolder, config: Mapping[str, Any]) -> None:
 
 
 def describe_edits(config: RunConfig, latest: Checkpoint) -> str:
-    """Return in words how a configuration differs from a checkpoint's; "" if it does not."""
+    """Describe how a configuration differs from a checkpoint's; "" if they are equal."""
     if SAVED not in latest.state:
         return ""
     return _binding_changes(_with_defaults(latest.state[SAVED]), config.model_dump(mode="json"))
 
 
 def binding_settings(config: RunConfig) -> dict[str, Any]:
-    """Return the part of a configuration that a checkpoint holds and that must not change."""
+    """Return the settings that must not change; a checkpoint holds them."""
     settings = config.model_dump(mode="json")
     binding = {key: value for key, value in settings.items() if key not in FREE}
-    for section, keys in FREE_BELOW.items():
+    for section, keys in FREE_NESTED.items():
         binding[section] = {
             key: value
             for key, value in binding[section].items()
-            if key not in keys and f"{section}.{key}" not in FREE_IF_THERE
+            if key not in keys and f"{section}.{key}" not in FREE_IF_PRESENT
         }
     return {**binding, "scale": {key: settings["scale"][key] for key in BINDING}}
 
@@ -101,7 +100,7 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
 
     Args:
         folder: locked by the caller.
-        config: of the run from now on.
+        config: the run's new configuration.
         latest: the checkpoint to resume from; None: the run starts from the beginning.
 
     Raises:
@@ -134,14 +133,14 @@ def write_configuration(folder: RunFolder, config: RunConfig, latest: Checkpoint
     for name, contents in (
         (CHANGES, data),
         (CONFIG, to_yaml(config).encode()),
-    ):  # in this order, so that a kill between loses no change
+    ):  # changes first: a kill in between then loses no change
         path = folder.path / name
         if not path.exists() or path.read_bytes() != contents:
             write_bytes_atomic(path, contents)
 
 
 def _lines_until(folder: RunFolder, step: int) -> list[dict[str, Any]]:
-    """Return the lines of changes.jsonl before a step; if there are none, those of config.yaml."""
+    """Return the lines of changes.jsonl before a step; without them, a line of config.yaml."""
     lines = read_lines(folder.path / CHANGES)
     if not lines or not isinstance(lines[0].get(START), dict):
         return [{"step": 0, START: _without_free_keys(_with_defaults(folder.config()))}]
@@ -153,7 +152,7 @@ def _lines_until(folder: RunFolder, step: int) -> list[dict[str, Any]]:
 
 
 def _settings_in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
-    settings: dict[str, Any] = json.loads(json.dumps({**FREE_BELOW, **lines[0][START]}))
+    settings: dict[str, Any] = json.loads(json.dumps({**FREE_NESTED, **lines[0][START]}))
     for line in lines[1:]:
         *sections, name = str(line["key"]).split(".")
         target = settings
@@ -164,14 +163,14 @@ def _settings_in_force(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _without_free_keys(config: Mapping[str, Any]) -> dict[str, Any]:
-    below = {
+    nested = {
         section: {key: config.get(section, {}).get(key, default) for key, default in keys.items()}
-        for section, keys in FREE_BELOW.items()
+        for section, keys in FREE_NESTED.items()
     }
-    for section, key in (key_path.split(".") for key_path in FREE_IF_THERE):
+    for section, key in (key_path.split(".") for key_path in FREE_IF_PRESENT):
         if key in config.get(section, {}):
-            below[section][key] = config[section][key]
-    return {**{key: config[key] for key in FREE if key in config}, **below}
+            nested[section][key] = config[section][key]
+    return {**{key: config[key] for key in FREE if key in config}, **nested}
 
 
 def _binding_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
@@ -180,8 +179,8 @@ def _binding_changes(old: Mapping[str, Any], new: Mapping[str, Any]) -> str:
 
 
 def _may_change(key: str) -> bool:
-    section, _, below = key.partition(".")
-    free = key in FREE_IF_THERE or below in FREE_BELOW.get(section, ())
+    section, _, nested_key = key.partition(".")
+    free = key in FREE_IF_PRESENT or nested_key in FREE_NESTED.get(section, ())
     return free or (section in FREE and key not in FIXED)
 
 
@@ -196,7 +195,7 @@ def _with_defaults(config: Mapping[str, Any]) -> Mapping[str, Any]:
 def differences(
     old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = ""
 ) -> Iterator[ConfigChange]:
-    """Yield the keys whose values differ."""
+    """Yield each nested key whose value differs between two configurations."""
     for key in sorted(old.keys() | new.keys()):
         old_value, new_value = old.get(key, ...), new.get(key, ...)
         if old_value == new_value:
@@ -214,7 +213,7 @@ def _json_value(value: Any) -> Any:
 SIZES = ("hidden_size", "layers", "heads")  # of the tiny model
 
 
-def check_effect(config: RunConfig) -> None:
+def check_no_setting_is_ignored(config: RunConfig) -> None:
     """Check that no setting would be ignored.
 
     Args:
@@ -240,18 +239,19 @@ def _check_model(model: ModelConfig) -> None:
             value, default = getattr(model, key), ModelConfig.model_fields[key].default
             if value != default:
                 raise ConfigError(
-                    f"model.{key}={value} sizes the tiny model, and model.name is {model.name!r}, "
-                    f"which has sizes of its own; leave it out, or write model.{key}: {default}."
+                    f"model.{key}={value} sets a size of the tiny model, but model.name is "
+                    f"{model.name!r}, whose sizes are fixed; leave it out, or write "
+                    f"model.{key}: {default}."
                 )
         return
     if model.lora is not None:
         raise ConfigError(
-            "model.lora puts adapters on a pretrained model, and all weights of the tiny model are "
-            "trained; leave model.lora out (null), or write model.name: smollm2-135m."
+            "model.lora adds adapters to a pretrained model, but the tiny model trains all its "
+            "weights; leave model.lora out (null), or write model.name: smollm2-135m."
         )
     if model.dtype != "float32":
         raise ConfigError(
-            f"model.dtype={model.dtype} is of a pretrained model, and the tiny model has float32; "
+            f"model.dtype={model.dtype} is for a pretrained model, but the tiny model has float32; "
             "write model.dtype: float32, or model.name: smollm2-135m."
         )
 
@@ -260,41 +260,41 @@ def _check_update(config: RunConfig) -> None:
     learner = config.learner
     if learner.master_weights and config.model.weight_bytes >= 4:
         raise ConfigError(
-            "learner.master_weights=true keeps copies in float32 of weights of 16 bits, and these "
-            "have 32; write learner.master_weights: false, or model.dtype: bfloat16."
+            "learner.master_weights=true keeps float32 copies of 16-bit weights, but these weights "
+            "have 32 bits; write learner.master_weights: false, or model.dtype: bfloat16."
         )
     if learner.reduction_constant != 1.0 and learner.reduction != "constant":
         raise ConfigError(
-            f"learner.reduction_constant={learner.reduction_constant:g} divides where "
-            f"learner.reduction is constant, and it is {learner.reduction}; write "
+            f"learner.reduction_constant={learner.reduction_constant:g} is the divisor of "
+            f"learner.reduction: constant, but learner.reduction is {learner.reduction}; write "
             "learner.reduction: constant, or learner.reduction_constant: 1."
         )
     if learner.sharding != "none" and learner.ranks == 1:
         raise ConfigError(
-            f"learner.sharding={learner.sharding} splits weights among learners, and this run has "
-            "one; write learner.ranks: 2 (and learner.leaves: 2), or learner.sharding: none."
+            f"learner.sharding={learner.sharding} splits weights among learner ranks, but this run "
+            "has one; write learner.ranks: 2 (and learner.leaves: 2), or learner.sharding: none."
         )
     if learner.gradient_sync != "leaf" and learner.sharding == "none":
         raise ConfigError(
-            f"learner.gradient_sync={learner.gradient_sync} is of learners that split weights; "
+            f"learner.gradient_sync={learner.gradient_sync} is for ranks that split weights; "
             "write learner.sharding: fsdp2, or learner.gradient_sync: leaf."
         )
 
 
 def _check_groups(config: RunConfig) -> None:
-    """Refuse a group-relative estimator where each initial state has one episode.
+    """Refuse a group-relative estimator if every group would have one trajectory.
 
-    Seats of one role are compared with each other, and candidates where the estimator reads them.
+    Seats of one role form a group, and so do candidates if the estimator uses them.
     """
     credit, rollout = config.credit.bind("credit"), config.rollout
     if not credit.group_relative or rollout.group_size > 1:
         return
     if "candidates" in required_services(credit) and rollout.candidates.count > 1:
         return
-    games = [configured_game(section) for section in config.environments if section.weight]
-    if all(len(set(game.roles)) == len(game.roles) for game in games):
+    environments = [configured_game(section) for section in config.environments if section.weight]
+    if all(len(set(environment.roles)) == len(environment.roles) for environment in environments):
         raise ConfigError(
-            f"credit: {credit.plugin.name!r} compares plays of one initial state, and with "
-            "rollout.group_size=1 each has one play, so that every advantage is 0; write "
+            f"credit: {credit.plugin.name!r} compares episodes of one initial state, but with "
+            "rollout.group_size=1 each has one episode, so every advantage is 0; write "
             "rollout.group_size: 8 (a divisor of rollout.games_per_step), or credit: {name: mars}."
         )

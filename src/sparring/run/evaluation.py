@@ -1,55 +1,54 @@
 """Evaluation during training: exact exploitability where enumeration allows, and matches against
 bots.
 
-These metrics are of the run's answer: the EMA weights where ``learner.average``
-is set, the live weights where it is not, or the mixture that ``league.answer`` names. All other
-metrics of a run are of the live weights, which play and learn.
+These metrics measure the answer of the run: its EMA weights if ``learner.average`` is set, else its
+live weights (those that play and learn), or the mixture of members that ``league.answer`` names.
+All other metrics of a run measure the live weights.
 
 Metrics, per game GAME:
-    nash_conv/GAME                  NashConv: sum over seats of the gain of a best response to the
-                                    policy; 0 at equilibrium
-    exploitability/GAME/ROLE        one seat's gain by a best response to the policy in the other
-                                    seats; nash_conv is their sum
-    illegal_mass/GAME               mean over information states of the probability of no legal
-                                    action
-    illegal_mass_reached/GAME       mean probability of no legal action, each state weighted by how
-                                    often play reaches it
-    optimality_gap/GAME             cooperative games: best joint value minus the policy's
-    team_exploitability/GAME        several teams: mean over teams of a team's gain by its best
-                                    joint plan
-    one_seat_exploitability/GAME    several teams: mean over teams of a team's gain by the best
-                                    plan of one of its seats; 0 here and above 0 together is a local
-                                    equilibrium
-    as_one_exploitability/GAME      several teams with too many joint plans to try: mean over teams
-                                    of a team's gain as one player with its seats' observations
-    one_seat_exploitability/GAME/TEAM  the same of each team, named by its roles (seer+villager)
-    as_one_exploitability/GAME/TEAM  the same
-    match/GAME/BOT/ROLE/...         win, win_or_draw (shares) with _low and _high ends of 95 %
-                                    intervals, return, illegal (the options that differ tell two
-                                    bots of one kind apart, mcts(simulations=1000))
-    match/GAME/BOT/ROLE/truncated   share of games in which a conversation outgrew a model's
-                                    context; they count in no other metric; only if there are any
-    match/GAME/BOT/ROLE/failed      share of games that failed; they count in no other metric
-    match/GAME/BOT/ROLE/success     games of one seat, in place of win and win_or_draw: share of
+    nash_conv/GAME                  NashConv: sum of exploitability over all seats; 0 at equilibrium
+    exploitability/GAME/ROLE        how much this seat gains by a best response, if all other seats
+                                    play the policy
+    illegal_mass/GAME               probability that a reply is illegal, mean over information
+                                    states
+    illegal_mass_reached/GAME       the same, with each state weighted by the probability that an
+                                    episode reaches it
+    optimality_gap/GAME             cooperative games: best joint value minus the policy's value
+    team_exploitability/GAME        games of teams: how much a team gains by its best joint plan,
+                                    mean over teams
+    one_seat_exploitability/GAME    games of teams: how much a team gains if one seat changes to its
+                                    best plan, mean over teams; 0 here with team_exploitability
+                                    above 0 is a local equilibrium
+    as_one_exploitability/GAME      games of teams with too many joint plans to enumerate: how much
+                                    a team gains as one player that sees all its seats'
+                                    observations, mean over teams
+    one_seat_exploitability/GAME/TEAM  the same for one team, named by its roles (seer+villager)
+    as_one_exploitability/GAME/TEAM  the same for one team
+    match/GAME/BOT/ROLE/...         win and win_or_draw (shares of games), return, with ends of
+                                    their 95 % intervals (_low, _high); illegal. Two bots of one
+                                    kind are named with their options: mcts(simulations=1000)
+    match/GAME/BOT/ROLE/truncated   share of games in which a prompt was longer than the model's
+                                    context; they count in no other metric; absent if 0
+    match/GAME/BOT/ROLE/failed      share of games that failed with an error; they count in no
+                                    other metric; absent if 0
+    match/GAME/BOT/ROLE/success     games of one seat, instead of win and win_or_draw: share of
                                     games with the highest payoff
-    match/GAME/BOT/ROLE/regret      games with an oracle: mean value lost per judged turn, in the
-                                    game's units, 0 is perfect; _low, _high
-    match/GAME/BOT/ROLE/optimal     the same turns: share whose action is one of the oracle's best;
-                                    _low and _high by games as clusters
-    match/GAME/BOT/ROLE/judged      share of the policy's turns that the oracle judged; without any,
-                                    there is no regret and no optimal
-    match_seen/GAME/BOT/ROLE/...    all of these on initial states of training, where match/ has
-                                    others: games with a bank, fixed initial states
+    match/GAME/BOT/ROLE/regret      games with an oracle: mean value lost per judged turn, in
+                                    units of the payoff; 0 is perfect; _low, _high
+    match/GAME/BOT/ROLE/optimal     share of judged turns with one of the oracle's best actions;
+                                    _low and _high, with games as clusters
+    match/GAME/BOT/ROLE/judged      share of the policy's turns that the oracle judged; at 0,
+                                    regret and optimal are absent
+    match_seen/GAME/BOT/ROLE/...    the match metrics on initial states of training, where
+                                    match/ uses unseen ones
 
-Where a game draws initial states from a bank (puzzles, layouts, codes) or ``rollout.starts`` fixes
-them, ``match/`` is measured on unseen initial states, and ``match_seen/`` on those of training. If
-``match_seen/`` is far higher, the policy has memorised them. Where training can reach every state,
-``match/`` is of all. Exact metrics are of the configured game: with a bank, they cover the
-states that training uses.
+A game may draw initial states from a bank (puzzles, layouts, codes), or ``rollout.starts`` may fix
+them. Then ``match/`` uses initial states that training does not use, and ``match_seen/`` those that
+it uses. If ``match_seen/`` is far higher, the policy has memorised them. If training can reach all
+initial states, ``match/`` uses all. Exact metrics cover the initial states of training.
 
-A held-out game (weight 0) with an oracle has the oracle's metrics too: they measure transfer to
-untrained games and sizes. An oracle with faults (noisy) is for training; evaluation uses the oracle
-inside it.
+A held-out game (weight 0) with an oracle has the oracle's metrics too. They measure transfer to
+games and sizes without training. Evaluation ignores the faults of a noisy oracle.
 """
 
 from __future__ import annotations
@@ -86,20 +85,19 @@ from sparring.play.players.base import Agent, HasNotes
 from sparring.play.players.mixture import MemberMixture
 
 
-def answer_of(engine: Engine, book: Payoffs, answer: str, *, apart: bool = False) -> Agent:
+def answer_of(engine: Engine, payoffs: Payoffs, answer: str, *, apart: bool = False) -> Agent:
     """Return the agent that evaluation measures for a run.
 
-    In several environments, payoffs have the weights of the environments. Without members the agent
-    is the published policy.
+    A mixture needs members; without members the published policy is returned. With several
+    environments, payoffs are averaged with the environments' weights.
 
     Args:
-        engine: of the run.
-        book: its payoff book.
-        answer: ``policy``, the published policy; ``average``, the same where the run has EMA
-            weights (``config.checks.check_answer``); ``last``, the learner's weights; or a
-            meta-solver with its options, such as ``nash``: its mixture of the league's members.
-        apart: whether the population is solved for each of two sides
-            (``league.meta_game.apart_keys``), so that the mixture has weights for each.
+        engine: holds the models and the members.
+        payoffs: of the members.
+        answer: ``policy`` or ``average``: the published policy (EMA weights if the run has them);
+            ``last``: the learner's weights; or a meta-solver with its options, such as ``nash``:
+            its mixture of the league's members.
+        apart: whether each of two sides has a mixture (``league.meta_game.apart_keys``).
 
     Raises:
         GameError: the solver cannot solve the meta-game.
@@ -108,14 +106,14 @@ def answer_of(engine: Engine, book: Payoffs, answer: str, *, apart: bool = False
     if answer in PLAIN or not engine.members:
         return engine.agent(LEARNER if answer == LAST else PUBLISHED)
     solver = PluginConfig.model_validate(answer).bind("league.meta_solvers")
-    trained = [(game, weight) for game, weight in engine.environments if weight]
+    trained_games = [(game, weight) for game, weight in engine.environments if weight]
     if apart:
-        sides = {game.name: two_sides(game, weight) for game, weight in trained}
+        sides = {game.name: two_sides(game, weight) for game, weight in trained_games}
         opposed = is_two_sided(solver)
-        meta_game = answer_payoffs(book, engine.members, sides, opposed=opposed)
+        meta_game = answer_payoffs(payoffs, engine.members, sides, opposed=opposed)
     else:
-        weights = {game.name: weight for game, weight in trained}
-        meta_game = member_payoffs(book, engine.members, weights)
+        weights = {game.name: weight for game, weight in trained_games}
+        meta_game = member_payoffs(payoffs, engine.members, weights)
     notes = [note] if (note := unmet_note(solver, meta_game)) else []
     sides_weights = [
         dict(zip(engine.members, side.tolist(), strict=True)) for side in solver(meta_game).sides
@@ -124,7 +122,7 @@ def answer_of(engine: Engine, book: Payoffs, answer: str, *, apart: bool = False
 
 
 log = logging.getLogger(__name__)
-# the first parts of the names above
+# first parts of the metrics' names above
 FAMILIES = (
     *("nash_conv", "exploitability", "illegal_mass", "illegal_mass_reached", "optimality_gap"),
     *("team_exploitability", "one_seat_exploitability", "as_one_exploitability"),
@@ -135,16 +133,14 @@ FAMILIES = (
 class Evaluator:
     """Measures a policy on the games of a run.
 
-    ``notes`` says what could not be measured, and what to use instead.
+    ``notes`` lists what could not be measured, and what to use instead.
 
     Args:
         games: including those of weight 0.
         config: of the evaluation.
         oracles: by the name of the game whose turns they judge.
-        seen: the initial states of training; None: unknown, and the games' states
-            are played.
-        measuring: called with the number of finished games, first 0, and the number of
-            all games.
+        seen: the initial states of training; None: unknown, so all initial states are used.
+        measuring: called with the numbers of finished and of all games, first with 0 finished.
     """
 
     def __init__(
@@ -156,13 +152,13 @@ class Evaluator:
         measuring: Callable[[int, int], None] | None = None,
     ) -> None:
         self.games, self.config, self.seen = games, config, seen
-        self._measuring = measuring or (lambda done, of: None)
+        self._measuring = measuring or (lambda num_finished, num_games: None)
         self._starts: dict[str, tuple[Starts, ...]] = {}
         self._judges = {
             name: Judge(oracle=without_faults(oracle)) for name, oracle in (oracles or {}).items()
         }
         self.notes: list[str] = []
-        self._num_returned = 0
+        self._num_notes_returned = 0
         self._noted: set[str] = set()
         self._info_states: dict[str, InfoStates] = {}
         for game in games if config.exact else ():
@@ -173,24 +169,25 @@ class Evaluator:
                 self.notes.append(str(error))
                 log.info("%s", error)
         names = labels(
-            [AgentSpec(entry.name, entry.bind("players").options) for entry in config.opponents]
+            [AgentSpec(bot.name, bot.bind("players").options) for bot in config.opponents]
         )
         self._opponents = [
-            (name, entry, entry.bind("players")())
-            for name, entry in zip(names, config.opponents, strict=True)
+            (name, opponent, opponent.bind("players")())
+            for name, opponent in zip(names, config.opponents, strict=True)
         ]
 
     def fresh_notes(self) -> tuple[str, ...]:
         """Return the notes since the last call."""
-        fresh, self._num_returned = tuple(self.notes[self._num_returned :]), len(self.notes)
-        return fresh
+        new = tuple(self.notes[self._num_notes_returned :])
+        self._num_notes_returned = len(self.notes)
+        return new
 
     def measure(self, policy: Any, stream: Stream) -> dict[str, float]:
-        """Return the metrics listed above for an agent that can also score actions."""
+        """Return the metrics listed in the module's docstring for a policy."""
         metrics: dict[str, float] = {}
-        ended, every_game = 0, self._num_matches()
-        if every_game:
-            self._measuring(0, every_game)
+        num_finished, num_games = 0, self._num_matches()
+        if num_games:
+            self._measuring(0, num_games)
         for note in policy.notes if isinstance(policy, HasNotes) else ():
             self._note(note, "answer")
         for game in self.games:
@@ -202,38 +199,38 @@ class Evaluator:
                 except GameError as error:  # this policy has no action probabilities
                     self.notes.append(str(error))
                     del self._info_states[game.name]
-            for name, entry, bot in self._opponents:
+            for name, opponent, bot in self._opponents:
                 games_stream = stream.child(game.name).child(name)
                 judge = self._judges.get(game.name)
-                for starts in self._sets_of_starts(game):
+                for starts in self._start_sets(game):
                     report = play_matches(
                         game,
                         policy,
                         bot,
-                        games_per_seat=entry.games_per_seat,
+                        games_per_seat=opponent.games_per_seat,
                         stream=games_stream,
                         judge=judge,
                         starts=starts,
-                        on_finished=partial(self._report_progress, ended, every_game),
+                        on_finished=partial(self._report_progress, num_finished, num_games),
                     )
-                    ended += game.num_seats * entry.games_per_seat
+                    num_finished += game.num_seats * opponent.games_per_seat
                     self._note(" ".join(report.notes), f"lost/{game.name}")
                     family = "match_seen" if starts.label == "seen" else "match"
                     metrics.update(match_metrics(game.name, name, report, family))
         return metrics
 
-    def _report_progress(self, num_before: int, of: int, num_new: int) -> None:
-        self._measuring(num_before + num_new, of)
+    def _report_progress(self, num_before: int, num_games: int, num_finished: int) -> None:
+        self._measuring(num_before + num_finished, num_games)
 
     def _num_matches(self) -> int:
         games_per_seat = sum(entry.games_per_seat for _, entry, _ in self._opponents)
         if not games_per_seat:
             return 0
         return sum(
-            games_per_seat * game.num_seats * len(self._sets_of_starts(game)) for game in self.games
+            games_per_seat * game.num_seats * len(self._start_sets(game)) for game in self.games
         )
 
-    def _sets_of_starts(self, game: Environment) -> tuple[Starts, ...]:
+    def _start_sets(self, game: Environment) -> tuple[Starts, ...]:
         if game.name not in self._starts:
             self._starts[game.name] = (
                 (all_starts(game),) if self.seen is None else measured_starts(game, self.seen)
@@ -247,27 +244,27 @@ class Evaluator:
             self.notes.append(note)
 
 
-def weights_behind(name: str, measured: str) -> str:
-    """Return in words which weights a figure of a run is of.
+def weights_of_figure(name: str, measured: str) -> str:
+    """Return which weights of a run a metric measures, in words.
 
     Args:
-        name: of the figure.
-        measured: the weights that are measured, of ``config.checks.measured_weights``.
+        name: of the metric.
+        measured: the weights that evaluation measures, of ``config.checks.measured_weights``.
     """
     return measured if name.split("/")[0] in FAMILIES else LIVE
 
 
 def weights_mark(name: str, measured: str) -> str:
-    """Return a mark of a figure's weights, such as " (EMA)"; "" if all weights are live.
+    """Return a suffix that names a metric's weights, such as " (EMA)"; "" for a run with one kind.
 
     Args:
-        name: of the figure.
-        measured: the weights that are measured, of ``config.checks.measured_weights``.
+        name: of the metric.
+        measured: the weights that evaluation measures, of ``config.checks.measured_weights``.
     """
     if measured == LIVE:
         return ""
     words = {LIVE: "live", EMA: "EMA"}
-    return f" ({words.get(weights_behind(name, measured), 'measured')})"
+    return f" ({words.get(weights_of_figure(name, measured), 'measured')})"
 
 
 def match_metrics(

@@ -1,15 +1,15 @@
-"""Figures of a run as they are recorded: its files, its sinks, and its health rules.
+"""Records a run's metrics to its files and sinks, and applies its health rules to them.
 
-metrics.jsonl, health.jsonl and league.jsonl are functions of config, seed and code; timing.jsonl is
-not. A run continues without a sink that fails.
+Config, seed and code determine metrics.jsonl, health.jsonl and league.jsonl, but not timing.jsonl.
+If a sink (such as TensorBoard) fails, the run continues without it.
 
 Metrics, in timing.jsonl:
-    failed_sinks            sinks (logging.sinks) that did not take the figures of the step; only
-                            where there are any
+    failed_sinks            number of sinks (logging.sinks) that failed to write this step; absent
+                            if 0
 
-Health rules watch a run's figures: they warn, or stop the run. Their state is a function of the
-rules and of metrics.jsonl: a run that resumes reads the lines up to its checkpoint again, and so
-decides as one that was not interrupted. Meanings and remedies: docs/health.md.
+Health rules watch a run's metrics: they warn, or stop the run. A resumed run reads the lines of
+metrics.jsonl up to its checkpoint again, so its rules act as in a run without interruption.
+Meanings and remedies: docs/health.md.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sparring.config import HealthConfig, HealthRule, PluginConfig, RunConfig, of_any
+from sparring.config import HealthConfig, HealthRule, PluginConfig, RunConfig, without_policy
 from sparring.config.plugins.guard import PluginCall
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.errors import ConfigError, HungError, SparringError
@@ -32,8 +32,8 @@ from sparring.core.files import disk_errors, parse_json, write_bytes_atomic
 from sparring.run.sinks.base import RunStart, Sink
 
 log = logging.getLogger(__name__)
-PATIENCE = 3  # failures in a row after which a sink pauses between tries: 2, 4, 8 ... steps
-LONGEST = 8  # power of 2 of the longest pause
+MAX_FAILURES = 3  # in a row; then a sink pauses between tries: 2, 4, 8 ... steps
+MAX_PAUSE_EXPONENT = 8  # the longest pause is 2**8 steps
 
 
 def check_packages(sinks: Sequence[PluginConfig]) -> None:
@@ -57,7 +57,7 @@ class _OpenSink:
     bound: BoundPlugin
     sink: Sink
     failures: int = 0  # in a row
-    rest: float = 0  # steps until the next try
+    pause: float = 0  # steps until the next try
 
 
 class Sinks:
@@ -92,8 +92,8 @@ class Sinks:
         return sum(not self._write_to(open_sink, step, finite) for open_sink in self._open)
 
     def _write_to(self, open_sink: _OpenSink, step: int, figures: Mapping[str, float]) -> bool:
-        if open_sink.rest:
-            open_sink.rest -= 1
+        if open_sink.pause:
+            open_sink.pause -= 1
             return False
         try:
             with PluginCall(open_sink.bound):
@@ -107,14 +107,14 @@ class Sinks:
     def _record_failure(self, open_sink: _OpenSink, step: int, error: SparringError) -> None:
         """Warn at the first of several failures in a row, and pause a sink that keeps failing."""
         open_sink.failures += 1
-        if open_sink.failures >= PATIENCE:
-            open_sink.rest = 2 ** min(open_sink.failures - PATIENCE + 1, LONGEST)
+        if open_sink.failures >= MAX_FAILURES:
+            open_sink.pause = 2 ** min(open_sink.failures - MAX_FAILURES + 1, MAX_PAUSE_EXPONENT)
         if isinstance(error, HungError):
-            open_sink.rest = math.inf
-        if open_sink.failures == 1 or open_sink.rest == math.inf:
-            then = "not used again" if open_sink.rest == math.inf else "tried again"
+            open_sink.pause = math.inf
+        if open_sink.failures == 1 or open_sink.pause == math.inf:
+            effect = "not used again" if open_sink.pause == math.inf else "tried again"
             log.warning(
-                "%s The sink lacks step %d; it is %s, and the run continues.", error, step, then
+                "%s The sink lacks step %d; it is %s, and the run continues.", error, step, effect
             )
 
     def close(self) -> None:
@@ -127,16 +127,16 @@ class Sinks:
                 log.warning("The %s could not be closed: %s", open_sink.bound, error)
 
 
-LARGEST = 1e150  # its square is finite
-LAST_STEP = 1 << 53  # larger steps are not exact in floating point
+MAX_FIGURE = 1e150  # its square is finite
+MAX_STEP = 1 << 53  # larger integers are not exact in floating point
 METRICS, TIMING, HEALTH = "metrics.jsonl", "timing.jsonl", "health.jsonl"
-LEAGUE = "league.jsonl"  # the snapshots of the league; absent without any
+LEAGUE = "league.jsonl"  # the league's snapshots; absent in a run without
 
 
 class MetricsWriter:
     """Appends a run's figures, health findings and snapshots to its jsonl files.
 
-    A torn last line is dropped when a run resumes.
+    A resumed run drops a half-written last line.
 
     Args:
         folder: of the run.
@@ -147,7 +147,7 @@ class MetricsWriter:
         self.folder, self._sinks = folder, sinks
 
     def truncate_after(self, step: int) -> None:
-        """Drop the lines of later steps, and a torn last line."""
+        """Remove the lines of later steps, and a half-written last line."""
         for name in (METRICS, TIMING, HEALTH, LEAGUE):
             path = self.folder / name
             if name == LEAGUE and not path.exists():
@@ -175,7 +175,7 @@ class MetricsWriter:
         timing = {**timing, "failed_sinks": failed} if failed else timing
         for name, values in ((METRICS, metrics), (TIMING, timing)):
             self._append(
-                name, {"step": step, **{key: _plain(value) for key, value in values.items()}}
+                name, {"step": step, **{key: _json_number(value) for key, value in values.items()}}
             )
 
     def record(self, step: int, events: Iterable[Mapping[str, Any]]) -> None:
@@ -224,7 +224,7 @@ class MetricsWriter:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Return the lines of a metrics file without a torn last line; empty for a missing file."""
+    """Return the complete lines of a metrics file; empty for a missing file."""
     return list(_lines(path))
 
 
@@ -238,8 +238,8 @@ def read_figures(path: Path) -> list[dict[str, Any]]:
     ]
 
 
-def torn_after(path: Path) -> int | None:
-    """Return the last readable step of a torn file of figures; None if the file is not torn."""
+def damaged_after(path: Path) -> int | None:
+    """Return the last readable step of a damaged metrics file; None if it is not damaged."""
     if not path.is_file():
         return None
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
@@ -252,33 +252,33 @@ def torn_after(path: Path) -> int | None:
 
 def _is_figure(value: Any) -> bool:
     return value is None or (
-        type(value) in (int, float) and (value != value or abs(value) < LARGEST)
+        type(value) in (int, float) and (value != value or abs(value) < MAX_FIGURE)
     )
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the intact lines of a file of JSON objects."""
+    """Yield the complete lines of a file of JSON objects."""
     if not path.is_file():
         return
     for text in path.read_text(encoding="utf-8", errors="replace").splitlines():
         try:
             line = parse_json(text)
         except ValueError:
-            return  # torn by a kill within a write; later lines are not trusted either
+            return  # half-written at a kill; later lines are not trusted either
         if (
             isinstance(line, dict)
             and type(line.get("step")) is int
-            and 0 <= line["step"] < LAST_STEP
+            and 0 <= line["step"] < MAX_STEP
         ):
             yield line
 
 
-def _plain(value: float) -> float | None:
+def _json_number(value: float) -> float | None:
     """Return a number as JSON can hold it: NaN and infinities become null."""
     return float(value) if math.isfinite(value) else None
 
 
-START = 5  # records of a metric over which its start value is averaged
+START = 5  # a metric's start value is the mean of its first 5 records
 UNRECORDED_AFTER = 10  # steps after which an unrecorded metric counts as a mistake
 _LEGAL = (
     "start from legal play (warmup.updates), let an illegal reply cost more "
@@ -373,9 +373,13 @@ class HealthMonitor:
         lines: Iterable[Mapping[str, Any]] = (),
         policies: Iterable[str] = (),
     ) -> None:
-        """Start from the ``lines`` of metrics.jsonl of the steps done.
+        """Apply the rules to the metrics recorded so far.
 
-        ``steps`` is the length of the run; rules apply to the metrics of each of its ``policies``.
+        Args:
+            config: the rules.
+            steps: number of steps of the whole run.
+            lines: of metrics.jsonl.
+            policies: their names; the rules apply to each policy's metrics.
         """
         self._policies = frozenset(policies)
         self._rules, self._stop, self._steps = config.rules, config.stop, steps
@@ -396,15 +400,16 @@ class HealthMonitor:
             names = sorted(
                 name
                 for name in metrics
-                if matches(rule.metric, of_any(name, self._policies)) or name == rule.metric
+                if matches(rule.metric, without_policy(name, self._policies)) or name == rule.metric
             )
             if names:
                 self._seen.add(number)
             elif number not in self._seen and step == UNRECORDED_AFTER and not rule.if_recorded:
-                findings.append(_missing(rule, step))
+                findings.append(_missing_metric_finding(rule, step))
             for name in names if step > first_steps(rule, self._steps) else ():
                 bounds = self._bounds((number, name), rule, metrics[name])
-                if bounds is not None and self._count((number, name), bounds, metrics[name]):
+                key = (number, name)
+                if bounds is not None and self._is_new_finding(key, bounds, metrics[name]):
                     findings.append(
                         _finding(
                             bounds,
@@ -420,7 +425,7 @@ class HealthMonitor:
     def _bounds(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
-        """Return the rule with bounds in the metric's units; None without a value to compare."""
+        """Return the rule with bounds in the metric's units; None without a reference value."""
         if rule.times_best:
             return self._relative_to_best(key, rule, value)
         if not rule.times_start:
@@ -429,19 +434,19 @@ class HealthMonitor:
         if len(start) < START:
             start.extend([value] if value is not None and math.isfinite(value) else [])
             return None
-        return _times(rule, sum(start) / START)
+        return _scale_bounds(rule, sum(start) / START)
 
     def _relative_to_best(
         self, key: tuple[int, str], rule: HealthRule, value: float | None
     ) -> HealthRule | None:
         best = self._best.get(key)
         if value is None or not math.isfinite(value):
-            return _times(rule, best or 0.0)
+            return _scale_bounds(rule, best or 0.0)
         better = min if rule.above is not None else max
         self._best[key] = value if best is None else better(best, value)
-        return None if best is None else _times(rule, best)
+        return None if best is None else _scale_bounds(rule, best)
 
-    def _count(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> bool:
+    def _is_new_finding(self, key: tuple[int, str], rule: HealthRule, value: float | None) -> bool:
         self._streaks[key] = self._streaks.get(key, 0) + 1 if is_unhealthy(rule, value) else 0
         if self._streaks[key] < rule.for_steps or key in self._acted:
             return False
@@ -449,7 +454,7 @@ class HealthMonitor:
         return True
 
 
-def _times(rule: HealthRule, unit: float) -> HealthRule:
+def _scale_bounds(rule: HealthRule, unit: float) -> HealthRule:
     """Return the rule with its bound as a multiple of ``unit``."""
     bounds = {
         name: factor * unit
@@ -473,13 +478,13 @@ def is_unhealthy(rule: HealthRule, value: float | None) -> bool:
     )
 
 
-def first_steps(rule: HealthRule, steps: int) -> float:
-    """Return the number of first steps of a run that a rule ignores."""
-    return rule.after_step * steps if rule.after_step < 1 else rule.after_step
+def first_steps(rule: HealthRule, num_steps: int) -> float:
+    """Return the number of steps that a rule ignores at the start of a run."""
+    return rule.after_step * num_steps if rule.after_step < 1 else rule.after_step
 
 
 def matches(pattern: str, name: str) -> bool:
-    """Return whether a metric's name fits a documented pattern; capitals stand for any part."""
+    """Return whether a metric's name fits a pattern, where a part in capitals fits any part."""
     parts = [
         r"[^/]+" if part.isupper() else re.escape(part)
         for part in pattern.split("/")
@@ -499,23 +504,23 @@ def _finding(
     stops: bool,
     policies: frozenset[str],
 ) -> HealthFinding:
-    number = value if value is not None and math.isfinite(value) else None
+    finite_value = value if value is not None and math.isfinite(value) else None
     bound = f"above {rule.above:g}" if rule.above is not None else f"below {rule.below:g}"
-    often = f" for {rule.for_steps} records in a row" if rule.for_steps > 1 else ""
+    streak = f" for {rule.for_steps} records in a row" if rule.for_steps > 1 else ""
     state = (
-        f"{name} is {number:.4g} at step {step}: {bound}{often}"
-        if number is not None
+        f"{name} is {finite_value:.4g} at step {step}: {bound}{streak}"
+        if finite_value is not None
         else f"{name} is no number at step {step}"
     )
-    first = of_any(name, policies).split("/")[0]
-    message = f"{state}. Usual remedy: {REMEDIES.get(first, OTHERWISE)}."
-    return HealthFinding(step=step, metric=name, value=number, stops=stops, message=message)
+    first_part = without_policy(name, policies).split("/")[0]
+    message = f"{state}. Usual remedy: {REMEDIES.get(first_part, OTHERWISE)}."
+    return HealthFinding(step=step, metric=name, value=finite_value, stops=stops, message=message)
 
 
-def _missing(rule: HealthRule, step: int) -> HealthFinding:
-    """Return the finding that a rule's metric was never recorded, which never stops a run."""
+def _missing_metric_finding(rule: HealthRule, step: int) -> HealthFinding:
+    """Return the finding that a rule's metric was never recorded; it does not stop the run."""
     message = (
         f"No step up to {step} has recorded {rule.metric}, which a health rule watches: see "
-        "metrics.jsonl for the names there are."
+        "metrics.jsonl for the recorded names."
     )
     return HealthFinding(step=step, metric=rule.metric, value=None, stops=False, message=message)

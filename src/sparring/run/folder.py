@@ -1,18 +1,18 @@
 """The run folder: creation, opening, locking, and safe overwriting.
 
-Layout: sparring-run.json (marker), config.yaml (resolved, current), changes.jsonl (of it),
+Layout: sparring-run.json (marker), config.yaml (resolved, current), changes.jsonl (of config.yaml),
 provenance.json, metrics.jsonl, timing.jsonl, health.jsonl, league.jsonl, tensorboard/, episodes/,
-credit/, checkpoints/, report.html, played/ (by people); .replaced/ while another run is
-overwritten.
+credit/, checkpoints/, report.html, played/ (episodes with people), and .replaced/ while a new run
+overwrites an old one.
 
-States of a run folder that is overwritten; each is one rename away from the next:
+An overwritten run folder passes through these states; one rename leads to the next:
 
-    the old run         ``.replacing/`` exists while the old run's entries move into it
-    old run aside       ``.replaced/`` holds all of them; the entries beside it are the new run's
-    the new run         it has a checkpoint; ``.replaced/`` is gone
+    old run             its entries move into ``.replacing/``
+    old run aside       ``.replaced/`` holds the old run, and the folder the new run
+    new run             the new run has a checkpoint, and ``.replaced/`` is deleted
 
-The holder of the folder's lock ends the intermediate states by ``settle``, also after a kill. So at
-any time either the old run is complete on the disk or the new one has a checkpoint.
+The process that holds the folder's lock calls ``settle`` to leave the middle state, also after a
+kill. So at any time the old run is complete on disk, or the new run has a checkpoint.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def is_unsettled(path: Path) -> bool:
     return any((path / name).exists() for name in (MOVING, ASIDE, _GONE))
 
 
-def put_aside(path: Path, staying: Collection[str]) -> None:
+def move_run_aside(path: Path, staying: Collection[str]) -> None:
     """Move all entries of a run folder aside for a new run, except those named in ``staying``."""
     with disk_errors(path):
         (path / MOVING).mkdir()
@@ -107,7 +107,7 @@ log = logging.getLogger(__name__)
 MARKER, CONFIG, LOCK, HOLDER = "sparring-run.json", "config.yaml", ".lock", ".lock-holder"
 FIGURES = "metrics.jsonl"
 PLAYED = "played"  # episodes that people played against the run
-STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder, not of the run in it
+STAYING = (MARKER, LOCK, HOLDER)  # entries of the folder that outlast its run
 FORMAT = 1
 
 
@@ -122,7 +122,7 @@ class RunFolder:
         check_plain(path)
         self.path = path
         self._lock = FileLock(str(path / LOCK))
-        self._new = False  # whether a failed start leaves nothing behind
+        self._new = False  # whether this object created the run
         self._replacement: str | None = None  # the configuration of a run that replaces this one
 
     @classmethod
@@ -134,17 +134,17 @@ class RunFolder:
         """
         if path.exists() and not path.is_dir():
             raise RunError(f"{path} is a file; name a folder with --run.")
-        if not path.exists() or _is_unbegun(path):
+        if not path.exists() or _has_no_run(path):
             return
         if not (path / MARKER).is_file():
             raise RunError(
                 f"{path} is not empty and is not a run folder; name another folder with --run."
             )
         if not overwrite:
-            choices = (
+            advice = (
                 "resume it (--resume), start again (--overwrite), or name another folder with --run"
             )
-            raise RunError(f"{path} already holds a run; {choices}.")
+            raise RunError(f"{path} already holds a run; {advice}.")
 
     @classmethod
     def create(cls, path: Path, config_yaml: str, *, overwrite: bool = False) -> RunFolder:
@@ -153,13 +153,13 @@ class RunFolder:
         Args:
             path: missing, empty, or a run folder that may be overwritten.
             config_yaml: the resolved configuration.
-            overwrite: whether to replace an existing run. The old run stays unchanged until the
-                folder is entered as a context, is aside until the new run has a checkpoint, and is
-                moved back if the context ends before that.
+            overwrite: whether to replace an existing run. Entering the context moves the old run
+                aside. The first checkpoint of the new run deletes it. If the context ends before
+                that, the old run is moved back.
 
         Raises:
             RunError: the folder holds other files, or a run while ``overwrite`` is off.
-            LockedError: another process works on the existing run.
+            LockedError: another process uses the existing run.
         """
         cls.check_free(path, overwrite=overwrite)
         with disk_errors(path):
@@ -168,16 +168,16 @@ class RunFolder:
         folder._new = True
         with cls(path) as locked:
             cls.check_free(path, overwrite=overwrite)  # again, now that the folder is locked
-            if not _is_unbegun(path):
+            if not _has_no_run(path):
                 folder._replacement = config_yaml
             else:
-                locked._begin(config_yaml)
+                locked._write_new_run(config_yaml)
         return folder
 
-    def _begin(self, config_yaml: str) -> None:
+    def _write_new_run(self, config_yaml: str) -> None:
         with disk_errors(self.path):
             clear(self.path, STAYING)
-        # first, so that after a kill the folder is known as a run folder
+        # the marker first, so that a kill leaves a recognisable run folder
         write_json_atomic(self.path / MARKER, {"format": FORMAT})
         write_bytes_atomic(self.path / CONFIG, config_yaml.encode())
 
@@ -194,9 +194,9 @@ class RunFolder:
                 f"--run {path}`."
             )
         if is_unsettled(path):
-            with contextlib.suppress(LockedError), cls(path) as folder:  # or it is replaced now
+            with contextlib.suppress(LockedError), cls(path) as folder:  # locked: in replacement
                 folder.settle()
-        if _is_unbegun(path):
+        if _has_no_run(path):
             raise RunError(
                 f"{path} is not a run folder: no run has begun in it. Train one there, without "
                 "--resume."
@@ -208,7 +208,7 @@ class RunFolder:
             )
         if not (path / CONFIG).is_file():
             raise RunError(
-                f"{path} cannot go on: its {CONFIG} is missing. Restore it or start anew with "
+                f"{path} cannot resume: its {CONFIG} is missing. Restore it or start anew with "
                 "--overwrite."
             )
         try:
@@ -259,7 +259,7 @@ class RunFolder:
                 self._lock.acquire(timeout=0)
             except Timeout:
                 message = (
-                    f"Another process (pid {self._holder()}) works on {self.path}; wait for it or "
+                    f"Another process (pid {self._read_holder()}) uses {self.path}; wait for it or "
                     "name another folder."
                 )
                 raise LockedError(message) from None
@@ -279,7 +279,7 @@ class RunFolder:
         if self._replacement is None:
             return
         self.settle()
-        put_aside(self.path, STAYING)
+        move_run_aside(self.path, STAYING)
         write_bytes_atomic(self.path / CONFIG, self._replacement.encode())
         self._replacement = None
 
@@ -299,7 +299,7 @@ class RunFolder:
             )
         return is_moved_back
 
-    def _holder(self) -> str:
+    def _read_holder(self) -> str:
         try:
             return (self.path / HOLDER).read_text() or "unknown"
         except OSError:
@@ -342,8 +342,8 @@ def has_trained(path: Path) -> bool:
     return bool(figures.is_file() and figures.stat().st_size) or bool(checkpoint.steps(path))
 
 
-def _is_unbegun(path: Path) -> bool:
-    """Return whether a folder is empty, or holds only what a killed creation leaves."""
+def _has_no_run(path: Path) -> bool:
+    """Return whether a folder is empty, or has only files of an interrupted creation."""
     return all(
         entry.name in STAYING or entry.name.startswith(TEMPORARY) for entry in path.iterdir()
     )

@@ -1,7 +1,7 @@
-"""The league of a run: takes due snapshots, drops others, plays members, and restarts learners.
+"""The league part of a step: takes and drops snapshots, plays members, and restarts learners.
 
-Where several policies learn in one league, each has its own snapshots, schedule, and capacity
-``league.keep``. Otherwise there is one learner, named ``main`` here: all trained policies.
+If several policies learn in one league, each has its own snapshots, schedule and capacity
+(``league.keep``). Otherwise all trained policies count as one learner, named ``main`` here.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ class LeagueRecord:
     """The state of a league's learners, each by its policy's name.
 
     Args:
-        members: of each snapshot whose parent is not the one before: its parent and its learner's
-            tag.
-        age: steps that each learner has learned in since its last snapshot.
-        origin: the snapshot that each learner continues from.
-        anew: learners that restart with the next step.
-        returns: mean return of each step since the last snapshot, where a schedule reads it.
+        members: parent and tag of each snapshot whose parent is not its predecessor.
+        age: number of steps that each learner has learned since its last snapshot.
+        origin: the snapshot from which each learner continued.
+        anew: learners that restart in the next step.
+        returns: mean return of each step since the last snapshot, if a schedule needs it.
         live: the only learner that learns now; empty: all learn.
     """
 
@@ -65,10 +64,10 @@ def begin_league(config: RunConfig, engine: Engine, state: RunState) -> RunState
     Args:
         config: the run's configuration.
         engine: its models.
-        state: that the run starts or resumes from.
+        state: at the start of the run, or of the checkpoint.
 
     Returns:
-        The state, with the first learner where learners take turns.
+        The state; if learners take turns, the first one is set.
     """
     if state.step:
         return state
@@ -108,23 +107,23 @@ def league_step(
         return state
     record, learners = LeagueRecord.of(state), list(config.league.tags)
     names = [record.live] if record.live else learners
-    record = _with_step_added(config, methods, state, record, names, episodes)
-    due = [name for name in names if _is_due(config, engine, methods, state, record, name)]
+    record = _count_step(config, methods, state, record, names, episodes)
+    due_names = [name for name in names if _is_due(config, engine, methods, state, record, name)]
     if note is not None:
-        note(state.step, [_snapshot_line(config, state, record, name) for name in due])
-    for name in due:
+        note(state.step, [_snapshot_line(config, state, record, name) for name in due_names])
+    for name in due_names:
         record = _take_snapshot(config, engine, methods, state, record, name)
-    if due:
+    if due_names:
         book = with_plays(config, engine, state.payoffs.restricted_to(engine.members), state.step)
         state = state.remembering(payoffs=book.to_json())
-    if due and record.live:
+    if due_names and record.live:
         record = replace(record, live=learners[(learners.index(record.live) + 1) % len(learners)])
     present = {str(member) for member in engine.members}
     remaining = {name: origin for name, origin in record.members.items() if name in present}
     return state.remembering(**{LEAGUE: replace(record, members=remaining).to_json()})
 
 
-def _with_step_added(
+def _count_step(
     config: RunConfig,
     methods: Methods,
     state: RunState,
@@ -132,24 +131,24 @@ def _with_step_added(
     names: Sequence[str],
     episodes: Iterable[Episode],
 ) -> LeagueRecord:
-    num_steps = (state.step - 1) % config.league.every  # for checkpoints without this record
+    num_steps = (state.step - 1) % config.league.every  # for older checkpoints without a record
     age = {**record.age, **{name: record.age.get(name, num_steps) + 1 for name in names}}
     returns = dict(record.returns)
     for name in names:
         if "returns" in methods.schedules[name].needs:
-            mean = _mean_return(LEARNER.of(name), episodes, apart=bool(config.league.learners))
+            mean = _mean_return(LEARNER.of(name), episodes, several=bool(config.league.learners))
             returns[name] = [*returns.get(name, ()), *mean]
     return replace(record, age=age, returns=returns)
 
 
-def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], apart: bool) -> list[float]:
-    """Return the mean return of a learner's trained seats as a list; empty without any."""
+def _mean_return(learner: PlayerRef, episodes: Iterable[Episode], several: bool) -> list[float]:
+    """Return a list with the mean return of a learner's trained seats; empty without episodes."""
     returns = [
         episode.returns[seat]
         for episode in episodes
         if not episode.has_outgrown_context
         for seat, (trained, player) in enumerate(zip(episode.trained, episode.players, strict=True))
-        if trained and (player if apart else player.of(MAIN)) == learner
+        if trained and (player if several else player.of(MAIN)) == learner
     ]
     return [math.fsum(returns) / len(returns)] if returns else []
 
@@ -194,22 +193,22 @@ def _take_snapshot(
     league, new_member, start = config.league, snapshot(state.step, name), START.of(name)
     engine.take_member(new_member)
     stream = engine.root.child("keeping").child(state.step)
-    snapshots = [each for each in engine.members if each.name == new_member.name]
-    stays = [start] if league.start else []
+    snapshots = [member for member in engine.members if member.name == new_member.name]
+    permanent = [start] if league.start else []
     request = KeepRequest(
-        members=[member for member in snapshots if member not in stays],
-        keep=league.keep - len(stays),
+        members=[member for member in snapshots if member not in permanent],
+        keep=league.keep - len(permanent),
         payoffs=state.payoffs,
         step=state.step,
         stream=stream if name == MAIN else stream.child(name),
-        others=[each for each in engine.members if each in stays or each.name != new_member.name],
+        others=[m for m in engine.members if m in permanent or m.name != new_member.name],
     )
     survivors = methods.keeping(request, progress=state.step / config.steps)
     for member in request.members:
         if member not in survivors:
             engine.drop_member(member)
-    coin = engine.root.child("restart").child(state.step).child(name).uniform(0)
-    anew = coin < league.restart_of(name)
+    draw = engine.root.child("restart").child(state.step).child(name).uniform(0)
+    anew = draw < league.restart_of(name)
     members = dict(record.members)
     if league.restarts or league.learners:
         parent = record.origin.get(name, str(start) if league.start else "")
@@ -229,10 +228,9 @@ def _take_snapshot(
 
 
 def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunState:
-    """Restart the learners that are marked for it from their first weights.
+    """Reset marked learners to their initial weights, at the beginning of a step.
 
-    This is the first part of a step, so that a snapshot's step is evaluated and saved with the
-    learned weights.
+    So the step of a snapshot is evaluated and saved before the reset.
 
     Args:
         config: the run's configuration.
@@ -240,11 +238,11 @@ def restart_learners(config: RunConfig, engine: Engine, state: RunState) -> RunS
         state: before the step.
 
     Returns:
-        The state, with an empty replay buffer and empty estimators of the restarted learners.
+        The state; the replay buffer and the estimators of restarted learners are empty.
     """
     record, step = LeagueRecord.of(state), state.step
     if not record.age and config.league.restart and step and step % config.league.every == 0:
-        record = replace(record, anew=(MAIN,))  # a checkpoint without this record
+        record = replace(record, anew=(MAIN,))  # for older checkpoints without a record
     if not record.anew:
         return state
     cleared: dict[str, Any] = {"replay": ReplayBuffer()}

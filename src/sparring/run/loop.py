@@ -1,12 +1,11 @@
-"""The whole algorithm on one page.
+"""The training loop.
 
     for each step:  seat -> play -> credit -> update -> league -> measure -> record -> health ->
     checkpoint
 
-A run is a function of (config, seed, code). All of its state is in the engine and in one RunState,
-and a checkpoint holds both. Streams hold no state, and lines written after a checkpoint are removed
-before the run resumes from it. So a killed run ends with the same weights and figures as one that
-was not.
+Config, seed and code determine a run. Its whole state is in the engine and in one RunState, and a
+checkpoint holds both. Random streams have no state. A resumed run first removes the lines written
+after its checkpoint. So it ends with the same weights and metrics as a run without a kill.
 """
 
 from __future__ import annotations
@@ -42,8 +41,8 @@ from sparring.run.warmup import WarmupReport, warm_up
 class StepReport:
     """The results of a step, for a progress display."""
 
-    step: int  # steps done
-    steps: int  # steps of the run
+    step: int  # finished steps
+    steps: int  # all steps of the run
     metrics: Mapping[str, float]
     seconds: float  # wall-clock time of the step
     games: int
@@ -93,13 +92,13 @@ def train(
     Raises:
         RunError: the folder cannot be written or read.
         RolloutError: games fail beyond all retries.
-        DivergedError: a value is not finite; nothing of it is saved.
+        DivergedError: a value is not finite; this step is not saved.
     """
     games = [game for game, _ in engine.environments]
     methods, seen = Methods.of(config, games), SeenInitialStates(config, games)
     evaluator = Evaluator(games, config.evaluation, methods.oracles, seen, measuring)
     state, saved_path, notes = _restore(config, engine, folder, resume)
-    number, halt = 0, ""  # the step at work, 0: the warm-up; why a health rule stops the run
+    number, halt = 0, ""  # 0: the warm-up
     writer = MetricsWriter(folder.path, Sinks.of(config, folder.path, state.step))
     store, credit = EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")
     for record in (writer, store, credit):
@@ -112,7 +111,7 @@ def train(
             warm_up(config, engine, watch=warming, stop=stop)
         state = begin_league(config, engine, state)
         while state.step < config.steps and not halt and not (stop is not None and stop.requested):
-            began, number = time.perf_counter(), state.step + 1
+            step_start, number = time.perf_counter(), state.step + 1
             recorded = config.store.every > 0 and number % config.store.every == 0
             state = restart_learners(config, engine, state)
             outcome = play_round(config, engine, methods, state, recorded=recorded, source=source)
@@ -124,7 +123,7 @@ def train(
                 apart = bool(apart_keys(config))
                 answer = answer_of(engine, state.payoffs, config.league.answer, apart=apart)
                 metrics = {**metrics, **evaluator.measure(answer, stream)}
-                seconds = time.perf_counter() - began - timing["seconds/round"]
+                seconds = time.perf_counter() - step_start - timing["seconds/round"]
                 timing = {**timing, "seconds/evaluation": seconds}
             if outcome.learned:
                 store.append(step, outcome.episodes)
@@ -141,7 +140,7 @@ def train(
                     step=step,
                     steps=config.steps,
                     metrics=metrics,
-                    seconds=time.perf_counter() - began,
+                    seconds=time.perf_counter() - step_start,
                     games=len(outcome.episodes),
                     timing=timing,
                     notes=(*notes, *evaluator.fresh_notes()),
@@ -152,9 +151,8 @@ def train(
         if state.step < config.steps and state.step % config.checkpoint.every:
             save(config, engine, folder, state, saved_path)
     except (DivergedError, PluginError) as error:
-        raise type(error)(
-            f"{error} {_where(config, number)} {checkpoint.latest_in_words(folder.path)}"
-        ) from error
+        where = f"{_describe_step(config, number)} {checkpoint.describe_latest(folder.path)}"
+        raise type(error)(f"{error} {where}") from error
     finally:
         writer.close()
     return RunSummary(
@@ -167,25 +165,25 @@ def train(
 
 
 def step_source(config: RunConfig, engine: Engine, methods: Methods) -> StepSource | None:
-    """Return the source that plays steps ahead; None if each is played when it is due."""
+    """Return the source that plays steps ahead of the learner; None: no step is played ahead."""
     if config.scale.order == FRESH:
         return FreshSteps(config, engine, methods)
     return Prefetch(config, engine, methods) if config.scale.lag else None
 
 
-def _where(config: RunConfig, number: int) -> str:
-    if not number:
+def _describe_step(config: RunConfig, step: int) -> str:
+    if not step:
         return "Met in the warm-up."
-    rate = parse(config.learner.learning_rate)((number - 1) / config.steps)
-    return f"Met in step {number} of {config.steps}, where learner.learning_rate is {rate:g}."
+    rate = parse(config.learner.learning_rate)((step - 1) / config.steps)
+    return f"Met in step {step} of {config.steps}, where learner.learning_rate is {rate:g}."
 
 
 def save(
     config: RunConfig, engine: Engine, folder: RunFolder, state: RunState, earlier: Path | None
 ) -> Path:
-    """Write a checkpoint of everything and return its folder, after removal of old stored steps.
+    """Remove old stored episodes, write a checkpoint, and return its folder.
 
-    ``earlier`` is the checkpoint saved or restored before.
+    ``earlier`` is the last checkpoint that was saved or restored.
     """
     for store in (EpisodeStore(folder.path / "episodes"), CreditStore(folder.path / "credit")):
         with disk_errors(store.folder):
@@ -198,7 +196,7 @@ def save(
     path = checkpoint.save(
         folder.path, state.step, write, keep=config.checkpoint.keep, earlier=earlier
     )
-    folder.settle()  # a run that this one replaces has lain aside until now
+    folder.settle()  # deletes the run that this one replaces
     return path
 
 

@@ -1,7 +1,7 @@
 """Fills the payoff book of a league, by episodes among its members or with exact results.
 
-Exact results are of the policies that exact evaluation measures, renormalised over the legal
-actions of every information state.
+Exact results use the same policies as exact evaluation: in every information state, probabilities
+are renormalised over the legal actions.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ def with_exact(
 ) -> Payoffs:
     """Return the book with exact results of all pairs of members that have none yet.
 
-    A member does not change, so each pair is computed once. One member plays all seats but those of
-    the first side, as in episodes among members.
+    A member does not change, so each pair is computed once. As in episodes among members, the first
+    member of a pair plays the first side, and the second one plays all other seats.
 
     Args:
         config: of the run.
         engine: its models.
         book: the book so far.
-        itself: whether to add a member's results against itself.
+        itself: whether to add each member's result against itself.
 
     Raises:
         GameError: an environment or a policy allows no exact values; see ``check_exact``.
     """
-    apart = bool(config.league.learners)
-    self_pairs = [(each, each) for each in engine.members] if itself else []
+    several_learners = bool(config.league.learners)
+    self_pairs = [(m, m) for m in engine.members] if itself else []
     for game in _environments_with_sides(engine):
         pairs = [
             pair
@@ -63,7 +63,7 @@ def with_exact(
             probabilities[member] = query_policy(scorer, states)[0]
         results: dict[Row, Results] = {}
         for pair in pairs:
-            results |= pair_results(game, states, pair, probabilities, apart=apart)
+            results |= pair_results(game, states, pair, probabilities, apart=several_learners)
         book = book.with_exact(results)
     return book
 
@@ -76,34 +76,35 @@ def pair_results(
     *,
     apart: bool = False,
 ) -> dict[Row, Results]:
-    """Return the exact results of two members, of whom the first plays the first side.
+    """Return the exact results of two members; the first one plays the first side.
 
     With reach(z) the probability of a terminal history z, and u(z) the payoff of the player's side,
 
         mean return = sum over z of reach(z) u(z),    P(win) = sum over z of reach(z) [u(z) > u'(z)]
 
-    With three sides or more, a row is the mean over all sides of the opponent.
+    With three or more sides, a row is the mean over the opponent's sides.
 
     Args:
         game: the environment.
         states: of ``enumerate_info_states(game)``.
         pair: two members.
-        policies: of both, probabilities of the legal actions of each information state.
+        policies: of both members; probabilities of the legal actions in each information state.
         apart: as for ``Payoffs.after``.
     """
     teams = tuple(teams_of(game))
     first = filled_together(teams)[0]
     seated = tuple(pair[seat not in first] for seat in range(game.num_seats))
-    rows = [policies[seated[seat]][place] for place, seat in enumerate(states.seats.tolist())]
-    ends = history_reach(states, rows)[states.tree.terminal]
-    together = len(sides_of(teams)) == 1
+    rows = [policies[seated[seat]][state] for state, seat in enumerate(states.seats.tolist())]
+    reach = history_reach(states, rows)[states.tree.terminal]
+    is_cooperative = len(sides_of(teams)) == 1
     payoffs = [states.tree.returns[:, side].mean(axis=1) for side in filled_together(teams)]
     row_results: dict[Row, list[Results]] = {}
-    for row, place_of_side, other in pair_rows(game.name, seated, teams, apart):
+    for row, own_side, other_side in pair_rows(game.name, seated, teams, apart):
         if row.player != row.opponent or pair[0] == pair[1]:
-            result = _results(ends, payoffs[place_of_side], payoffs[other], decided=not together)
+            u, v = payoffs[own_side], payoffs[other_side]
+            result = _results(reach, u, v, can_win=not is_cooperative)
             row_results.setdefault(row, []).append(result)
-    return {row: _mean_results(place_of_side) for row, place_of_side in row_results.items()}
+    return {row: _mean_results(results) for row, results in row_results.items()}
 
 
 def check_exact(config: RunConfig, engine: Engine) -> None:
@@ -148,24 +149,24 @@ def _states(game: IdentityKey[Environment], limit: int) -> InfoStates:
     return enumerate_info_states(game.value, limit=limit)
 
 
-def _results(ends: FloatArray, u: FloatArray, v: FloatArray, *, decided: bool) -> Results:
-    """Return the results of a side against another.
+def _results(reach: FloatArray, u: FloatArray, v: FloatArray, *, can_win: bool) -> Results:
+    """Return the exact results of one side against another.
 
     Args:
-        ends: probability of each terminal history, [Z].
-        u: payoff of the side there, [Z].
-        v: payoff of the other side there, [Z].
-        decided: whether a side can win.
+        reach: probability of each terminal history, [Z].
+        u: payoff of the side in each terminal history, [Z].
+        v: payoff of the other side, [Z].
+        can_win: whether the environment has a winner.
     """
     larger = np.maximum(np.abs(u), np.abs(v))
     equal = np.abs(u - v) <= np.maximum(TIE * larger, TIE)
-    win, loss = (ends[~equal & (u > v)].sum(), ends[~equal & (u < v)].sum())
+    win, loss = (reach[~equal & (u > v)].sum(), reach[~equal & (u < v)].sum())
     return Results(
         games=1,
-        wins=float(win) if decided else 0,
-        draws=float(ends[equal].sum()) if decided else 0,
-        losses=float(loss) if decided else 0,
-        returns=float(ends @ u),
+        wins=float(win) if can_win else 0,
+        draws=float(reach[equal].sum()) if can_win else 0,
+        losses=float(loss) if can_win else 0,
+        returns=float(reach @ u),
         exact=True,
     )
 
@@ -190,16 +191,16 @@ MIN_SHARE = 1e-9  # smallest share of a pair, so that every pair plays once
 def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> Payoffs:
     """Return the book with the results of ``league.plays`` more episodes in each environment.
 
-    The two members with the fewest episodes against each other play next, in the first side by
-    turns. With ``focus`` only the first of four rounds is played so. Before each later round the
-    meta-strategy is solved, and the pair that is furthest below its share plays next
-    (``league.focus``). With ``plays: exact`` nobody plays, and the results are exact.
+    The pair with the fewest episodes plays next; its members take turns at the first side. With
+    ``focus``, this holds in the first of four rounds. Before each later round the meta-strategy is
+    solved, and the pair furthest below its share plays next (``league.focus``). With
+    ``plays: exact`` no episode is played, and the results are exact.
 
     Args:
         config: of the run.
         engine: its models.
         book: of the earlier episodes.
-        step: number of steps done; with the run's seed it determines every random draw.
+        step: number of finished steps; it and the run's seed determine every random draw.
 
     Raises:
         RolloutError: an episode fails beyond its retries.
@@ -210,22 +211,23 @@ def with_plays(config: RunConfig, engine: Engine, book: Payoffs, step: int) -> P
     if plays == EXACT:
         return with_exact(config, engine, book, itself=itself)
     root = engine.root.child("payoffs").child(step)
-    for place, (game, weight) in enumerate(engine.environments):
+    for number_of_game, (game, weight) in enumerate(engine.environments):
         sides = filled_together(tuple(teams_of(game)))
         if not weight or len(sides) < 2 or not plays:
             continue
-        for first, last in _rounds(plays, config.league.focus):
-            shares = _shares(config, engine, book, game) if first else None
+        for first, last in _round_ranges(plays, config.league.focus):
+            shares = _pair_shares(config, engine, book, game) if first else None
             pairs = next_pairs(book, engine.members, game.name, shares, itself=itself)
-            numbered = zip(range(first, last), pairs, strict=False)
+            numbered_pairs = zip(range(first, last), pairs, strict=False)
             specs = [
-                _spec(game, sides, pair, number, root.child(place)) for number, pair in numbered
+                _spec(game, sides, pair, number, root.child(number_of_game))
+                for number, pair in numbered_pairs
             ]
-            agents = {str(agent): engine.agent(agent) for spec in specs for agent in spec.players}
+            agents = {str(p): engine.agent(p) for spec in specs for p in spec.players}
             rollout = rollout_teams(specs, agents, retries=config.rollout.retries)
-            apart = bool(config.league.learners)
+            several_learners = bool(config.league.learners)
             book = book.after(
-                rollout.require_any().episodes, {game.name: teams_of(game)}, apart=apart
+                rollout.require_any().episodes, {game.name: teams_of(game)}, apart=several_learners
             )
     return book
 
@@ -238,7 +240,7 @@ def next_pairs(
     *,
     itself: bool = False,
 ) -> Iterator[Pair]:
-    """Yield the pairs of members that play next, without end; nothing with one member.
+    """Yield the next pairs of members, endlessly; yield none if there is only one member.
 
     Args:
         book: the results so far.
@@ -246,30 +248,30 @@ def next_pairs(
         environment: its label.
         shares: of all episodes for each pair, in the order of ``itertools.combinations(members,
             2)``; None: equal shares.
-        itself: whether a member plays itself as well, as often as it plays another in one side.
+        itself: whether each member also plays itself, as often as it plays another on one side.
     """
     pairs = list(itertools.combinations(members, 2))
     counts = [book.results(*pair, environment=environment).games for pair in pairs]
-    parts = [1.0] * len(pairs) if shares is None else [max(share, MIN_SHARE) for share in shares]
+    weights = [1.0] * len(pairs) if shares is None else [max(share, MIN_SHARE) for share in shares]
     if itself:  # a member's game with itself counts once for each side
         pairs += [(m, m) for m in members]
         counts += [book.results(m, m, environment=environment).games for m in members]
-        parts += [sum(parts) / max(len(parts), 1) or 1.0] * len(members)
-    waiting = [(games / parts[place], 0, place) for place, games in enumerate(counts)]
-    heapq.heapify(waiting)
-    while waiting:
-        _, turned, place = waiting[0]
-        yield pairs[place][::-1] if turned else pairs[place]
-        counts[place] += 1 if pairs[place][0] != pairs[place][1] else 2
-        heapq.heapreplace(waiting, (counts[place] / parts[place], 1 - turned, place))
+        weights += [sum(weights) / max(len(weights), 1) or 1.0] * len(members)
+    queue = [(games / weights[index], 0, index) for index, games in enumerate(counts)]
+    heapq.heapify(queue)
+    while queue:
+        _, is_swapped, index = queue[0]
+        yield pairs[index][::-1] if is_swapped else pairs[index]
+        counts[index] += 1 if pairs[index][0] != pairs[index][1] else 2
+        heapq.heapreplace(queue, (counts[index] / weights[index], 1 - is_swapped, index))
 
 
-def _rounds(plays: int, focus: float) -> list[tuple[int, int]]:
+def _round_ranges(plays: int, focus: float) -> list[tuple[int, int]]:
     ends = [plays * index // ROUNDS for index in range(ROUNDS + 1)] if focus else [0, plays]
     return [(first, last) for first, last in itertools.pairwise(ends) if first < last]
 
 
-def _shares(
+def _pair_shares(
     config: RunConfig, engine: Engine, book: Payoffs, game: Environment
 ) -> list[float] | None:
     """Return the share of episodes of each pair; None without pairs."""
@@ -283,7 +285,7 @@ def _shares(
 def _spec(
     game: Environment, sides: Sequence[Sequence[int]], pair: Pair, number: int, root: Stream
 ) -> EpisodeSpec:
-    """Return an episode of a pair, whose first member plays the first side."""
+    """Return the spec of an episode in which the pair's first member plays the first side."""
     seats = [pair[seat not in sides[0]] for seat in range(game.num_seats)]
     return untrained_spec(game, number, seats, root.child(number))
 
@@ -294,15 +296,15 @@ log = logging.getLogger(__name__)
 def check_league(
     config: RunConfig, environments: Iterable[tuple[Any, float]], engine: Engine | None = None
 ) -> None:
-    """Check that league settings fit the environments, and warn of meta-solvers without payoffs.
+    """Check that league settings fit the environments; warn if a meta-solver has no payoffs.
 
     Args:
         config: of the run.
         environments: of the run, each with its weight.
-        engine: with them and the learners; None: exact values are not tried.
+        engine: with environments and learners; None: exact values are not checked.
 
     Raises:
-        ConfigError: a solver of two sides has more teams, ``sides: apart`` has not two sides,
+        ConfigError: a two-sided solver or ``sides: apart`` meets another number of sides,
             ``league.plays`` asks for impossible exact values, or ``league.focus`` has no solver.
     """
     if config.league.plays == EXACT and engine is not None:
@@ -310,7 +312,7 @@ def check_league(
     solvers = solvers_of(config)
     if config.league.focus and not solvers:
         raise ConfigError(
-            "league.focus weighs members by a meta-strategy, and this run names no meta-solver; "
+            "league.focus weighs members by a meta-strategy, but this run names no meta-solver; "
             "write league.answer: nash, for example, or matchmaker: {name: meta_strategy}."
         )
     environments = list(environments)
@@ -318,8 +320,8 @@ def check_league(
     trained = [game for game, weight in environments if weight]
     for where, solver in solvers.items():
         check_sides(solver, trained, where)
-        reads = solver.plugin.declarations.READS_PAYOFFS
-        if reads and config.league.every and not config.league.plays:
+        needs_payoffs = solver.plugin.declarations.READS_PAYOFFS
+        if needs_payoffs and config.league.every and not config.league.plays:
             log.warning(
                 "%s: members never play each other, as league.plays is 0, so %s takes all payoffs "
                 "as 0; write league.plays: 500, for example, or exact.",
@@ -331,14 +333,13 @@ def check_league(
 def _check_apart(config: RunConfig, environments: Iterable[tuple[Any, float]]) -> None:
     """Refuse ``sides: apart`` in an environment without exactly two sides.
 
-    If the answer is a mixture for each side, held-out environments are checked too, as they are
-    evaluated.
+    With a mixture per side as answer, held-out environments are evaluated, so they count too.
     """
-    mixed = config.league.answer not in PLAIN
+    is_mixture = config.league.answer not in PLAIN
     for where in apart_keys(config):
         for game, weight in environments:
             sides = len(filled_together(tuple(teams_of(game))))
-            if sides != 2 and (weight or mixed):
+            if sides != 2 and (weight or is_mixture):
                 note = "" if weight else " (held out, and measured)"
                 raise ConfigError(
                     f"{where}: apart is for two sides, and {game.name!r}{note} has {sides}; write "

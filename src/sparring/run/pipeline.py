@@ -1,20 +1,19 @@
 """Steps played ahead of the learner: with fixed staleness (``scale.lag``), or in fresh order.
 
-Pinned order. Step s is opened once step s - lag - 1 has been learned from. Step s uses the
-weights, the league, the curriculum and the payoff book of that moment. So its episodes are a
-function of configuration and seed, however long workers and learner take. A checkpoint holds the
-inputs of an open step but no episodes; a run that resumes plays them again.
+Pinned order. The episodes of step s begin once the learner has finished step s - lag - 1. They use
+the weights, the league, the curriculum and the payoff book of that moment. So configuration and
+seed determine them, however long workers and learner take. A step is open from its beginning until
+the learner takes it. A checkpoint holds the inputs of open steps; a resumed run plays them again.
 
-Fresh order. A step learns from the episodes that arrive first, whenever they were issued. The open
-episodes fill ``scale.lag`` + 1 steps. Episodes that arrive while the learner learns wait for the
-next step. A group with a turn staler than ``scale.lag`` when a step takes it is withheld: it is
-recorded, and read by the payoff book and the curriculum, but by no loss.
+Fresh order. A step learns from the episodes that arrive first, whenever they were issued. The
+unfinished episodes fill ``scale.lag`` + 1 steps. Episodes that arrive during an update wait for the
+next step. A group is withheld if a turn is staler than ``scale.lag`` when a step takes it. Withheld
+groups are recorded, and update payoff book and curriculum, but no loss uses them.
 
-A checkpoint holds the groups that have arrived. Episodes at play when the process ended are lost,
-and counted: ``issued.json`` in the run folder holds the number of issued episodes, also after a
-kill.
+A checkpoint holds the groups that have arrived. Unfinished episodes are lost when the process ends,
+and counted as lost: ``issued.json`` in the run folder has the number of issued episodes.
 
-Metrics, of all plays since the run began:
+Metrics, of all episodes since the run began:
     issued_games            episodes issued to workers, counted at each issue
     learned_games           episodes that a step took to learn from
     withheld_games          episodes that were too stale when a step took them
@@ -55,14 +54,14 @@ from sparring.run.step import (
     specs_of,
 )
 
-OPEN = "open"  # the owner of open steps in a run's state
+OPEN = "open"  # key of the open steps in a run's state
 
 
 class Prefetch:
     """Opens steps ahead of the learner, and returns their episodes.
 
     Args:
-        config: the run's configuration, with a lag.
+        config: the run's configuration, with ``scale.lag`` above 0.
         engine: its models.
         methods: its plug-ins.
     """
@@ -83,22 +82,22 @@ class Prefetch:
             RolloutError: no episode could be played.
         """
         config, engine, _ = self._parts
-        recorded = state.json(OPEN)
-        last = max(min(state.step + config.scale.lag + 1, config.steps), state.step + 1)
-        for step in range(state.step, last):
+        records = state.json(OPEN)
+        end = max(min(state.step + config.scale.lag + 1, config.steps), state.step + 1)
+        for step in range(state.step, end):
             if step not in self._open:
-                inputs = _restored(engine, step, recorded.get(str(step)))
+                inputs = _restored(engine, step, records.get(str(step)))
                 self._open[step] = _OpenStep(inputs or self._inputs(step, state), *self._parts)
         current = self._open.pop(state.step)
         episodes = current.result()
         if current.inputs.pinned is not None:
             engine.release(current.inputs.pinned)
-        for other in self._open.values():
-            other.advance()
+        for open_step in self._open.values():
+            open_step.advance()
         return episodes
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of the open steps, by owner."""
+        """Return the state of open steps for a checkpoint."""
         return {OPEN: {str(step): _record(s.inputs) for step, s in self._open.items()}}
 
     def _inputs(self, step: int, state: RunState) -> StepInputs:
@@ -125,8 +124,8 @@ class _OpenStep:
     def _begin(self, rollout: Rollout | None) -> None:
         try:
             request = next(self._requests) if rollout is None else self._requests.send(rollout)
-        except StopIteration as done:
-            self._episodes, self._waiting = done.value, None
+        except StopIteration as stop:
+            self._episodes, self._waiting = stop.value, None
         else:
             self._waiting = self._engine.begin(request.specs, request.judging, self.inputs.pinned)
 
@@ -154,7 +153,7 @@ def _record(inputs: StepInputs) -> dict[str, Any]:
 
 
 def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> StepInputs | None:
-    """Return the inputs of a step that was open in a checkpoint; None if it was not."""
+    """Restore the inputs of a step from a checkpoint's record; None without a record."""
     if record is None:
         return None
     try:
@@ -171,7 +170,7 @@ def _restored(engine: Engine, step: int, record: Mapping[str, Any] | None) -> St
         if isinstance(error, CheckpointError):
             raise
         raise CheckpointError(
-            f"The checkpoint's record of step {step}, which was at play, cannot be read "
+            f"The checkpoint's record of step {step}, which was unfinished, cannot be read "
             f"({error!r}). Take an earlier one, or start anew with --overwrite."
         ) from error
 
@@ -187,11 +186,11 @@ class FreshSteps:
 
     def __init__(self, config: RunConfig, engine: Engine, methods: Methods) -> None:
         self._config, self._engine, self._methods = config, engine, methods
-        self._admission: Admission | None = None  # from the first step on
+        self._admission: Admission | None = None  # None before the first step
         self._draws = 0
         self._unissued: deque[list[EpisodeSpec]] = deque()  # groups not issued yet
-        self._snapshot_pins: list[Pinned] = []  # by draw: the snapshots in its specs
-        self._arms: dict[int, str] = {}  # of the groups drawn and not taken yet
+        self._snapshot_pins: list[Pinned] = []  # for each draw, the snapshots that its specs use
+        self._arms: dict[int, str] = {}  # by group that no step has taken
         self._arrived: dict[int, tuple[Episode, ...]] = {}
         self._counts = RolloutCounts()  # of arrivals since the last step
 
@@ -218,13 +217,13 @@ class FreshSteps:
                 continue
             number = admission.arrived_groups[0]
             group = FreshGroup(number, self._arms.pop(number), self._arrived.pop(number))
-            is_old = max(self._staleness(group.episodes), default=0) > lag
-            admission.take(number, too_stale=is_old)
-            (stale if is_old else fresh).append(group)
-        return self._step(state, admission, fresh, stale)
+            is_stale = max(self._staleness(group.episodes), default=0) > lag
+            admission.take(number, too_stale=is_stale)
+            (stale if is_stale else fresh).append(group)
+        return self._build_step(state, admission, fresh, stale)
 
     def state(self) -> dict[str, Any]:
-        """Publish the current weights, and return what a checkpoint holds of episodes, by owner."""
+        """Publish the current weights, and return the state of arrived groups for a checkpoint."""
         admission = self._admission
         assert admission is not None, "a step was played"
         self._workers.renew()
@@ -246,7 +245,7 @@ class FreshSteps:
         return workers
 
     def _begin(self, state: RunState) -> Admission:
-        """Restore a checkpoint; episodes that were open there, or issued since, count as lost."""
+        """Restore a checkpoint; episodes unfinished there, or issued later, count as lost."""
         record, config = state.fresh, self._config
         account = record.account.after_kill(_read_issued(self._workers.run / ISSUED))
         self._workers.issued_before(account.issued)
@@ -263,26 +262,26 @@ class FreshSteps:
         return admission
 
     def _issue(self, state: RunState, admission: Admission) -> None:
-        parts: list[list[EpisodeSpec]] = []
-        room = admission.num_issuable
-        while room > 0:
-            part: list[EpisodeSpec] = []
-            while len(part) < min(self._config.scale.unit_games, room):
-                part += self._next_group(state)
-            parts.append(part)
-            room -= len(part)
-        if not parts:
+        units_specs: list[list[EpisodeSpec]] = []
+        num_open_slots = admission.num_issuable
+        while num_open_slots > 0:
+            unit_specs: list[EpisodeSpec] = []
+            while len(unit_specs) < min(self._config.scale.unit_games, num_open_slots):
+                unit_specs += self._next_group(state)
+            units_specs.append(unit_specs)
+            num_open_slots -= len(unit_specs)
+        if not units_specs:
             return
         progress = state.step / self._config.steps
-        past = tuple(sorted({key for pinned in self._snapshot_pins for key in pinned}))
-        units = self._workers.issue(parts, progress, past)
-        for unit, part in zip(units, parts, strict=True):
-            admission.issue(unit, Counter(spec.group_id for spec in part))
+        pinned_keys = tuple(sorted({key for pinned in self._snapshot_pins for key in pinned}))
+        units = self._workers.issue(units_specs, progress, pinned_keys)
+        for unit, unit_specs in zip(units, units_specs, strict=True):
+            admission.issue(unit, Counter(spec.group_id for spec in unit_specs))
         while len(self._snapshot_pins) > 1:  # all unissued groups are of the last draw
             self._workers.published.release(self._snapshot_pins.pop(0))
 
     def _next_group(self, state: RunState) -> list[EpisodeSpec]:
-        """Return the next group of specs, and draw more if none is left."""
+        """Return the next group of specs; draw more specs if there are no more groups."""
         if not self._unissued:
             self._draw_specs(state)
         return self._unissued.popleft()
@@ -298,11 +297,12 @@ class FreshSteps:
             book=book_of(config, self._engine, inputs),
             progress=state.step / config.steps,
         )
-        named = self._workers.with_named_policies(specs)
-        seated = {player for spec in named for player in spec.players}
-        self._snapshot_pins.append(published.pin(each for each in seated if each.step is not None))
+        players = {
+            player for spec in self._workers.with_named_policies(specs) for player in spec.players
+        }
+        self._snapshot_pins.append(published.pin(p for p in players if p.step is not None))
         groups: dict[int, list[EpisodeSpec]] = {}
-        for spec in specs:  # specs of one fixed initial state need not be adjacent
+        for spec in specs:  # specs of one group need not be adjacent
             groups.setdefault(spec.group_id, []).append(spec)
             self._arms[spec.group_id] = spec.arm
         self._unissued.extend(groups.values())
@@ -310,21 +310,21 @@ class FreshSteps:
 
     def _listen(self, admission: Admission, *, wait: bool) -> None:
         """Take arrived units; with ``wait``, wait for at least one."""
-        lost_units, answered = self._workers.poll_units(wait=wait)
+        lost_units, finished_units = self._workers.poll_units(wait=wait)
         for unit in lost_units:
             admission.reissue(unit)
-        for unit, rollout in answered:
+        for unit, rollout in finished_units:
             self._counts += rollout.counts
             episodes: dict[int, list[Episode]] = {}
             for episode in rollout.episodes:
                 episodes.setdefault(episode.group_id, []).append(episode)
-            admission.answer(unit, {group: len(plays) for group, plays in episodes.items()})
-            self._arrived |= {group: tuple(plays) for group, plays in episodes.items()}
+            admission.answer(unit, {group: len(members) for group, members in episodes.items()})
+            self._arrived |= {group: tuple(members) for group, members in episodes.items()}
             for group in rollout.counts.dropped_groups:
                 self._arms.pop(group, None)
 
     def _staleness(self, episodes: tuple[Episode, ...]) -> list[int]:
-        """Return the staleness of each trained turn in updates, from its oldest weights."""
+        """Return each trained turn's staleness: updates since its oldest sampling weights."""
         versions = self._engine.versions
         return [
             versions[player.name or MAIN] - _oldest_version(turn)
@@ -333,7 +333,7 @@ class FreshSteps:
             if episode.trained[turn.seat] and (player := episode.players[turn.seat]).kind in OWN
         ]
 
-    def _step(
+    def _build_step(
         self,
         state: RunState,
         admission: Admission,
@@ -348,7 +348,7 @@ class FreshSteps:
             self._methods,
             [episode for group in (*fresh, *stale) for episode in group.episodes],
             step=state.step,
-            withheld=frozenset(each.episode_id for group in stale for each in group.episodes),
+            withheld=frozenset(e.episode_id for group in stale for e in group.episodes),
         )
         result.arm_of = {group.number: group.arm for group in (*fresh, *stale)}
         result.observed = [(table, result.arm_of) for table, _ in result.observed]
@@ -364,8 +364,8 @@ class FreshSteps:
 
 def _oldest_version(turn: Turn) -> int:
     """Return the version of the oldest weights that sampled a reply."""
-    runs = [part for part in turn.segments if part.kind == "sampled" and part.ids]
-    return min((part.weights_version for part in runs), default=turn.weights_version)
+    sampled = [segment for segment in turn.segments if segment.kind == "sampled" and segment.ids]
+    return min((segment.weights_version for segment in sampled), default=turn.weights_version)
 
 
 def _read_issued(path: Path) -> int:
@@ -376,6 +376,6 @@ def _read_issued(path: Path) -> int:
         return 0
     except (OSError, LookupError, TypeError, ValueError) as error:
         raise CheckpointError(
-            f"{path} should hold the number of issued plays, and cannot be read ({error!r}). "
+            f"{path} should hold the number of issued episodes, but cannot be read ({error!r}). "
             "Remove it to count from the checkpoint, or start anew with --overwrite."
         ) from error

@@ -1,16 +1,16 @@
 """provenance.json: where and how a run was started, each time.
 
-No other file holds these facts: the others depend only on configuration, seed and code.
+Only this file depends on the machine and the date. Configuration, seed and code determine the rest.
 
     {"starts": [{"date": "2026-11-22T04:10:11+00:00", "command": "sparring train demo",
     "after_step": 0, "commit": ..., "replies": "own bits", ...}]}
 
-``replies`` says how replies depend on the batch, its order and its splits. "own bits": every bit is
-the same. "within 1e-5": token ids rarely differ, and log-probabilities differ by up to 1e-5.
-``decoding`` says which code sampled them: "compiled", or "torch" with the reason
-(``models/forward_pass.py``). A run that resumes with other code gets other numbers and a warning.
-``measured`` says which weights evaluation measures: "EMA weights", "live weights" or a mixture of
-members.
+``replies`` says how much a reply depends on the other prompts in its batch. "own bits": not at all;
+every bit stays the same. "within 1e-5": log-probabilities differ by up to 1e-5, token ids rarely.
+``decoding`` names the code that sampled replies: "compiled", or "torch" with the reason
+(``models/forward_pass.py``). If a resumed run uses other code, its numbers differ, and it warns.
+``measured`` names the weights that evaluation measures: "EMA weights", "live weights" or a mixture
+of members.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ PACKAGES = (
     "pyarrow",
     "peft",
 )
-# git paths of the code; pages and published results are made by runs
+# git arguments that select code, without pages and results
 CODE = ("--", ":/", ":(top,exclude)docs", ":(top,exclude)benchmarks/results", ":(top,exclude)*.md")
 
 
@@ -61,26 +61,26 @@ def note_start(
     decoding: str,
     weights: str,
 ) -> None:
-    """Add a start to a run folder's provenance, and warn if replies are now computed by other code.
+    """Add a start to provenance.json, and warn if other code than before computes replies.
 
-    Unreadable earlier starts are dropped.
+    Unreadable entries of earlier starts are removed.
 
     Args:
         path: the run folder, locked by the caller.
         command: words of the command line, the program's name first.
-        after_step: number of steps done before this start.
-        invariant: whether a reply has the same bits for any batch.
+        after_step: number of steps finished before this start.
+        invariant: whether a reply has the same bits in any batch.
         decoding: the code that computes replies, in words.
         weights: measured by evaluation, from ``config.checks.measured_weights``.
     """
     earlier = starts(path)
-    # a start without a later checkpoint produced no numbers
-    effective = [
+    # earlier starts that finished a step
+    starts_with_steps = [
         entry
         for entry in earlier
         if isinstance(step := entry.get("after_step"), int) and step < after_step
     ]
-    earlier_decoding = effective[-1].get("decoding") if effective else None
+    earlier_decoding = starts_with_steps[-1].get("decoding") if starts_with_steps else None
     if isinstance(earlier_decoding, str) and _decoders(earlier_decoding) != _decoders(decoding):
         log.warning(
             "%s: replies were computed by %s up to step %d, and by %s from here on. Their last "
@@ -112,7 +112,7 @@ def note_start(
 
 
 def _decoders(decoding: str) -> set[str]:
-    """Return the code that computes the replies of a run's policies, without the reasons."""
+    """Return the names in ``decoding`` without the reasons."""
     return set(re.findall(r"(?:^|, )(compiled|torch|vllm|openai)\b", decoding))
 
 
@@ -150,7 +150,7 @@ def _versions() -> dict[str, str]:
 
 
 def code_commit() -> str | None:
-    """Return the commit of this code, with "-dirty" if tracked code differs; None without git."""
+    """Return the git commit of this code, plus "-dirty" if files changed; None without git."""
     folder = Path(__file__).parent
 
     def git(*arguments: str) -> str:

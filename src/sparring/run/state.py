@@ -1,8 +1,8 @@
-"""The state of a run without its models: one frozen record, by owner.
+"""The state of a run without its models: one frozen record with the state of each owner.
 
-An owner is a component with memory over steps: the estimator, the curriculum, the replay buffer,
-the payoff book. A step takes the state of all owners and returns it as a whole, so that a
-user's own loop passes on one value, and a new owner changes no loop.
+An owner is a component that keeps state between steps: the estimator, the curriculum, the replay
+buffer, the payoff book. A step takes one RunState and returns the next. So a training loop passes
+on one value, and a new owner needs no change of the loop.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class FreshRecord:
     """The state of a run in fresh order.
 
     Args:
-        account: numbers of all episodes so far.
+        account: counts of all episodes so far.
         draws: number of draws of specs so far.
-        groups: that have arrived, in order of arrival.
+        groups: arrived groups, in order of arrival.
     """
 
     def __init__(
@@ -53,22 +53,22 @@ class FreshRecord:
         self.account, self.draws, self.groups = account or EpisodeBudget(), draws, tuple(groups)
 
     def save(self, folder: Path) -> None:
-        """Write everything into a checkpoint's folder; nothing if no episode was issued."""
+        """Write the record into a checkpoint's folder; write nothing if no episode was issued."""
         if not self.account.issued:
             return
         episodes = [episode for group in self.groups for episode in group.episodes]
-        spoken = [(0, episode) for episode in episodes if episode.turns]
+        played = [(0, episode) for episode in episodes if episode.turns]
         notes = {
             "account": asdict(self.account),
             "draws": self.draws,
             "groups": [
-                [group.number, group.arm, [each.episode_id for each in group.episodes]]
+                [group.number, group.arm, [episode.episode_id for episode in group.episodes]]
                 for group in self.groups
             ],
             "silent": [record_of(episode) for episode in episodes if not episode.turns],
         }
-        if spoken:
-            write_synced(folder / FILE, to_bytes(spoken))
+        if played:
+            write_synced(folder / FILE, to_bytes(played))
         write_synced(folder / NOTES, json.dumps(notes).encode())
 
     @classmethod
@@ -87,8 +87,8 @@ class FreshRecord:
                 episodes += [episode for _, episode in from_bytes((folder / FILE).read_bytes())]
             episode_by_id = {episode.episode_id: episode for episode in episodes}
             groups = [
-                FreshGroup(int(number), str(arm), tuple(episode_by_id[play] for play in plays))
-                for number, arm, plays in notes["groups"]
+                FreshGroup(int(number), str(arm), tuple(episode_by_id[id_] for id_ in ids))
+                for number, arm, ids in notes["groups"]
             ]
             return cls(EpisodeBudget.of(notes["account"]), int(notes["draws"]), groups)
         except (OSError, LookupError, TypeError, ValueError, pa.ArrowException) as error:
@@ -99,7 +99,7 @@ class FreshRecord:
 
 
 STATE = "state.json"
-FRESH = "fresh"  # the owner of the state of fresh order
+FRESH = "fresh"  # the owner of a ``FreshRecord``
 LEAGUE = "league"  # the owner of the state of a league's learners
 
 
@@ -107,7 +107,7 @@ class FileState(Protocol):
     """The state of an owner that writes files instead of JSON."""
 
     def save(self, folder: Path) -> None:
-        """Write everything into a checkpoint's folder; nothing for an empty state."""
+        """Write the state into a checkpoint's folder; write nothing if it is empty."""
 
     @classmethod
     def restored(cls, folder: Path) -> Self:
@@ -118,10 +118,10 @@ class FileState(Protocol):
         """
 
 
-FILED: Mapping[str, type[FileState]] = {
+FILE_STATES: Mapping[str, type[FileState]] = {
     "replay": ReplayBuffer,
     FRESH: FreshRecord,
-}  # owners with files of their own; all others keep JSON
+}  # owners that write files; all others are in state.json
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -176,10 +176,10 @@ class RunState:
             folder: of the new checkpoint.
             states: further entries of ``state.json``.
         """
-        plain = {name: value for name, value in self.owners.items() if name not in FILED}
+        plain = {name: value for name, value in self.owners.items() if name not in FILE_STATES}
         write_synced(folder / STATE, json.dumps({**plain, **states}, sort_keys=True).encode())
         for name, value in self.owners.items():
-            if name in FILED:
+            if name in FILE_STATES:
                 value.save(folder)
 
     @classmethod
@@ -197,10 +197,10 @@ class RunState:
             folder: of the checkpoint.
             step: number of steps done when it was saved.
             state: the content of its ``state.json``.
-            apart: names in it that are not owners.
+            apart: keys of it that are not owners.
 
         Raises:
-            CheckpointError: an owner's state is of another kind, or its files do not match.
+            CheckpointError: an owner's state is not a mapping, or its files do not match.
         """
         plain = {name: value for name, value in state.items() if name not in apart}
         for name, value in plain.items():
@@ -211,5 +211,5 @@ class RunState:
                 )
         return cls(
             step=step,
-            owners={**plain, **{name: kind.restored(folder) for name, kind in FILED.items()}},
+            owners={**plain, **{name: kind.restored(folder) for name, kind in FILE_STATES.items()}},
         )

@@ -1,93 +1,92 @@
-"""One step of the algorithm: seat, play, shape, credit, update; and its metrics.
+"""One training step: seat, play, shape, credit, update; and its metrics.
 
-Metrics of episodes, over trained seats unless stated otherwise. With several replies to a prompt,
-metrics of replies (legal_rate to sampled_entropy) count all, metrics of games the played one:
+Metrics of episodes, over trained seats unless stated otherwise. If a prompt has several candidate
+replies, legal_rate to sampled_entropy count all of them; other metrics count the played one:
     legal_rate              share of replies that were a legal action, in turns with a list of legal
                             actions; absent in environments where any text is legal
     legal_rate/GAME         the same for one game
     unparsable_rate         share of replies from which no action could be parsed
     truncated_rate          share of replies that reached the token limit
-    overlong_rate           share of turns without a reply, as the conversation had outgrown
+    overlong_rate           share of turns without a reply, because the prompt was longer than
                             model.context; these turns count in truncated_rate too, and in no
                             other metric
     reply_tokens            sampled tokens per turn
     sampled_entropy         mean of -log(probability) of the sampled tokens: estimates the sampler's
                             entropy per token, nats
     memories_per_game       memories that seats wrote, per game; they count in no metric above;
-                            this and the next only where there are memories
+                            this and memory_tokens are absent without memories
     memory_tokens           sampled tokens per memory
     turns_per_game          decisions of all seats per game
     forfeit_rate            share of games that an illegal reply ended
     cut_rate                share of games that were truncated, by rollout.max_turns or by
-                            model.context; only where there are any
+                            model.context; absent if 0
     return/GAME/ROLE        mean return of the role, in the game's units; games that outgrew
                             model.context are left out
     seat_asymmetry/GAME     largest minus smallest mean return over the roles of a game
-    attempt/GAME/NUMBER     of trials, mean payoff of the game in attempt 1, 2, ..., over the seats
-                            that had a turn in it, times environments.N.scale; attempts that
-                            outgrew model.context are left out
-    figure/GAME/NAME        a figure of the environment, such as understood of code_words, as a
-                            mean over seats; forfeited and truncated episodes are left out, and
-                            seats without the figure
-    candidates/decisions    decisions per game with several candidates; this and the
-                            next where rollout.candidates.count is above 1
-    candidates/equal_share  share of these whose candidates all had the same score
-    candidates/unjudged     share of these without any scored candidate
+    attempt/GAME/NUMBER     for trials: mean payoff in attempt 1, 2, ..., times
+                            environments.N.scale, over the seats with a turn in this attempt;
+                            without attempts that outgrew model.context
+    figure/GAME/NAME        a figure that the environment defines (such as understood of
+                            code_words), mean over seats that have it; without forfeited and
+                            truncated episodes
+    candidates/decisions    decisions per game with several candidates; this and the other
+                            candidates/ metrics need rollout.candidates.count above 1
+    candidates/equal_share  share of these decisions whose candidates all had the same score
+    candidates/unjudged     share of these decisions without any scored candidate
     candidates/score        mean score of all scored candidates: the quality of the policy
-    candidates/gain         mean score of the played candidates minus that: the gain of choosing
+    candidates/gain         mean score of the played candidates minus candidates/score
     candidates/tokens       sampled tokens of the step, in all candidates
     group_deviation         mean standard deviation of rewards within groups (trajectories
                             of one initial state and role)
-    group_equal_share       share of the groups with equal rewards; both only where groups
-                            have two or more trajectories
+    group_equal_share       share of groups with equal rewards; this and group_deviation only if
+                            groups have two or more trajectories
 Metrics of the step:
-    reward/NAME             mean of a reward's component over trained turns that have it, weighted
-                            and bounded
-    reward/llm_judge        as reward/NAME: a language model's opinion of the turns, not a fact
-    abstained/NAME          share of trained turns on which a reward has no opinion; only where
-                            there are any
+    reward/NAME             mean of this reward component over trained turns that have it,
+                            weighted and bounded
+    reward/llm_judge        the same for rewards by a language model, which are opinions
+    abstained/NAME          share of trained turns for which this reward gave no value; absent if
+                            0
     optimal_rate/GAME       share of the judged turns whose reply is one of the oracle's best
                             actions
     regret/GAME             mean value lost per judged turn by the oracle, in the game's units
-    judged_rate/GAME        share of trained turns on which the oracle gave a verdict; these three
-                            where a game has an oracle
-    bounded_share           share of trained seats whose shaping was scaled down in a game, so that
-                            outcomes keep their order
+    judged_rate/GAME        share of trained turns that the oracle judged; this, regret and
+                            optimal_rate need an oracle
+    bounded_share           share of trained seats whose shaping rewards were scaled down so that
+                            a better outcome still has a larger return
     kept_share              share of turns that selection kept
-    replayed_share          share of the batch's games that come from the replay buffer; these only
-                            where something is stored
+    replayed_share          share of the batch's games that come from the replay buffer; replay
+                            metrics are absent without a buffer
     buffer_size             games in the replay buffer after the step
     replay_age              steps since the replayed games were played, mean
     replay_weight           mean importance weight of the replayed groups, relative to the largest;
                             reported, not applied
-    playouts/tokens         sampled tokens of the playouts from turns, which
-                            nothing learns from; this and the next where rollout.playouts is above 0
+    playouts/tokens         sampled tokens of playouts, which are not trained on; this and
+                            playouts/failed need rollout.playouts above 0
     playouts/failed         share of the states from which no playout could be played
-    refills                 further batches played to replace games that selection dropped; where
-                            rollout.refills allows any
+    refills                 further batches played to replace games that selection dropped; needs
+                            rollout.refills above 0
     advantage_std           standard deviation of the advantages over the tokens that carry loss
     distinct_share          share of distinct sequences; duplicates are computed once
     retried_games           games that failed and were played again
-    dropped_groups          groups given up because a game failed beyond its retries
-    lag                     staleness of the sampling weights in steps; only where
-                            scale.lag is above 0. In fresh order the mean over the trained turns
-                            of the step, in updates of their policy.
-                            With a lag, logprob_difference_max and _mean are of one play in 100,
-                            scored again with the weights that sampled it
+    dropped_groups          groups dropped because a game failed more often than its retries
+    lag                     staleness of the sampling weights in steps; needs scale.lag above 0.
+                            In fresh order: mean over trained turns, in updates of their policy.
+                            With a lag, logprob_difference_max and _mean come from one episode
+                            in 100, scored again with the weights that sampled it
     credit/...              metrics of the advantage estimator, such as its baselines
     knowledge/NAME/...      metrics of the knowledge plug-in; its page explains them
     knowledge/judged        share of the candidates that the plug-in scored
-Where a run has several policies, the learning metrics of each policy have its name as prefix,
-as in leader/loss, leader/advantage_std, leader/credit/...; main has no prefix.
+In a run with several policies, each policy's learning metrics have its name as prefix, as in
+leader/loss, leader/advantage_std, leader/credit/...; the policy main has no prefix.
 Timing, in timing.jsonl:
     seconds/play            playing, judging and shaping the games
-    seconds/oracle          judging alone, where a game has an oracle
+    seconds/oracle          the oracle's part of seconds/play, if a game has an oracle
     seconds/credit          turn table, values, reward model, advantages, packing
     seconds/update          updating the weights
-    seconds/round           the three together
+    seconds/round           sum of seconds/play, seconds/credit and seconds/update
     seconds/evaluation      measuring, in steps with an evaluation
-    tokens_per_second       all tokens trained on, prompts included, over the whole round
-    games_per_second        games over the whole round
+    tokens_per_second       trained tokens, prompts included, divided by seconds/round
+    games_per_second        games divided by seconds/round
 """
 
 from __future__ import annotations
@@ -199,7 +198,7 @@ def schedules_of(league: LeagueConfig) -> dict[str, BoundPlugin]:
 
 
 def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the metrics of one or more episodes, listed above, without those of groups."""
+    """Return the metrics of one or more episodes, as the module's docstring lists them."""
     metrics = _reply_metrics(episodes)
     metrics["turns_per_game"] = sum(len(episode.decisions) for episode in episodes) / len(episodes)
     metrics["forfeit_rate"] = sum(episode.forfeited_by is not None for episode in episodes) / len(
@@ -218,20 +217,20 @@ def rollout_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     means = {key: sum(values) / len(values) for key, values in returns.items()}
     metrics.update({f"return/{game}/{role}": mean for (game, role), mean in means.items()})
     for game in {game for game, _ in means}:
-        of_game = [mean for (name, _), mean in means.items() if name == game]
-        metrics[f"seat_asymmetry/{game}"] = max(of_game) - min(of_game)
+        game_means = [mean for (name, _), mean in means.items() if name == game]
+        metrics[f"seat_asymmetry/{game}"] = max(game_means) - min(game_means)
     return metrics | _attempt_metrics(episodes)
 
 
 def _attempt_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    trials = {
+    trial_games = {
         each.game
         for each in episodes
         if any(turn.attempt and each.trained[turn.seat] for turn in each.turns)
     }
     attempts: defaultdict[tuple[str, int], dict[tuple[int, int], float]] = defaultdict(dict)
     for number, episode in enumerate(episodes):
-        turns = episode.turns if episode.game in trials else ()
+        turns = episode.turns if episode.game in trial_games else ()
         unsent = {turn.attempt for turn in turns if turn.event == "unsent"}
         for turn in turns:
             if episode.trained[turn.seat] and turn.attempt not in unsent:
@@ -265,9 +264,9 @@ def environment_metrics(
 
 def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     unparsable = truncated = unsent = tokens = replies = 0
-    surprise = 0.0
-    listed: defaultdict[str, int] = defaultdict(int)  # turns with a list of legal actions
-    legal: defaultdict[str, int] = defaultdict(int)
+    negative_logprob = 0.0
+    num_listed: defaultdict[str, int] = defaultdict(int)  # turns with a list of legal actions
+    num_legal: defaultdict[str, int] = defaultdict(int)
     for episode in episodes:
         trained = episode.trained
         if episode.has_outgrown_context:
@@ -278,13 +277,13 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
             replies += 1
             event, num_sampled = turn.event, 0
             if turn.legal_actions:
-                listed[episode.game] += 1
-                legal[episode.game] += event == "ok"
+                num_listed[episode.game] += 1
+                num_legal[episode.game] += event == "ok"
             unparsable += event == "unparsable"
             for segment in turn.segments:
                 if segment.kind == "sampled":
                     num_sampled += len(segment.ids)
-                    surprise -= sum(segment.logprobs)
+                    negative_logprob -= sum(segment.logprobs)
             tokens += num_sampled
             truncated += turn.truncated
     turns = replies + unsent
@@ -294,10 +293,13 @@ def _reply_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
         "overlong_rate": unsent / max(turns, 1),
         "reply_tokens": tokens / max(replies, 1),
     }
-    if listed or not turns:
-        metrics = {"legal_rate": sum(legal.values()) / max(sum(listed.values()), 1), **metrics}
-    metrics.update({f"legal_rate/{game}": legal[game] / count for game, count in listed.items()})
-    return {**metrics, "sampled_entropy": surprise / tokens} if tokens else metrics
+    if num_listed or not turns:
+        rate = sum(num_legal.values()) / max(sum(num_listed.values()), 1)
+        metrics = {"legal_rate": rate, **metrics}
+    metrics.update(
+        {f"legal_rate/{game}": num_legal[game] / count for game, count in num_listed.items()}
+    )
+    return {**metrics, "sampled_entropy": negative_logprob / tokens} if tokens else metrics
 
 
 def all_replies(episode: Episode) -> Iterator[Turn]:
@@ -322,7 +324,7 @@ def _memory_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
-    """Return the metrics of candidates listed above; empty if every prompt had one reply."""
+    """Return the candidates/ metrics; empty if every prompt had one reply."""
     groups = [
         (turn, [reply.score for reply in (turn, *turn.candidates) if reply.score is not None])
         for episode in episodes
@@ -331,9 +333,9 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     ]
     if not groups:
         return {}
-    judged = [(turn.score, scores) for turn, scores in groups if scores]
-    all_scores = [score for _, scores in judged for score in scores]
-    played_scores = [score for score, _ in judged if score is not None]
+    scored_groups = [(turn.score, scores) for turn, scores in groups if scores]
+    all_scores = [score for _, scores in scored_groups for score in scores]
+    played_scores = [score for score, _ in scored_groups if score is not None]
     mean = sum(all_scores) / max(len(all_scores), 1)
     tokens = sum(
         sampled_tokens(turn)
@@ -343,9 +345,9 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
     )
     return {
         "candidates/decisions": len(groups) / len(episodes),
-        "candidates/equal_share": sum(max(group) == min(group) for _, group in judged)
+        "candidates/equal_share": sum(max(group) == min(group) for _, group in scored_groups)
         / len(groups),
-        "candidates/unjudged": 1 - len(judged) / len(groups),
+        "candidates/unjudged": 1 - len(scored_groups) / len(groups),
         "candidates/score": mean,
         "candidates/gain": sum(played_scores) / max(len(played_scores), 1) - mean,
         "candidates/tokens": float(tokens),
@@ -353,7 +355,7 @@ def candidate_metrics(episodes: Sequence[Episode]) -> dict[str, float]:
 
 
 def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[str, float]:
-    """Return, per game with an oracle, judged_rate, optimal_rate and regret."""
+    """Return judged_rate, optimal_rate and regret of each game with an oracle."""
     metrics = {}
     for game in games:
         turns = [
@@ -363,31 +365,31 @@ def oracle_metrics(episodes: Sequence[Episode], games: Iterable[str]) -> dict[st
             for turn in episode.decisions
             if episode.trained[turn.seat]
         ]
-        best = [is_optimal for is_optimal in map(is_best, turns) if is_optimal is not None]
+        optimal = [is_optimal for is_optimal in map(is_best, turns) if is_optimal is not None]
         regrets = [value for value in map(regret, turns) if value is not None]
         if turns:
-            metrics[f"judged_rate/{game}"] = len(best) / len(turns)
-        if best:
-            metrics[f"optimal_rate/{game}"] = sum(best) / len(best)
+            metrics[f"judged_rate/{game}"] = len(optimal) / len(turns)
+        if optimal:
+            metrics[f"optimal_rate/{game}"] = sum(optimal) / len(optimal)
             metrics[f"regret/{game}"] = sum(regrets) / len(regrets)
     return metrics
 
 
 def group_metrics(turns: TurnTable) -> dict[str, float]:
-    """Return the metrics of groups listed above; empty if no group has two trajectories.
+    """Return the group_ metrics; empty if no group has two trajectories.
 
     Args:
-        turns: the batch before selection, with the groups that it drops.
+        turns: the batch before selection.
     """
     if not len(turns.reward):
         return {}
     returns, starts = trajectory_returns(turns)
     groups, count = start_groups(turns)
     group_of = groups[starts]
-    shared = group_counts(group_of, count) > 1
-    if not shared.any():
+    has_several = group_counts(group_of, count) > 1
+    if not has_several.any():
         return {}
-    deviation = group_std(returns, group_of, count, ddof=0)[shared]
+    deviation = group_std(returns, group_of, count, ddof=0)[has_several]
     equal = deviation <= 1e-9 * max(float(np.abs(returns).max()), 1.0)
     return {"group_deviation": float(deviation.mean()), "group_equal_share": float(equal.mean())}
 
@@ -396,15 +398,15 @@ def group_metrics(turns: TurnTable) -> dict[str, float]:
 class StepInputs:
     """The inputs of a step's rollout other than the configuration.
 
-    With ``scale.lag`` they are read before the learner learns from earlier steps.
+    With ``scale.lag`` these are read before the learner has finished earlier steps.
     """
 
     step: int
-    learnt: int  # number of steps that the weights learned from
+    learnt: int  # number of steps that these weights have learned from
     members: tuple[PlayerRef, ...] = ()
     curriculum: Mapping[str, Any] = field(default_factory=dict)  # the state of the arm book
     payoffs: Payoffs = field(default_factory=Payoffs)
-    pinned: Pinned | None = None  # its sampling weights; None: the current weights
+    pinned: Pinned | None = None  # sampling weights; None: the current weights
     live: str = ""  # the only learning policy of a league; empty: all policies learn
 
     @classmethod
@@ -414,8 +416,8 @@ class StepInputs:
         """Return the inputs of a step from the current state.
 
         Args:
-            engine: whose members may play.
-            state: of the run now.
+            engine: has the members that may play.
+            state: current state of the run.
             step: the step.
             pinned: its sampling weights.
         """
@@ -445,7 +447,7 @@ def specs_of(
     progress: float,
     refill: int = 0,
 ) -> list[EpisodeSpec]:
-    """Return the episodes of a step, or those of a refill; see ``starts``."""
+    """Return the specs of a step's episodes, or of a refill's; see ``step_specs``."""
     return step_specs(
         inputs.step,
         games=engine.environments,
@@ -481,12 +483,12 @@ class StepEpisodes:
     arm_of: dict[int, str] = field(default_factory=dict)  # of each group id
     lag: float = 0  # staleness in steps; in fresh order a mean
     turns: TurnTable | None = None  # of all games; None where there were refills
-    # for the curriculum: turns, and the arm of each of their groups
+    # for the curriculum: turns, and the curriculum arm of each group
     observed: list[tuple[TurnTable, dict[int, str]]] = field(default_factory=list)
 
 
 class PlayRequest(NamedTuple):
-    """Episodes that a step requests, and their judges; see ``Engine.play``."""
+    """Specs of episodes that a step requests, and judges of replies; see ``Engine.play``."""
 
     specs: list[EpisodeSpec]
     judging: ReplyJudges | None
@@ -497,8 +499,8 @@ def request_plays(
 ) -> Generator[PlayRequest, Rollout, StepEpisodes]:
     """Request a step's episodes, shape their rewards and select the ones to train on.
 
-    Refills replace dropped episodes, if the configuration has them. This reads only ``inputs`` of
-    the run's state, and changes nothing in it.
+    Refills replace dropped episodes if ``rollout.refills`` is above 0. The run's state is read only
+    through ``inputs`` and does not change.
     """
     rollout, step = config.rollout, inputs.step
     result = StepEpisodes(lag=step - inputs.learnt)
@@ -525,14 +527,14 @@ def request_plays(
             valued = _playouts(episodes, config, engine, step, refill)
             episodes, playout_figures = yield from _relay_requests(valued, None)
             figures = {**figures, **playout_figures}
-        episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
+        episodes, shaping = _shape_rewards(episodes, config, engine, methods.rewards, progress)
         if not episodes:
             raise RolloutError("No game of this step could be played; the log says why.")
         turns = turn_table(episodes)
         arm_of = {spec.group_id: spec.arm for spec in specs}
         result.arm_of.update(arm_of)
         result.observed.append((turns, arm_of))
-        if refill < rollout.refills:  # the next refill reads it
+        if refill < rollout.refills:  # used by the next refill
             book.observe(turns, arm_of, step)
         stream = engine.root.child("selection").child(step).child(refill)
         selected, share = _select(methods, stream, episodes, turns, progress)
@@ -542,7 +544,7 @@ def request_plays(
         tables.append((len(episodes), figures))
         if len(result.selected) >= rollout.games_per_step:
             break
-    result.selected = _whole_groups(result.selected, rollout.games_per_step)
+    result.selected = _first_groups(result.selected, rollout.games_per_step)
     result.turns = turns if len(tables) == 1 else None
     result.metrics = (
         {**_mean_metrics(tables), "refills": float(len(tables) - 1)}
@@ -569,19 +571,19 @@ def play_step(config: RunConfig, engine: Engine, methods: Methods, state: RunSta
         request = next(requests)
         while True:
             request = requests.send(engine.play(request.specs, request.judging))
-    except StopIteration as done:
-        episodes: StepEpisodes = done.value
+    except StopIteration as stop:
+        episodes: StepEpisodes = stop.value
         return episodes
 
 
 class StepSource(Protocol):
-    """Gives each step its episodes where steps are played ahead of the learner."""
+    """Returns each step's episodes if steps are played ahead of the learner."""
 
     def episodes_of(self, state: RunState) -> StepEpisodes:
         """Return the episodes of the next step."""
 
     def state(self) -> dict[str, Any]:
-        """Return what a checkpoint holds of unfinished episodes, by owner."""
+        """Return the state of unfinished episodes for a checkpoint."""
 
 
 def shape_episodes(
@@ -599,12 +601,12 @@ def shape_episodes(
         config: of the run.
         engine: its models.
         methods: its plug-ins.
-        episodes: whole groups.
+        episodes: complete groups.
         step: number of the step.
-        withheld: ids of episodes that nothing learns from, in whole groups.
+        withheld: ids of episodes that are too stale to train on, in whole groups.
     """
     progress = step / config.steps
-    episodes, shaping = _shape(episodes, config, engine, methods.rewards, progress)
+    episodes, shaping = _shape_rewards(episodes, config, engine, methods.rewards, progress)
     trained = [episode for episode in episodes if episode.episode_id not in withheld]
     turns = turn_table(episodes)
     trained_turns = turns if len(trained) == len(episodes) else turn_table(trained)
@@ -624,8 +626,8 @@ def _select(
     share = float(mask.mean()) if len(mask) else 1.0
     if mask.all():
         return episodes, share
-    alive = set(turns.episode[mask].tolist())
-    return [episode for episode in episodes if episode.episode_id in alive], share
+    kept_ids = set(turns.episode[mask].tolist())
+    return [episode for episode in episodes if episode.episode_id in kept_ids], share
 
 
 def _relay_requests(
@@ -636,38 +638,38 @@ def _relay_requests(
         while True:
             rollout = yield PlayRequest(specs, judging)
             specs = calls.send(rollout)
-    except StopIteration as done:
-        result: T = done.value
+    except StopIteration as stop:
+        result: T = stop.value
         return result
 
 
 def _playouts(
     episodes: list[Episode], config: RunConfig, engine: Engine, step: int, refill: int
 ) -> EpisodeRequests[tuple[list[Episode], dict[str, float]]]:
-    """Request playouts from turns; return the episodes with their values, and metrics."""
+    """Request playouts from positions; return the episodes with estimated values, and metrics."""
     games = {game.name: game for game, _ in engine.environments}
     stream = engine.root.child("playouts").child(step).child(refill)
     limit = turn_limit(config.rollout, step / config.steps)
     count = config.rollout.playouts
-    credits = [each.credit.bind("credit") for each in config.by_policy.values()]
+    credits = [section.credit.bind("credit") for section in config.by_policy.values()]
     has_start_values = any("playouts" in required_services(credit) for credit in credits)
     return with_playouts(
         episodes, games, count=count, stream=stream, max_turns=limit, before=has_start_values
     )
 
 
-def _whole_groups(episodes: list[Episode], num_games: int) -> list[Episode]:
+def _first_groups(episodes: list[Episode], num_games: int) -> list[Episode]:
     if len(episodes) <= num_games:
         return episodes
     groups = {episode.group_id for episode in episodes[:num_games]}
     return [episode for episode in episodes if episode.group_id in groups]
 
 
-def _mean_metrics(parts: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
-    """Return the weighted means of metrics over parts with these numbers of games."""
-    names = {name: None for _, metrics in parts for name in metrics}
+def _mean_metrics(tables: list[tuple[int, dict[str, float]]]) -> dict[str, float]:
+    """Return means of (number of games, metrics) tables, weighted by the number of games."""
+    names = {name: None for _, metrics in tables for name in metrics}
     values_by_name = {
-        name: [(games, metrics[name]) for games, metrics in parts if name in metrics]
+        name: [(games, metrics[name]) for games, metrics in tables if name in metrics]
         for name in names
     }
     return {
@@ -676,18 +678,19 @@ def _mean_metrics(parts: list[tuple[int, dict[str, float]]]) -> dict[str, float]
     }
 
 
-def _shape(
+def _shape_rewards(
     episodes: list[Episode],
     config: RunConfig,
     engine: Engine,
     rewards: tuple[WeightedReward, ...],
     progress: float,
 ) -> tuple[list[Episode], dict[str, float]]:
-    fined = any(
+    has_penalty = any(
         game.illegal.penalty and game.illegal.rule != "forfeit" for game, _ in engine.environments
     )
     scales = {section.known_as: section.scale for section in config.environments}
-    if not rewards and not fined and config.outcome_weight == 1.0 and set(scales.values()) == {1.0}:
+    is_plain = config.outcome_weight == 1.0 and set(scales.values()) == {1.0}
+    if is_plain and not rewards and not has_penalty:
         return episodes, {}
     games = {game.name: game for game, _ in engine.environments}
     gaps = {
@@ -710,41 +713,41 @@ def _shape(
 OWNER = "knowledge"  # name of the plug-in's state in the run's state
 
 
-def update_knowledge(
-    engine: Engine, methods: Methods, state: RunState, played: StepEpisodes, progress: float
+def score_with_knowledge(
+    engine: Engine, methods: Methods, state: RunState, step_episodes: StepEpisodes, progress: float
 ) -> tuple[StepEpisodes, Mapping[str, Any]]:
-    """Update the knowledge plug-in and let it score this step's episodes.
+    """Update the knowledge plug-in, and add its scores to this step's candidates.
 
     Args:
         engine: with the run's environments.
         methods: of the run.
         state: of the run before the step.
-        played: the step's episodes.
-        progress: share of the run that is done.
+        step_episodes: of this step.
+        progress: finished share of the run, 0 to 1.
 
     Returns:
         The scored episodes, and the plug-in's new state by owner.
     """
     if methods.knowledge is None:
-        return played, {}
+        return step_episodes, {}
     request = KnowledgeRequest(
-        episodes=played.episodes,
+        episodes=step_episodes.episodes,
         environments={game.name: game for game, _ in engine.environments},
         step=state.step,
         stream=engine.root.child(OWNER).child(state.step),
     )
     knowledge: Knowledge = methods.knowledge(request, state.json(OWNER), progress=progress)
-    episodes = with_scores(played.episodes, knowledge.scores)
-    scored_of = {episode.episode_id: episode for episode in episodes}
+    episodes = with_scores(step_episodes.episodes, knowledge.scores)
+    scored_episodes = {episode.episode_id: episode for episode in episodes}
     name = methods.knowledge.plugin.name
     figures = {f"{OWNER}/{name}/{key}": value for key, value in knowledge.metrics.items()}
-    judged = replace(
-        played,
+    scored = replace(
+        step_episodes,
         episodes=episodes,
-        selected=[scored_of[episode.episode_id] for episode in played.selected],
-        metrics={**played.metrics, **figures, f"{OWNER}/judged": _judged_share(episodes)},
+        selected=[scored_episodes[episode.episode_id] for episode in step_episodes.selected],
+        metrics={**step_episodes.metrics, **figures, f"{OWNER}/judged": _judged_share(episodes)},
     )
-    return judged, {OWNER: knowledge.state}
+    return scored, {OWNER: knowledge.state}
 
 
 def _judged_share(episodes: list[Episode]) -> float:
@@ -767,7 +770,7 @@ class StepResult:
     metrics: dict[str, float]
     timing: dict[str, float]
     state: RunState
-    learned: tuple[LearnedBatch, ...] = ()  # of each policy, if recorded
+    learned: tuple[LearnedBatch, ...] = ()  # one per policy, if recorded
 
 
 def play_round(
@@ -785,9 +788,9 @@ def play_round(
         config: the run's configuration.
         engine: its models.
         methods: its plug-ins.
-        state: ``RunState()`` in the first step, then that of the previous result.
+        state: ``RunState()`` in the first step, then the previous result's state.
         recorded: whether to compute the entropy of every sampled token, by one more forward pass.
-        source: gives the episodes of all steps; None: this step plays its own.
+        source: returns the episodes of each step; None: they are played now.
 
     Raises:
         ConfigError: steps are played ahead of the learner, and ``source`` is None.
@@ -797,7 +800,7 @@ def play_round(
     step, progress = state.step, state.step / config.steps
     book = ArmBook(arms(engine.environments, config.rollout.starts), state.json("curriculum"))
     played = source.episodes_of(state) if source else play_step(config, engine, methods, state)
-    played, knowledge = update_knowledge(engine, methods, state, played, progress)
+    played, knowledge = score_with_knowledge(engine, methods, state, played, progress)
     for table, arm_of in played.observed:
         book.observe(table, arm_of, step)
     clock.append(time.perf_counter())
@@ -823,7 +826,7 @@ def play_round(
         )
         for batch in batches
     ]
-    figures = [_figures(batch, credit) for batch, credit in zip(batches, credits, strict=True)]
+    figures = list(map(_credit_metrics, batches, credits))
     clock.append(time.perf_counter())
     learned_batches, metrics = list[LearnedBatch](), dict[str, float]()
     for batch, credit, values in zip(batches, credits, figures, strict=True):
@@ -840,7 +843,7 @@ def play_round(
     timing = _timing(clock, len(played.episodes), sum(b.pack.num_tokens for b in batches))
     timing |= engine.timing()
     timing |= {"seconds/oracle": played.counts.judging} if methods.oracles else {}
-    after = state.after(
+    next_state = state.after(
         **{
             owner_of(batch.policy): dict(credit.state)
             for batch, credit in zip(batches, credits, strict=True)
@@ -860,7 +863,7 @@ def play_round(
         episodes=played.episodes,
         metrics=metrics,
         timing=timing,
-        state=after,
+        state=next_state,
         learned=tuple(learned_batches),
     )
 
@@ -890,7 +893,7 @@ def owner_of(policy: str) -> str:
     return "credit" if policy == MAIN else f"credit-{policy}"
 
 
-def _figures(batch: Batch, credit: Credit) -> dict[str, float]:
+def _credit_metrics(batch: Batch, credit: Credit) -> dict[str, float]:
     advantages, trained = batch.advantages(credit), batch.trained(credit)
     if trained is not None:
         advantages = advantages[trained]

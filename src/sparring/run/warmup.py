@@ -29,13 +29,13 @@ def warm_up(
     watch: Callable[[WarmupReport], None] | None = None,
     stop: GracefulStop | None = None,
 ) -> None:
-    """Imitate random legal play, or ``warmup.player``, for ``warmup.updates`` updates.
+    """Imitate a random legal player, or ``warmup.player``, for ``warmup.updates`` updates.
 
     The resulting weights are the reference policy of the run.
 
     Args:
         config: of the run.
-        engine: its policies, which are changed.
+        engine: its policies are trained.
         watch: called after every update.
         stop: checked before every update.
     """
@@ -43,12 +43,12 @@ def warm_up(
     for update in range(config.warmup.updates):
         if stop is not None and stop.requested:
             return
-        specs, began = [], time.perf_counter()
+        specs, start = [], time.perf_counter()
         for number in range(config.warmup.games * len(config.league.tags)):
-            name, play = list(config.league.tags)[number // config.warmup.games], number
-            play %= config.warmup.games  # each learner of a league imitates the same episodes
-            stream = root.child(update).child(play)
-            game = engine.environments[play % len(engine.environments)][0]
+            name, place = list(config.league.tags)[number // config.warmup.games], number
+            place %= config.warmup.games  # each learner of a league imitates the same episodes
+            stream = root.child(update).child(place)
+            game = engine.environments[place % len(engine.environments)][0]
             specs.append(
                 EpisodeSpec(
                     game=game,
@@ -62,7 +62,7 @@ def warm_up(
             )
         loss = engine.imitate(engine.play(specs).require_any().episodes)
         if watch is not None:
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - start
             watch(WarmupReport(update + 1, config.warmup.updates, loss, seconds))
     if config.warmup.updates:
         engine.refer()

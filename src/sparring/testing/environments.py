@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from sparring.config.plugins.guard import watched
+from sparring.config.plugins.guard import with_watch
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.records import Observation
 from sparring.core.rng import Stream
@@ -24,7 +24,7 @@ from sparring.testing.bound_plugin import bind_plugin, require_equal
 NO_ACTION = "zzzqqq"  # a reply that is not an action of any environment
 
 
-@watched
+@with_watch
 def check_environment(
     environment: Callable[..., Any] | BoundPlugin,
     /,

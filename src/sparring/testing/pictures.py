@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Callable, Iterator
 from typing import Any, get_args
 
-from sparring.config.plugins.guard import watched
+from sparring.config.plugins.guard import with_watch
 from sparring.config.plugins.registry import BoundPlugin
 from sparring.core.rng import Stream
 from sparring.environments.base import Play, random_reply, read_reply, temporary_play
@@ -32,7 +32,7 @@ HOSTILE = (  # a reply with markup and control characters
 )
 
 
-@watched
+@with_watch
 def check_picture(
     environment: Callable[..., Any] | BoundPlugin,
     /,

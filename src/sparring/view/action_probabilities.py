@@ -22,8 +22,8 @@ from sparring.view.worker_process import WorkerProcess
 if TYPE_CHECKING:
     from sparring.engine.local import LocalEngine
 
-SECONDS = 60.0  # timeout of an answer; the first one loads the model
-SPEAKING = ("learner", "policy", "snapshot")  # kinds of players that are a model of the run
+SECONDS = 60.0  # timeout of an answer; the first answer loads the model
+MODEL_KINDS = ("learner", "policy", "snapshot")  # players that a model of the run plays
 
 
 class ActionProbabilities:
@@ -32,48 +32,48 @@ class ActionProbabilities:
     def __init__(self) -> None:
         self._process = WorkerProcess("sparring.view.action_probabilities", SECONDS)
 
-    def at(self, run: ViewedRun, step: int, episode: Episode, place: int) -> Mapping[str, Any]:
-        """Return the probabilities of the legal actions at a turn, or only the reason ``why`` not.
+    def at(self, run: ViewedRun, step: int, episode: Episode, number: int) -> Mapping[str, Any]:
+        """Return the probabilities of the legal actions at a turn, or the reason ``why`` not.
 
         Args:
             run: of the episode.
             step: of the episode.
             episode: of the turn.
-            place: number of the turn, from 0.
+            number: of the turn, from 0.
         """
-        why = _why_none(run, episode, episode.turns[place])
+        why = _reason_without(run, episode, episode.turns[number])
         if why is not None:
             return {"why": why}
         question = {"folder": str(run.path), "step": step, "episode": episode.episode_id}
         try:
-            return {**self._process.ask({**question, "turn": place}), "why": None}
-        except RequestError as refused:
-            return {"why": str(refused)}
+            return {**self._process.ask({**question, "turn": number}), "why": None}
+        except RequestError as error:
+            return {"why": str(error)}
 
     def close(self) -> None:
-        """End the process."""
+        """End the separate process."""
         self._process.close()
 
 
 def has_probabilities(run: ViewedRun, episode: Episode) -> bool:
     """Return whether any turn of an episode may have probabilities."""
-    return any(_why_none(run, episode, turn) is None for turn in episode.turns)
+    return any(_reason_without(run, episode, turn) is None for turn in episode.turns)
 
 
-def _why_none(run: ViewedRun, episode: Episode, turn: Turn) -> str | None:
-    """Return why a turn has no probabilities, by a check without the model."""
+def _reason_without(run: ViewedRun, episode: Episode, turn: Turn) -> str | None:
+    """Return why a turn has no probabilities, or None; this check does not load the model."""
     if not turn.legal_actions:
         return "no legal actions are recorded: any text is allowed"
     player = episode.players[turn.seat]
-    if player.kind not in SPEAKING:
+    if player.kind not in MODEL_KINDS:
         return f"{player} is no policy of the run"
     if not any(part.ids for part in turn.segments if part.kind == "sampled"):
-        return "no model was asked: the reply has no tokens"
+        return "no model wrote the reply: it has no tokens"
     return None if run.checkpoints() else "the run has no checkpoint yet"
 
 
 Key = tuple[Path, int, int, int]  # folder, step, times of the checkpoint and the configuration
-_loaded: dict[Key, LocalEngine] = {}  # at most one
+_loaded: dict[Key, LocalEngine] = {}  # at most one entry
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -114,11 +114,11 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def nearest(steps: Sequence[int], target: int) -> int:
-    """Return the newest step at or before ``target``, else the first after it.
+    """Return the newest step up to ``target``; if there is none, the first step after it.
 
     Args:
-        steps: that have a checkpoint, in order.
-        target: steps that the weights have seen.
+        steps: with a checkpoint, in order.
+        target: number of steps that the wanted weights have learned from.
 
     Raises:
         RunError: there is no checkpoint.
@@ -128,25 +128,25 @@ def nearest(steps: Sequence[int], target: int) -> int:
     return max((step for step in steps if step <= target), default=steps[0])
 
 
-def prompt_ids(episode: Episode, place: int) -> tuple[int, ...]:
-    """Return the ids of the prompt at a turn: the seat's conversation up to the reply."""
-    turn = episode.turns[place]
+def prompt_ids(episode: Episode, number: int) -> tuple[int, ...]:
+    """Return the token ids of a turn's prompt: the seat's conversation up to the reply."""
+    turn = episode.turns[number]
     conversation = (turn.seat, turn.conversation)
     earlier_turns = [
         earlier
-        for earlier in episode.turns[:place]
+        for earlier in episode.turns[:number]
         if (earlier.seat, earlier.conversation) == conversation
     ]
-    ids = [number for earlier in earlier_turns for part in earlier.segments for number in part.ids]
-    for part in turn.segments:
-        if part.kind == "sampled":
+    ids = [id_ for earlier in earlier_turns for segment in earlier.segments for id_ in segment.ids]
+    for segment in turn.segments:
+        if segment.kind == "sampled":
             break
-        ids += part.ids
+        ids += segment.ids
     return tuple(ids)
 
 
 def _player(engine: LocalEngine, episode: Episode, seat: int) -> PlayerRef:
-    """Return the player of a seat; a missing name means ``main``, or the policy of its role."""
+    """Return the player of a seat; without a name it is ``main``, or the policy of its role."""
     player = episode.players[seat]
     if player.name or MAIN in engine.policies:
         return player
@@ -163,10 +163,10 @@ def _weights(engine: LocalEngine, player: PlayerRef) -> str:
 
 
 def _engine(folder: Path, step: int) -> LocalEngine:
-    """Return an engine with the weights of a checkpoint; the previous one is released first."""
+    """Return an engine with the weights of a checkpoint; first release the previous engine."""
     from sparring.api.load import load_run  # imported here, because it imports torch
 
-    # a run that is rolled back writes another checkpoint under the same step
+    # a resumed run may write another checkpoint of the same step
     files = (folder / "checkpoints" / f"step_{step:06d}", folder / CONFIG)
     file_times = [path.stat().st_mtime_ns if path.exists() else 0 for path in files]
     key = (folder, step, file_times[0], file_times[1])

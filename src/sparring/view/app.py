@@ -1,4 +1,4 @@
-"""The web application, in Starlette: addresses and the functions that answer them."""
+"""The web application, in Starlette: its addresses, and the functions that answer them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sparring.core.errors import SparringError
 from sparring.view.http_requests import Guard, RequestError, json_bytes, one_line
 from sparring.view.pages import Pages
 from sparring.view.play_server import PlayServer
-from sparring.view.run_files import read_from
+from sparring.view.run_files import read_regular_file
 from sparring.view.static_pages import STATIC, shell
 
-KINDS = {
+MEDIA_TYPES = {
     ".html": "text/html; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -35,17 +35,17 @@ def application(
     pages: Pages,
     token: str,
     hosts: Collection[str] = (),
-    addresses: bool = False,
+    any_address: bool = False,
     plays: PlayServer | None = None,
 ) -> Guard:
-    """Return the application behind its guard.
+    """Return the application, wrapped by a guard that checks every request.
 
     Args:
-        pages: the answers.
+        pages: compute the answers.
         token: required for data.
-        hosts: names of this server besides loopback.
-        addresses: whether ``Host`` may be any IP address.
-        plays: human plays; None: nobody may play.
+        hosts: names of this server besides loopback names.
+        any_address: whether ``Host`` may be any IP address.
+        plays: sessions of people who play; None: nobody may play.
     """
     getters: dict[str, Callable[..., Any]] = {
         "/api/runs": pages.runs,
@@ -75,7 +75,7 @@ def application(
         routes += _play_routes(plays)
     handlers = {404: _unknown_address, 405: _unknown_address}
     app = Starlette(routes=routes, exception_handlers=handlers)
-    return Guard(app=app, token=token, hosts=hosts, addresses=addresses)
+    return Guard(app=app, token=token, hosts=hosts, any_address=any_address)
 
 
 def _endpoint(
@@ -85,10 +85,10 @@ def _endpoint(
         params = {**dict(request.query_params), **request.path_params}
         try:
             return as_response(respond(params))
-        except RequestError as refused:
-            return _error(refused.status, str(refused))
+        except RequestError as error:
+            return _error(error.status, str(error))
         except FileNotFoundError:
-            return _error(404, "it was there a moment ago, and is gone now")
+            return _error(404, "it has been deleted in the meantime")
         except (SparringError, OSError) as error:
             return _error(400, one_line(error))
 
@@ -96,7 +96,7 @@ def _endpoint(
 
 
 def _play_routes(plays: PlayServer) -> list[Route]:
-    """Return the addresses of human plays, the only ones that accept POST."""
+    """Return the addresses for people who play; only these accept POST."""
     routes = {
         "/play": plays.begin,
         "/play/{id}/move": plays.move,
@@ -113,16 +113,16 @@ def _play_routes(plays: PlayServer) -> list[Route]:
 
 
 def _body_endpoint(
-    take: Callable[[Mapping[str, str], bytes], Any],
+    respond: Callable[[Mapping[str, str], bytes], Any],
 ) -> Callable[[Request], Awaitable[Response]]:
-    """Return an endpoint with a body, otherwise like those of ``_endpoint``."""
+    """Return an endpoint like ``_endpoint`` for requests with a body."""
 
     async def endpoint(request: Request) -> Response:
         try:
             body = await request.body()
-        except RequestError as refused:
-            return _error(refused.status, str(refused))
-        answer = _endpoint(lambda query: take(query, body), _json)
+        except RequestError as error:
+            return _error(error.status, str(error))
+        answer = _endpoint(lambda query: respond(query, body), _json)
         return await run_in_threadpool(answer, request)
 
     return endpoint
@@ -130,7 +130,7 @@ def _body_endpoint(
 
 def _page(page: bytes) -> Response:
     headers = {"content-disposition": 'attachment; filename="replay.html"'}
-    return Response(page, media_type=KINDS[".html"], headers=headers)
+    return Response(page, media_type=MEDIA_TYPES[".html"], headers=headers)
 
 
 def _json(answer: Any) -> Response:
@@ -140,17 +140,17 @@ def _json(answer: Any) -> Response:
 
 
 async def _shell(request: Request) -> Response:
-    return Response(shell(request.query_params), headers={"content-type": KINDS[".html"]})
+    return Response(shell(request.query_params), headers={"content-type": MEDIA_TYPES[".html"]})
 
 
 async def _file(request: Request) -> Response:
-    """Return a static file; reading it here is faster than in a thread."""
+    """Return a static file; reading it directly is faster than in a thread."""
     name = request.path_params["name"]
-    kind = KINDS.get(Path(name).suffix)
+    kind = MEDIA_TYPES.get(Path(name).suffix)
     if kind is None or _NAME.fullmatch(name) is None:
         return _error(404, "there is no such file")
     try:
-        return Response(read_from(STATIC / name, 0)[0], headers={"content-type": kind})
+        return Response(read_regular_file(STATIC / name, 0)[0], headers={"content-type": kind})
     except OSError:
         return _error(404, "there is no such file")
 
@@ -161,5 +161,8 @@ def _error(status: int, message: str) -> Response:
 
 
 def _unknown_address(request: Request, error: Any) -> Response:
-    messages = {404: "there is nothing at this address", 405: "this address takes no such request"}
+    messages = {
+        404: "there is nothing at this address",
+        405: "this address does not accept this method",
+    }
     return _error(error.status_code, messages[error.status_code])

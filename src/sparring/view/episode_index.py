@@ -1,7 +1,7 @@
-"""The episode index: one row per episode and one per seat, in memory, built part by part.
+"""The episode index: one row per episode and one per seat, in memory, built file by file.
 
-The store's reader checks pages and versions of parts. The index writes nothing to disk. Parts that
-are damaged, of a newer version, or missing are skipped and listed.
+A part is the stored file of a step. The store's reader checks each part. The index writes nothing
+to disk. It skips parts that are damaged or of a newer version, and lists them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from sparring.core.errors import RunError, SparringError
 from sparring.play.parquet_parts import DAMAGED, Parts
 from sparring.play.store import CreditStore, EpisodeStore
 from sparring.view.http_requests import one_line
-from sparring.view.run_files import Signature, is_own, signature
+from sparring.view.run_files import Signature, is_inside, signature
 
-BATCH = 20  # parts indexed at once
+BATCH = 20  # parts that are indexed at once
 EPISODES, CREDIT = "episodes", "credit"
 READ = (
     *("step", "episode_id", "group_id", "game", "seat", "turn_index", "candidate", "committed"),
@@ -28,7 +28,7 @@ READ = (
     *("roles", "agents", "cut"),
 )
 READ_CREDIT = ("step", "episode_id", "seat", "turn_index", "candidate", "advantage")
-SEATS = 1024  # a seat in a cast has the number cast * SEATS + seat
+SEATS = 1024  # a cast is an environment with its players; seat number: cast * SEATS + seat
 TABLES = """
 CREATE SEQUENCE numbers;
 CREATE TABLE casts (id INTEGER, game VARCHAR, roles VARCHAR[], agents VARCHAR[]);
@@ -46,7 +46,7 @@ SELECT own.*, abs(advantage) AS size, event IN ('illegal', 'unparsable') AS bad,
 FROM (SELECT turns.*, CASE WHEN isfinite(credit.advantage) THEN credit.advantage END AS advantage,
         list_max(values) - CASE WHEN event = 'ok' AND action IS NOT NULL
             THEN values[list_position(legal_actions, action)] ELSE list_min(values) END AS regret
-      FROM (SELECT *, list_avg(logprobs) AS said, len(logprobs) AS tokens,
+      FROM (SELECT *, list_avg(logprobs) AS mean_logprob, len(logprobs) AS tokens,
               CASE WHEN isfinite(list_sum(oracle_values)) THEN oracle_values END AS values
             FROM turns) AS turns
       LEFT JOIN credit USING (run, step, episode_id, seat, turn_index, candidate)
@@ -59,13 +59,13 @@ ANTI JOIN casts USING (game, roles, agents)
 """
 ADD_EPISODES = """
 INSERT INTO episodes SELECT nextval('numbers'), run, step, episode_id, group_id, casts.id, returns,
-    turns, tokens, bad, forfeited_by, cut, size, regret, said, wrong
+    turns, tokens, bad, forfeited_by, cut, size, regret, mean_logprob, wrong
 FROM (SELECT run, step, episode_id, any_value(group_id) AS group_id, any_value(game) AS game,
         any_value(roles) AS roles, any_value(agents) AS agents, any_value(returns) AS returns,
         count(*) AS turns, sum(tokens) AS tokens, count(*) FILTER (bad) AS bad,
         any_value(forfeited_by) AS forfeited_by, any_value(cut) AS cut, max(size) AS size,
-        max(regret) AS regret, min(CASE WHEN isfinite(said) THEN said END) AS said,
-        coalesce(bool_or(wrong), false) AS wrong
+        max(regret) AS regret, min(CASE WHEN isfinite(mean_logprob) THEN mean_logprob END) AS
+        mean_logprob, coalesce(bool_or(wrong), false) AS wrong
       FROM judged GROUP BY run, step, episode_id) AS own
 JOIN casts USING (game, roles, agents)
 """
@@ -108,7 +108,7 @@ class SkippedPart:
 
 
 class EpisodeIndex:
-    """The tables ``episodes`` and ``seats``; every caller needs its own ``cursor``.
+    """The tables ``episodes`` and ``seats``; each thread needs its own ``cursor``.
 
     Raises:
         ImportError: the extra ``view`` is not installed.
@@ -123,8 +123,8 @@ class EpisodeIndex:
         self.known: dict[StoredStep, StepSignature] = {}
         self.rows: dict[StoredStep, int] = {}  # episodes of each step
         self.left_out: dict[tuple[StoredStep, str], SkippedPart] = {}
-        self.generation = 0  # counts changes of the tables
-        self.num_stored: dict[int, int] = {}  # stored steps of each run, also without index
+        self.generation = 0  # number of changes of the tables
+        self.num_stored: dict[int, int] = {}  # number of stored steps of each run
 
     def cursor(self) -> Any:
         """Return a connection to the tables for one thread."""
@@ -134,32 +134,32 @@ class EpisodeIndex:
         self,
         folders: Mapping[int, Path],
         changed: Callable[[set[int]], None],
-        most: int | None = None,
+        max_steps: int | None = None,
     ) -> bool:
-        """Update the tables from the folders, newest steps first; return whether all is done.
+        """Update the tables from the folders, newest steps first; return whether all steps are in.
 
         Args:
             folders: of the runs, by number.
             changed: called after each batch with the runs whose rows changed.
-            most: largest number of added steps; None adds all.
+            max_steps: largest number of added steps; None adds all.
         """
-        by_run = {run: stored_steps(run, path) for run, path in folders.items()}
-        current = {place: key for keys in by_run.values() for place, key in keys.items()}
-        indexed = {place: key for place, key in self.known.items() if place.run in folders}
-        removed = [place for place, key in indexed.items() if current.get(place) != key]
-        fresh = [place for place, key in current.items() if indexed.get(place) != key]
-        self.num_stored.update({run: len(keys) for run, keys in by_run.items()})
+        steps_by_run = {run: stored_steps(run, path) for run, path in folders.items()}
+        current = dict(item for of_run in steps_by_run.values() for item in of_run.items())
+        indexed = {step: key for step, key in self.known.items() if step.run in folders}
+        removed = [step for step, key in indexed.items() if current.get(step) != key]
+        changed_steps = [step for step, key in current.items() if indexed.get(step) != key]
+        self.num_stored.update({run: len(of_run) for run, of_run in steps_by_run.items()})
         self._drop(removed)
         self.generation += 1
         if removed:
-            changed({place.run for place in removed})
-        newest = sorted(fresh, key=lambda place: current[place].episodes[1], reverse=True)
-        to_add = newest[:most]
+            changed({stored.run for stored in removed})
+        newest = sorted(changed_steps, key=lambda place: current[place].episodes[1], reverse=True)
+        to_add = newest[:max_steps]
         for begin in range(0, len(to_add), BATCH):
             batch = to_add[begin : begin + BATCH]
-            self._add_all(folders, {place: current[place] for place in batch})
+            self._add_all(folders, {stored: current[stored] for stored in batch})
             self.generation += 1
-            changed({place.run for place in batch})
+            changed({stored.run for stored in batch})
         pa.default_memory_pool().release_unused()
         return len(to_add) == len(newest)
 
@@ -169,67 +169,67 @@ class EpisodeIndex:
         del self._connection  # DuckDB warns about open connections when the process ends
 
     def _add_all(
-        self, folders: Mapping[int, Path], places: Mapping[StoredStep, StepSignature]
+        self, folders: Mapping[int, Path], signatures: Mapping[StoredStep, StepSignature]
     ) -> None:
         import duckdb
 
         try:
-            self._add(folders, places)
+            self._add(folders, signatures)
         except (duckdb.Error, pa.ArrowException) as error:
-            if len(places) > 1:
-                for place, key in places.items():
-                    self._add_all(folders, {place: key})
+            if len(signatures) > 1:
+                for stored, signature_of_step in signatures.items():
+                    self._add_all(folders, {stored: signature_of_step})
                 return
-            (place,) = places
-            name = EpisodeStore(Path()).path(place.step).name
-            self.left_out[place, EPISODES] = SkippedPart(f"{EPISODES}/{name}", one_line(error))
-            self.known.update(places)
+            (stored,) = signatures
+            name = EpisodeStore(Path()).path(stored.step).name
+            self.left_out[stored, EPISODES] = SkippedPart(f"{EPISODES}/{name}", one_line(error))
+            self.known.update(signatures)
 
-    def _drop(self, places: Iterable[StoredStep]) -> None:
+    def _drop(self, stored_steps: Iterable[StoredStep]) -> None:
         cursor = self.cursor()
-        for place in places:
+        for stored in stored_steps:
             with self._lock:
                 for table in ("episodes", "seats"):
-                    cursor.execute(f"DELETE FROM {table} WHERE run = ? AND step = ?", place)
-                self.known.pop(place, None)
-                self.rows.pop(place, None)
+                    cursor.execute(f"DELETE FROM {table} WHERE run = ? AND step = ?", stored)
+                self.known.pop(stored, None)
+                self.rows.pop(stored, None)
                 for kind in (EPISODES, CREDIT):
-                    self.left_out.pop((place, kind), None)
+                    self.left_out.pop((stored, kind), None)
 
-    def _add(self, folders: Mapping[int, Path], places: Mapping[StoredStep, StepSignature]) -> None:
+    def _add(self, folders: Mapping[int, Path], steps: Mapping[StoredStep, StepSignature]) -> None:
         turns, credit = [], []
-        for place, key in places.items():
-            folder = folders[place.run]
-            table = self._load(EpisodeStore(folder / EPISODES), place, READ, EPISODES)
+        for stored, step_signature in steps.items():
+            folder = folders[stored.run]
+            table = self._load(EpisodeStore(folder / EPISODES), stored, READ, EPISODES)
             if table is None:
                 continue
             turns.append(table)
-            if key.credit is not None:
-                rows = self._load(CreditStore(folder / CREDIT), place, READ_CREDIT, CREDIT)
+            if step_signature.credit is not None:
+                rows = self._load(CreditStore(folder / CREDIT), stored, READ_CREDIT, CREDIT)
                 credit += [] if rows is None else [rows]
         if turns:
-            self._insert(pa.concat_tables(turns), _joined(credit))
-        self.known.update(places)
+            self._insert(pa.concat_tables(turns), _concat_credit(credit))
+        self.known.update(steps)
 
     def _load(
-        self, store: Parts, place: StoredStep, only: Sequence[str], kind: str
+        self, store: Parts, stored: StoredStep, columns: Sequence[str], kind: str
     ) -> pa.Table | None:
-        """Return the rows of a part; an invalid part is listed and returns None."""
-        path = store.path(place.step)
+        """Return the rows of a part; list an invalid part and return None."""
+        path = store.path(stored.step)
         try:
-            if not is_own(store.folder.parent, path):
-                raise ValueError("it leads out of the run folder")
-            table = store.load(path, only)
-            if set(table["step"].to_pylist()) - {place.step, None}:
-                raise ValueError("it holds other steps")
+            if not is_inside(store.folder.parent, path):
+                raise ValueError("it is a link out of the run folder")
+            table = store.load(path, columns)
+            if set(table["step"].to_pylist()) - {stored.step, None}:
+                raise ValueError("it contains other steps")
         except FileNotFoundError:
             return None
         except (SparringError, *DAMAGED) as error:
-            self.left_out[place, kind] = SkippedPart(
-                f"{kind}/{path.name}", why_left_out(error, path)
+            self.left_out[stored, kind] = SkippedPart(
+                f"{kind}/{path.name}", describe_damage(error, path)
             )
             return None
-        return _of_run(table, place.run)
+        return _with_run(table, stored.run)
 
     def _insert(self, turns: pa.Table, credit: pa.Table) -> None:
         cursor = self.cursor()
@@ -237,14 +237,14 @@ class EpisodeIndex:
         cursor.register("credit", credit)
         cursor.execute(TURNS)
         with self._lock:
-            (first,) = cursor.execute("SELECT nextval('numbers')").fetchall()[0]
+            (first_id,) = cursor.execute("SELECT nextval('numbers')").fetchall()[0]
             cursor.execute("BEGIN")
             cursor.execute(ADD_CASTS)
             cursor.execute(ADD_EPISODES)
-            cursor.execute(ADD_SEATS, [first])
+            cursor.execute(ADD_SEATS, [first_id])
             cursor.execute("COMMIT")
         counts = cursor.execute(
-            "SELECT run, step, count(*) FROM episodes WHERE id >= ? GROUP BY run, step", [first]
+            "SELECT run, step, count(*) FROM episodes WHERE id >= ? GROUP BY run, step", [first_id]
         ).fetchall()
         self.rows.update({StoredStep(run, step): rows for run, step, rows in counts})
         cursor.close()
@@ -252,34 +252,34 @@ class EpisodeIndex:
 
 def stored_steps(run: int, folder: Path) -> dict[StoredStep, StepSignature]:
     """Return the stored steps of a run folder with the signatures of their files."""
-    if not all(is_own(folder, folder / kind) for kind in (EPISODES, CREDIT)):
+    if not all(is_inside(folder, folder / kind) for kind in (EPISODES, CREDIT)):
         return {}
     episodes, credit = EpisodeStore(folder / EPISODES), CreditStore(folder / CREDIT)
-    keys = {}
+    signatures = {}
     for step in episodes.steps():
         episodes_signature = signature(episodes.path(step))
         if episodes_signature is not None:
-            keys[StoredStep(run, step)] = StepSignature(
+            signatures[StoredStep(run, step)] = StepSignature(
                 episodes_signature, signature(credit.path(step))
             )
-    return keys
+    return signatures
 
 
-def why_left_out(error: Exception, path: Path) -> str:
-    """Return why a part is skipped, without folder names."""
+def describe_damage(error: Exception, path: Path) -> str:
+    """Return why a part is skipped, without names of folders."""
     if isinstance(error, RunError):
         return one_line(error).replace(str(path), path.name)
     if type(error) is ValueError:
         return f"it is damaged: {one_line(error)}"
-    return "it is torn or damaged"
+    return "it is incomplete or damaged"
 
 
-def _joined(credit: Sequence[pa.Table]) -> pa.Table:
+def _concat_credit(credit: Sequence[pa.Table]) -> pa.Table:
     if credit:
         return pa.concat_tables(credit)
     schema = CreditStore(Path()).columns.schema
-    return _of_run(pa.schema([schema.field(name) for name in READ_CREDIT]).empty_table(), 0)
+    return _with_run(pa.schema([schema.field(name) for name in READ_CREDIT]).empty_table(), 0)
 
 
-def _of_run(table: pa.Table, run: int) -> pa.Table:
+def _with_run(table: pa.Table, run: int) -> pa.Table:
     return table.append_column("run", pa.array([run] * len(table), pa.int32()))

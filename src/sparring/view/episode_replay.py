@@ -1,6 +1,6 @@
-"""Stored episodes for the replay: the whole record, or what one seat could see.
+"""Stored episodes for the replay: the whole record, or only what one seat could see.
 
-The server leaves out what a seat may not see and never sends it.
+The server never sends what the chosen seat may not see.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from sparring.play.store import Credits, CreditStore, EpisodeStore, credits_of
 from sparring.report.episode_record import episode_record
 from sparring.report.timeline import timeline
 from sparring.view.action_probabilities import has_probabilities
-from sparring.view.episode_index import CREDIT, EPISODES, why_left_out
+from sparring.view.episode_index import CREDIT, EPISODES, describe_damage
 from sparring.view.http_requests import RequestError, one_line
 from sparring.view.position_pictures import has_pictures
 from sparring.view.run_files import Signature, signature
 from sparring.view.viewed_run import ViewedRun
 
 T = TypeVar("T")
-KEPT = 8  # episodes, and scales of steps, in the cache
+CACHE_SIZE = 8  # episodes, and colour scales of steps
 Key = tuple[str, int, int, Signature | None, Signature | None]
-QUANTILE = 0.9  # quantile of absolute values with full colour
+QUANTILE = 0.9  # values above this quantile of absolute values have full colour
 Scale = dict[str, float | None]
 
 
@@ -57,7 +57,7 @@ class Episodes:
         self._known: OrderedDict[Key, StoredEpisode] = OrderedDict()
 
     def find(self, run: ViewedRun, step: int, number: int) -> StoredEpisode:
-        """Return a stored episode; it is read again if its files have changed.
+        """Return a stored episode, from the cache if its files have not changed.
 
         Args:
             run: of the episode.
@@ -65,7 +65,7 @@ class Episodes:
             number: of the episode.
 
         Raises:
-            RequestError: the episode does not exist, or its part cannot be read.
+            RequestError: the episode does not exist, or its file cannot be read.
         """
         path = EpisodeStore(run.path / EPISODES).path(step)
         credit = CreditStore(run.path / CREDIT).path(step)
@@ -77,7 +77,7 @@ class Episodes:
         stored = _read(run, step, number)
         with self._lock:
             self._known[key] = stored
-            while len(self._known) > KEPT:
+            while len(self._known) > CACHE_SIZE:
                 self._known.popitem(last=False)
         return stored
 
@@ -93,17 +93,17 @@ def _from_part(run: ViewedRun, step: int, read: Callable[[EpisodeStore, Path], T
     store = EpisodeStore(run.path / EPISODES)
     path = store.path(step)
     if not path.is_file() or not run.owns(EPISODES):
-        raise RequestError(404, f"step {step} is not stored, or no longer")
+        raise RequestError(404, f"step {step} is not stored")
     try:
         return read(store, path)
     except (SparringError, *DAMAGED) as error:
         raise RequestError(
-            404, f"{path.name} cannot be read: {why_left_out(error, path)}"
+            404, f"{path.name} cannot be read: {describe_damage(error, path)}"
         ) from None
 
 
 class Scales:
-    """A thread-safe cache of the values with full colour, by step."""
+    """A thread-safe cache of colour scales: the value with full colour, by step."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -118,7 +118,7 @@ class Scales:
         with self._lock:
             if key not in self._known:
                 self._known[key] = _quantiles(run, step)
-                while len(self._known) > KEPT:
+                while len(self._known) > CACHE_SIZE:
                     self._known.popitem(last=False)
             return self._known[key]
 
@@ -129,12 +129,12 @@ def credit_of(run: ViewedRun, step: int, number: int) -> Credits:
     return {} if table is None else credits_of(table, number)
 
 
-def _credit_table(run: ViewedRun, step: int, only: tuple[str, ...] | None) -> pa.Table | None:
+def _credit_table(run: ViewedRun, step: int, columns: tuple[str, ...] | None) -> pa.Table | None:
     if not run.owns(CREDIT):
         return None
     store = CreditStore(run.path / CREDIT)
     try:
-        return store.load(store.path(step), only)
+        return store.load(store.path(step), columns)
     except (SparringError, *DAMAGED):
         return None
 
@@ -155,19 +155,19 @@ def _quantile(values: Any) -> float | None:
 
 
 def siblings(run: ViewedRun, step: int, group: int, seat: int | None) -> dict[str, Any]:
-    """Return the episodes of a group, and the first place where their actions differ.
+    """Return the episodes of a group, and the first turn at which their actions differ.
 
     Args:
         run: of the episodes.
         step: of the episodes.
         group: its number.
-        seat: whose actions are shown; None shows all.
+        seat: only its actions are shown; None: all.
 
     Raises:
-        RequestError: the group does not exist, or its part cannot be read.
+        RequestError: the group does not exist, or its file cannot be read.
     """
-    only = ("episode_id", "group_id", "seat", "committed", "action", "event", "returns")
-    table = _from_part(run, step, lambda store, path: store.load(path, only))
+    columns = ("episode_id", "group_id", "seat", "committed", "action", "event", "returns")
+    table = _from_part(run, step, lambda store, path: store.load(path, columns))
     rows = table.filter(pc.equal(table["group_id"], group)).to_pylist()
     if not rows:
         raise RequestError(404, f"step {step} has no group {group}")
@@ -175,18 +175,18 @@ def siblings(run: ViewedRun, step: int, group: int, seat: int | None) -> dict[st
     for row in rows:
         if row["committed"]:
             number = row["episode_id"]
-            new = {"episode": number, "returns": row["returns"], "turns": 0, "illegal": 0}
-            member = members.setdefault(number, {**new, "actions": []})
+            new_member = {"episode": number, "returns": row["returns"], "turns": 0, "illegal": 0}
+            member = members.setdefault(number, {**new_member, "actions": []})
             member["turns"] += 1
             member["illegal"] += row["event"] in ("illegal", "unparsable")
             member["actions"].append(row["action"] if seat in (None, row["seat"]) else None)
-    lines = [member["actions"] for member in members.values()]
-    part = None  # the first place where lines are not all the same
-    for place in range(max(map(len, lines))):
-        if len({line[place] if place < len(line) else ... for line in lines}) > 1:
-            part = place
+    action_lists = [member["actions"] for member in members.values()]
+    difference = None  # number of the first turn that differs
+    for index in range(max(map(len, action_lists))):
+        if len({actions[index] if index < len(actions) else ... for actions in action_lists}) > 1:
+            difference = index
             break
-    return {"group": group, "step": step, "part": part, "members": list(members.values())}
+    return {"group": group, "step": step, "part": difference, "members": list(members.values())}
 
 
 TINY, FILE = "tiny", "tokenizer.json"
@@ -196,8 +196,8 @@ class DecodedToken(NamedTuple):
     """The text of a token.
 
     Attributes:
-        text: what it adds.
-        whole: whether it completed a character; if not, a later token has its text.
+        text: what the token adds to the text.
+        whole: whether the token completes a character; if not, a later token has its text.
     """
 
     text: str
@@ -205,10 +205,10 @@ class DecodedToken(NamedTuple):
 
 
 class Decoder:
-    """The tokenizers of a run's policies that exist on this machine.
+    """The tokenizers of a run's policies, as far as they are on this machine.
 
     Args:
-        config: the run's, as in its file.
+        config: of the run, as in its file.
     """
 
     def __init__(self, config: Mapping[str, Any]) -> None:
@@ -239,7 +239,7 @@ class Decoder:
 
 
 def text_of(tokenizer: Tokenizer | None, ids: Sequence[int]) -> str | None:
-    """Return the text of ids, special tokens included; None if unknown."""
+    """Return the text of ids, with special tokens; None without a tokenizer."""
     if tokenizer is None:
         return None
     try:
@@ -249,18 +249,18 @@ def text_of(tokenizer: Tokenizer | None, ids: Sequence[int]) -> str | None:
     return text
 
 
-def pieces(tokenizer: Tokenizer | None, ids: Sequence[int]) -> list[DecodedToken]:
-    """Return the text of each token of a sampled segment; empty texts if unknown."""
+def decode_tokens(tokenizer: Tokenizer | None, ids: Sequence[int]) -> list[DecodedToken]:
+    """Return the text of each sampled token; empty texts without a tokenizer."""
     if tokenizer is None:
         return [DecodedToken("", True)] * len(ids)
-    stream, pieces_of_ids = DecodeStream(skip_special_tokens=False), []
+    stream, decoded = DecodeStream(skip_special_tokens=False), []
     for index in ids:
         try:
             text = stream.step(tokenizer, index)
-        except Exception:  # of the library: an unknown id or invalid bytes
+        except Exception:  # raised by the library for an unknown id or invalid bytes
             return [DecodedToken("", True)] * len(ids)
-        pieces_of_ids.append(DecodedToken(text or "", text is not None))
-    return pieces_of_ids
+        decoded.append(DecodedToken(text or "", text is not None))
+    return decoded
 
 
 def _tokenizer(config: RunConfig) -> Tokenizer | str:
@@ -289,11 +289,11 @@ def _file(name: str) -> Path | None:
     return Path(cached) if isinstance(cached, str) else None
 
 
-PLACE = ("seat", "moment", "attempt")  # fields of a turn that other seats may see
-CREDIT_SHOWN = (
+PUBLIC = ("seat", "moment", "attempt")  # fields of a turn that other seats may see
+CREDIT_FIELDS = (
     *("selected", "replayed", "reward", "advantage", "baseline", "value", "value_target"),
 )
-TURN_SHOWN = (
+TURN_FIELDS = (
     *("turn_index", "conversation", "agent", "told", "reply", "action", "event", "truncated"),
     *(
         "weights_version",
@@ -324,10 +324,10 @@ class Replays:
             run: of the episode.
             step: of the episode.
             number: of the episode.
-            seat: the viewer's; None shows all.
+            seat: of the viewer; None shows all.
 
         Raises:
-            RequestError: the episode or seat does not exist, or its part cannot be read.
+            RequestError: the episode or seat does not exist, or its file cannot be read.
         """
         stored = self.find(run, step, number)
         episode = stored.episode
@@ -336,16 +336,16 @@ class Replays:
         record = episode_record(step, episode, stored.credit)
         decoder = self.decoder(run)
         turns = [
-            _turn(index, record_of_turn, stored, decoder)
-            if seat is None or record_of_turn["seat"] == seat
-            else {"index": index, **{key: record_of_turn[key] for key in PLACE}, "hidden": True}
-            for index, record_of_turn in enumerate(record["episode"]["turns"])
+            _turn(index, turn_record, stored, decoder)
+            if seat is None or turn_record["seat"] == seat
+            else {"index": index, **{key: turn_record[key] for key in PUBLIC}, "hidden": True}
+            for index, turn_record in enumerate(record["episode"]["turns"])
         ]
         notes = [*decoder.notes, *_tokenizer_notes(turns)]
         environment = record["episode"]["environment"]
         if environment is not None and seat is not None:  # options may reveal the deal
             environment = {**environment, "options": None}
-        parts = [part for turn in turns if not turn["hidden"] for part in turn["segments"]]
+        segments = [segment for turn in turns if not turn["hidden"] for segment in turn["segments"]]
         return {
             "run": run.number,
             "people": run.people,
@@ -361,7 +361,7 @@ class Replays:
             "cut": episode.cut,
             "pictures": has_pictures(episode),
             "policy": has_probabilities(run, episode),
-            "decoded": all(part["text"] is not None for part in parts),
+            "decoded": all(segment["text"] is not None for segment in segments),
             "missing": _missing_columns(stored),
             "notes": notes,
             **_neighbours(run, step, number, episode.group_id),
@@ -374,7 +374,7 @@ class Replays:
         """Return a stored episode.
 
         Raises:
-            RequestError: the episode does not exist, or its part cannot be read.
+            RequestError: the episode does not exist, or its file cannot be read.
         """
         return self._episodes.find(run, step, number)
 
@@ -396,7 +396,7 @@ def _turn(
     pairs = zip(record["candidates"], turn.candidates, strict=True)
     return {
         "index": index,
-        **{key: record[key] for key in PLACE},
+        **{key: record[key] for key in PUBLIC},
         "hidden": False,
         **reply,
         "candidates": [_reply(*pair, stored.credit, decoder) for pair in pairs],
@@ -410,16 +410,16 @@ def _reply(
     credit = credits.get((turn.seat, turn.turn_index, turn.candidate))
     verdict = record["verdict"]
     return {
-        **{name: record[name] for name in TURN_SHOWN},
+        **{name: record[name] for name in TURN_FIELDS},
         "legal": record["legal_actions"],
         "segments": _segments(record, credit, decoder),
         "oracle": None if verdict is None else {**verdict, "regret": _regret(turn)},
-        "credit": None if credit is None else {name: credit[name] for name in CREDIT_SHOWN},
+        "credit": None if credit is None else {name: credit[name] for name in CREDIT_FIELDS},
     }
 
 
 def _regret(turn: Turn) -> float | None:
-    """Return the regret of a reply; None if the verdict lacks the played action."""
+    """Return the regret of a reply; None if the verdict lacks its action."""
     try:
         return regret(turn)
     except ValueError:  # an invalid record
@@ -430,33 +430,34 @@ def _segments(
     record: Mapping[str, Any], credit: Mapping[str, Any] | None, decoder: Decoder
 ) -> list[dict[str, Any]]:
     tokenizer, segments, offset = decoder.of(record["agent"]), [], 0
-    of_turn = None if credit is None else credit["advantage"]
-    for part in record["segments"]:
-        ids = part["ids"]
+    turn_advantage = None if credit is None else credit["advantage"]
+    for segment in record["segments"]:
+        ids = segment["ids"]
         tokens = None
-        if part["kind"] == "sampled":
-            rows = zip(ids, pieces(tokenizer, ids), part["logprobs"], strict=True)
+        if segment["kind"] == "sampled":
+            rows = zip(ids, decode_tokens(tokenizer, ids), segment["logprobs"], strict=True)
             tokens = [
                 {
                     "id": number,
                     "text": piece.text,
                     "whole": piece.whole,
                     "logprob": logprob,
-                    "entropy": _of_token(credit, "entropies", offset + place),
-                    "advantage": of_turn if advantage is None else advantage,
+                    "entropy": _token_value(credit, "entropies", offset + index),
+                    "advantage": turn_advantage if advantage is None else advantage,
                 }
-                for place, (number, piece, logprob) in enumerate(rows)
-                for advantage in [_of_token(credit, "token_advantages", offset + place)]
+                for index, (number, piece, logprob) in enumerate(rows)
+                for advantage in [_token_value(credit, "token_advantages", offset + index)]
             ]
             offset += len(ids)
         text = text_of(tokenizer, ids)
-        segments.append({"kind": part["kind"], "text": text, "length": len(ids), "tokens": tokens})
+        kind = segment["kind"]
+        segments.append({"kind": kind, "text": text, "length": len(ids), "tokens": tokens})
     return segments
 
 
-def _of_token(credit: Mapping[str, Any] | None, name: str, place: int) -> float | None:
+def _token_value(credit: Mapping[str, Any] | None, name: str, index: int) -> float | None:
     values = None if credit is None else credit[name]
-    return values[place] if values is not None and place < len(values) else None
+    return values[index] if values is not None and index < len(values) else None
 
 
 def _seats(episode: Episode) -> list[dict[str, Any]]:
@@ -481,12 +482,12 @@ def _neighbours(run: ViewedRun, step: int, number: int, group: int) -> dict[str,
     store = EpisodeStore(run.path / EPISODES)
     table = store.load(store.path(step), ("episode_id", "group_id"))
     numbers = pc.unique(table["episode_id"]).to_pylist()
-    of_group = table.filter(pc.equal(table["group_id"], group))
-    place = numbers.index(number)
+    group_rows = table.filter(pc.equal(table["group_id"], group))
+    index = numbers.index(number)
     return {
-        "previous": numbers[place - 1] if place else None,
-        "next": numbers[place + 1] if place + 1 < len(numbers) else None,
-        "siblings": len(pc.unique(of_group["episode_id"])),
+        "previous": numbers[index - 1] if index else None,
+        "next": numbers[index + 1] if index + 1 < len(numbers) else None,
+        "siblings": len(pc.unique(group_rows["episode_id"])),
     }
 
 
@@ -498,7 +499,7 @@ def _tokenizer_notes(turns: list[dict[str, Any]]) -> list[str]:
         parts = [part for part in turn["segments"] if part["kind"] == "sampled"]
         text = "".join(part["text"] or "" for part in parts)
         if text and "".join(turn["reply"].split()) not in "".join(text.split()):
-            return ["the tokenizer of this machine gives other words than the recorded reply"]
+            return ["the tokenizer on this machine gives another text than the recorded reply"]
     return []
 
 
@@ -506,7 +507,7 @@ def _missing_columns(stored: StoredEpisode) -> list[str]:
     episode, credits = stored.episode, list(stored.credit.values())
     missing = []
     if episode.environment is None and not any(turn.prompt for turn in episode.turns):
-        missing.append("told texts")
+        missing.append("prompts")
     if not credits:
         missing.append("advantages")
     if not any(row["entropies"] for row in credits):

@@ -1,4 +1,4 @@
-"""Search for episodes by the conditions of a request, with parametrised SQL."""
+"""Searches for episodes by the conditions of a request, with parametrised SQL."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ QueryParams = Mapping[str, str]
 
 
 class Cast(NamedTuple):
-    """An environment with its players.
+    """A cast: an environment and the players of its seats.
 
     Attributes:
         game: label of the environment.
@@ -49,12 +49,12 @@ def conditions_of(params: QueryParams, casts: Casts) -> Condition:
     Raises:
         RequestError: the value of a parameter is invalid.
     """
-    conditions = list(_of_episodes(params, casts))
+    conditions = list(_episode_conditions(params, casts))
     text = " AND ".join(text for text, _ in conditions) or "true"
     return text, [value for _, values in conditions for value in values]
 
 
-def _of_episodes(params: QueryParams, casts: Casts) -> Iterable[Condition]:
+def _episode_conditions(params: QueryParams, casts: Casts) -> Iterable[Condition]:
     if runs := params.get("run"):
         numbers = [int_param({"run": text}, "run", 0, 10**9) for text in runs.split(",")]
         yield f"list_contains(?::INTEGER[], run % {PEOPLE})", [numbers]
@@ -72,26 +72,26 @@ def _of_episodes(params: QueryParams, casts: Casts) -> Iterable[Condition]:
     if params.get("text"):
         yield "(run, step, episode) IN (SELECT (run, step, episode) FROM spoken)", []
     if params.get("seat") or params.get("player"):
-        yield from _of_one_seat(params, casts)
+        yield from _seat_conditions(params, casts)
         return
-    yield from _of_measurements(params)
-    outcome = list(_of_outcome(params))
+    yield from _measurement_conditions(params)
+    outcome = list(_outcome_conditions(params))
     if outcome:
         yield f"id IN (SELECT id FROM seats WHERE {outcome[0][0]})", []
 
 
-def _of_one_seat(params: QueryParams, casts: Casts) -> Iterable[Condition]:
-    places = [
+def _seat_conditions(params: QueryParams, casts: Casts) -> Iterable[Condition]:
+    seat_numbers = [
         number * SEATS + seat
         for number, cast in casts.items()
         for seat, (role, agent) in enumerate(zip(cast.roles, cast.agents, strict=True))
         if params.get("seat", role) in ("", role) and params.get("player", agent) in ("", agent)
     ]
-    conditions = [*_of_outcome(params), *_of_measurements(params)]
+    conditions = [*_outcome_conditions(params), *_measurement_conditions(params)]
     if not conditions:
-        yield _is_among("cast_id", sorted({place // SEATS for place in places}))
+        yield _is_among("cast_id", sorted({place // SEATS for place in seat_numbers}))
         return
-    text, values = _is_among("place", places)
+    text, values = _is_among("place", seat_numbers)
     clause = " AND ".join([text, *(text for text, _ in conditions)])
     values = [*values, *(value for _, numbers in conditions for value in numbers)]
     yield f"id IN (SELECT id FROM seats WHERE {clause})", values
@@ -103,14 +103,14 @@ def _is_among(column: str, numbers: list[int]) -> Condition:
     return f"{column} IN ({', '.join('?' * len(numbers))})", list(numbers)
 
 
-def _of_outcome(params: QueryParams) -> Iterable[Condition]:
+def _outcome_conditions(params: QueryParams) -> Iterable[Condition]:
     if outcome := params.get("outcome"):
         if outcome not in OUTCOMES:
             raise RequestError(400, f"outcome is one of {', '.join(OUTCOMES)}")
         yield OUTCOMES[outcome], []
 
 
-def _of_measurements(params: QueryParams) -> Iterable[Condition]:
+def _measurement_conditions(params: QueryParams) -> Iterable[Condition]:
     if params.get("illegal"):
         yield f"illegal {'>' if _parse_flag(params, 'illegal') else '='} 0", []
     if params.get("wrong"):
@@ -121,7 +121,7 @@ def _of_measurements(params: QueryParams) -> Iterable[Condition]:
 
 
 def int_param(params: QueryParams, name: str, default: int, maximum: int) -> int:
-    """Return a parameter that is a whole number, at most ``maximum``.
+    """Return a whole number of a request, limited to ``maximum``.
 
     Raises:
         RequestError: the parameter is not a whole number.
@@ -151,7 +151,7 @@ def _in_range(name: str, column: str, text: str) -> Condition:
 
 
 def _parse_range(text: str) -> tuple[float | None, float | None]:
-    """Return the ends of a range; an initial minus means an open lower end."""
+    """Return the ends of a range such as 5-9 or 5-; -9 has no lower end."""
     match = _RANGE.fullmatch(text)
     if match is None or not text.strip("-"):
         raise ValueError(text)
@@ -161,10 +161,10 @@ def _parse_range(text: str) -> tuple[float | None, float | None]:
     return low, low if match[2] is None else float(match[3]) if match[3] else None
 
 
-SORTS = {
+SORT_COLUMNS = {
     "step": "step",
     "episode": "episode",
-    "game": "",  # see _sorted
+    "game": "",  # see _order_by
     "turns": "turns",
     "tokens": "tokens",
     "illegal": "illegal",
@@ -186,7 +186,7 @@ FACETS: Mapping[str, Callable[[int, Cast], Iterable[Any]]] = {
 }
 LIMIT = 200  # rows of a page
 SEARCH_SECONDS = 2.0  # time limit of a search for words
-MOST_FACETS = 100  # largest number of values per facet
+MAX_FACETS = 100  # values per facet
 Counts = list[tuple[int, int, int]]  # run, cast, episodes
 
 
@@ -196,25 +196,22 @@ def find(index: EpisodeIndex, params: Mapping[str, str], folders: Mapping[int, P
     Args:
         index: of all runs.
         params: parameters, see docs/view.md.
-        folders: of the runs, by number in the index, that are searched for words.
+        folders: of the runs that are searched for words, by number in the index.
 
     Raises:
         RequestError: a parameter or its value is invalid.
     """
     start = time.perf_counter()
     sort = params.get("sort", "step")
-    if sort not in SORTS:
-        raise RequestError(400, f"sort is one of {', '.join(SORTS)}")
+    if sort not in SORT_COLUMNS:
+        raise RequestError(400, f"sort is one of {', '.join(SORT_COLUMNS)}")
     order = params.get("order", "asc" if sort in ("episode", "game", "logprob") else "desc")
     if order not in ("asc", "desc"):
         raise RequestError(400, "order is asc or desc")
-    offset, limit = (
-        int_param(params, "offset", 0, 10**9),
-        int_param(params, "limit", 50, LIMIT),
-    )
-    cursor, searched = index.cursor(), None
+    offset, limit = (int_param(params, "offset", 0, 10**9), int_param(params, "limit", 50, LIMIT))
+    cursor, search_progress = index.cursor(), None
     if params.get("text"):
-        searched = _search(cursor, params, folders)
+        search_progress = _search(cursor, params, folders)
     casts = _casts(cursor)
     condition, values = conditions_of(params, casts)
     rows = cursor.execute(
@@ -227,7 +224,7 @@ def find(index: EpisodeIndex, params: Mapping[str, str], folders: Mapping[int, P
     return {
         "total": total,
         "offset": offset,
-        "searched": searched,
+        "searched": search_progress,
         "facets": facets,
         "rows": [_row(row, casts) for row in rows],
         "ms": round(1000 * (time.perf_counter() - start), 1),
@@ -241,9 +238,9 @@ def _casts(cursor: Any) -> dict[int, Cast]:
 
 def _order_by(sort: str, casts: Casts) -> str:
     if sort != "game":
-        return SORTS[sort]
-    names = sorted(casts, key=lambda number: casts[number].game)
-    return f"list_position([{', '.join(map(str, names))}]::INTEGER[], cast_id)"
+        return SORT_COLUMNS[sort]
+    cast_ids = sorted(casts, key=lambda number: casts[number].game)
+    return f"list_position([{', '.join(map(str, cast_ids))}]::INTEGER[], cast_id)"
 
 
 def _row(row: tuple[Any, ...], casts: Casts) -> dict[str, Any]:
@@ -255,54 +252,54 @@ def _row(row: tuple[Any, ...], casts: Casts) -> dict[str, Any]:
 
 
 def _facets(cursor: Any, params: QueryParams, casts: Casts) -> tuple[int, dict[str, Any]]:
-    """Count the values of each facet, without the condition of the facet itself."""
-    counted: dict[tuple[Any, ...], Counts] = {}
+    """Count the values of each facet, ignoring the condition on this facet."""
+    counts_by_condition: dict[tuple[Any, ...], Counts] = {}
 
     def counts(ignored_key: str) -> Counts:
         text, values = conditions_of(
             {key: value for key, value in params.items() if key != ignored_key}, casts
         )
         key = (text, str(values))
-        if key not in counted:
-            counted[key] = cursor.execute(
+        if key not in counts_by_condition:
+            counts_by_condition[key] = cursor.execute(
                 f"SELECT run, cast_id, count(*) FROM episodes WHERE {text} GROUP BY ALL", values
             ).fetchall()
-        return counted[key]
+        return counts_by_condition[key]
 
     facets = {}
-    for name, of in FACETS.items():
+    for name, values_of in FACETS.items():
         totals: Counter[Any] = Counter()
-        for run, number, times in counts(name):
-            for value in of(run, casts[number]):
-                totals[value] += times
+        for run, number, count in counts(name):
+            for value in values_of(run, casts[number]):
+                totals[value] += count
         ranked = sorted(totals.items(), key=lambda pair: (-pair[1], str(pair[0])))
-        facets[name] = ranked[:MOST_FACETS]
-    return sum(times for *_, times in counts("")), facets
+        facets[name] = ranked[:MAX_FACETS]
+    return sum(count for *_, count in counts("")), facets
 
 
 def _search(cursor: Any, params: Mapping[str, str], folders: Mapping[int, Path]) -> dict[str, int]:
-    """Create the table ``spoken`` of episodes with these words, within the time limit."""
+    """Create the table ``spoken`` of the episodes that contain these words, in limited time."""
     other_params = {key: value for key, value in params.items() if key != "text"}
     condition, values = conditions_of(other_params, _casts(cursor))
-    places = cursor.execute(
+    steps = cursor.execute(
         f"SELECT DISTINCT run, step FROM episodes WHERE {condition} ORDER BY step DESC, run", values
     ).fetchall()
-    deadline, keys, num_rows = time.monotonic() + SEARCH_SECONDS, [], 0
-    for run, step in places:
+    deadline, found_episodes, num_rows = time.monotonic() + SEARCH_SECONDS, [], 0
+    for run, step in steps:
         if time.monotonic() > deadline:
             break
         numbers = _episodes_with_words(folders[run], step, params["text"]) if run in folders else []
-        keys += [(run, step, number) for number in numbers]
+        found_episodes += [(run, step, number) for number in numbers]
         num_rows += 1
     table = pa.table(
         {
-            name: pa.array([row[place] for row in keys], pa.int64())
-            for place, name in enumerate(("run", "step", "episode"))
+            name: pa.array([row[index] for row in found_episodes], pa.int64())
+            for index, name in enumerate(("run", "step", "episode"))
         }
     )
     cursor.register("found_words", table)
     cursor.execute("CREATE OR REPLACE TEMP TABLE spoken AS SELECT * FROM found_words")
-    return {"parts": num_rows, "of": len(places)}
+    return {"parts": num_rows, "of": len(steps)}
 
 
 def _episodes_with_words(folder: Path, step: int, words: str) -> list[int]:
@@ -314,6 +311,6 @@ def _episodes_with_words(folder: Path, step: int, words: str) -> list[int]:
     in_prompt, in_reply = (
         pc.match_substring(table[name], words, ignore_case=True) for name in ("told", "reply")
     )
-    either = pc.or_(pc.fill_null(in_prompt, False), pc.fill_null(in_reply, False))
-    numbers: list[int] = pc.unique(table.filter(either)["episode_id"]).to_pylist()
+    is_match = pc.or_(pc.fill_null(in_prompt, False), pc.fill_null(in_reply, False))
+    numbers: list[int] = pc.unique(table.filter(is_match)["episode_id"]).to_pylist()
     return numbers

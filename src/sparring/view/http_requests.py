@@ -1,8 +1,8 @@
 """Access control, body fields and error answers of the viewer's HTTP requests.
 
-Other sites and other users of the machine must not use the viewer. Each request therefore needs the
-right ``Host`` (against DNS rebinding), no foreign ``Origin`` or ``Sec-Fetch-Site``, and the token
-for data. Cookies are not used, because all ports of a host share them.
+Other sites and other users of the machine must not use the viewer. So each request needs the right
+``Host`` (against DNS rebinding) and no ``Origin`` or ``Sec-Fetch-Site`` of another site; data also
+need the token. Cookies are not used, because all ports of a host share them.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from sparring.core.errors import SparringError
 from sparring.report.episode_record import json_value
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "[::1]"})
-LARGEST_BODY = 64 * 1024  # bytes
-OWN_HEADER = b"x-sparring"  # forms of other pages cannot send it
+MAX_BODY = 64 * 1024  # bytes
+OWN_HEADER = b"x-sparring"  # other pages' forms cannot send this header
 PAGE_POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -71,13 +71,13 @@ class Guard:
         app: the guarded application.
         token: required for data in ``Authorization: Bearer``.
         hosts: allowed names in ``Host`` besides loopback, with or without a port.
-        addresses: whether ``Host`` may be any IP address, which DNS rebinding cannot forge.
+        any_address: whether ``Host`` may be any IP address; DNS rebinding cannot forge these.
     """
 
     app: App
     token: str
     hosts: Collection[str] = field(default=())
-    addresses: bool = False
+    any_address: bool = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or pass it on."""
@@ -91,13 +91,13 @@ class Guard:
         try:
             self._check(scope)
             await self.app(scope, _with_limit(receive), send)
-        except RequestError as refused:
-            await _refuse(send, refused)
+        except RequestError as error:
+            await _send_error(send, error)
 
     def _check(self, scope: Scope) -> None:
         headers = _unique_headers(scope["headers"])
         path: str = scope["path"]
-        if not self._is_own(headers.get(b"host", "")):
+        if not self._is_own_host(headers.get(b"host", "")):
             raise RequestError(
                 403, "this Host is not the viewer's; open the address that it printed"
             )
@@ -105,18 +105,18 @@ class Guard:
         if origin is not None and origin != f"http://{headers[b'host']}":
             raise RequestError(403, "requests of other pages are refused (Origin)")
         site, mode = headers.get(b"sec-fetch-site", "none"), headers.get(b"sec-fetch-mode")
-        link = path == "/" and mode == "navigate" and scope["method"] == "GET"  # holds no data
-        if site not in ("same-origin", "none") and not link:
+        is_link = path == "/" and mode == "navigate" and scope["method"] == "GET"  # has no data
+        if site not in ("same-origin", "none") and not is_link:
             raise RequestError(403, "requests of other pages are refused (Sec-Fetch-Site)")
         _check_body(scope["method"], headers)
-        is_open = path == "/" or path.startswith("/static/")  # holds no data of runs
+        is_open = path == "/" or path.startswith("/static/")  # the page has no data of runs
         bearer = headers.get(b"authorization", "").encode("latin-1")
         if not is_open and not secrets.compare_digest(bearer, f"Bearer {self.token}".encode()):
             raise RequestError(
                 401, "the token is missing or wrong; open the address that was printed"
             )
 
-    def _is_own(self, host: str) -> bool:
+    def _is_own_host(self, host: str) -> bool:
         name, port = _split(host)
         if port and not (port.isascii() and port.isdigit()):
             return False
@@ -126,7 +126,7 @@ class Guard:
             ipaddress.ip_address(name.strip("[]"))
         except ValueError:
             return False
-        return self.addresses
+        return self.any_address
 
 
 def _split(host: str) -> tuple[str, str]:
@@ -140,9 +140,9 @@ def _split(host: str) -> tuple[str, str]:
 
 def _unique_headers(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str]:
     values: dict[bytes, str] = {}
-    decisive = (b"host", b"origin", b"authorization", b"content-length", b"sec-fetch-site")
+    single_headers = (b"host", b"origin", b"authorization", b"content-length", b"sec-fetch-site")
     for name, value in headers:
-        if name in values and name in decisive:
+        if name in values and name in single_headers:
             raise RequestError(400, f"the header {name.decode('latin-1')} comes twice")
         values[name] = value.decode("latin-1")
     if b"host" not in values:
@@ -151,12 +151,12 @@ def _unique_headers(headers: Collection[tuple[bytes, bytes]]) -> dict[bytes, str
 
 
 def _check_body(method: str, headers: dict[bytes, str]) -> None:
-    """Raise RequestError for writes that a form could send, and for large bodies."""
+    """Refuse writes that a form of another page could send, and large bodies."""
     length = headers.get(b"content-length", "0")
     if not (length.isascii() and length.isdigit()):
         raise RequestError(400, "content-length is no number")
-    if int(length[:20]) > LARGEST_BODY:
-        raise RequestError(413, f"a body has at most {LARGEST_BODY} bytes")
+    if int(length[:20]) > MAX_BODY:
+        raise RequestError(413, f"a body has at most {MAX_BODY} bytes")
     if method in ("GET", "HEAD"):
         return
     if method != "POST":
@@ -167,48 +167,48 @@ def _check_body(method: str, headers: dict[bytes, str]) -> None:
 
 
 def _with_limit(receive: Receive) -> Receive:
-    """Return a receiver that counts the received bytes, independent of content-length."""
+    """Return a receiver that limits the received bytes, whatever content-length says."""
     num_bytes = 0
 
-    async def counted() -> Message:
+    async def receive_counted() -> Message:
         nonlocal num_bytes
         message = await receive()
         num_bytes += len(message.get("body", b""))
-        if num_bytes > LARGEST_BODY:
-            raise RequestError(413, f"a body has at most {LARGEST_BODY} bytes")
+        if num_bytes > MAX_BODY:
+            raise RequestError(413, f"a body has at most {MAX_BODY} bytes")
         return message
 
-    return counted
+    return receive_counted
 
 
 def _with_headers(send: Send) -> Send:
-    """Return a sender that adds the common headers; an answer's own policy stays."""
+    """Return a sender that adds the common headers; an answer may set its own policy."""
 
-    async def added(message: Message) -> None:
+    async def send_with_headers(message: Message) -> None:
         if message["type"] == "http.response.start":
             headers = [(name.lower(), value) for name, value in message.get("headers", [])]
             names = {name for name, _ in headers}
             defaults = {**HEADERS, b"content-security-policy": PAGE_POLICY.encode()}
             other_pairs = [pair for pair in headers if pair[0] not in HEADERS]
-            safe = [pair for pair in defaults.items() if pair[0] in HEADERS or pair[0] not in names]
-            message = {**message, "headers": other_pairs + safe}
+            added_pairs = [(k, v) for k, v in defaults.items() if k in HEADERS or k not in names]
+            message = {**message, "headers": other_pairs + added_pairs}
         await send(message)
 
-    return added
+    return send_with_headers
 
 
-async def _refuse(send: Send, refused: RequestError) -> None:
-    body = json_bytes({"error": str(refused)})
+async def _send_error(send: Send, error: RequestError) -> None:
+    body = json_bytes({"error": str(error)})
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    await send({"type": "http.response.start", "status": refused.status, "headers": headers})
+    await send({"type": "http.response.start", "status": error.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
 
 
-LONGEST = 300  # characters of an error line
+MAX_LINE = 300  # characters of an error line
 
 
 class RequestError(SparringError):
-    """An error that is the answer to a request.
+    """An error that is sent as the answer to a request.
 
     Args:
         status: of HTTP.
@@ -221,17 +221,17 @@ class RequestError(SparringError):
 
 
 def json_bytes(value: Any) -> bytes:
-    """Return a value as JSON in ASCII, which lone surrogates cannot break."""
+    """Return a value as JSON in ASCII, so that lone surrogates are escaped."""
     return json.dumps(json_value(value), allow_nan=False, separators=(",", ":")).encode("ascii")
 
 
 def one_line(error: BaseException) -> str:
     """Return an error's text as a line of at most 300 characters."""
     text = " ".join(str(error).split()) or type(error).__name__
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]}..."
+    return text if len(text) <= MAX_LINE else f"{text[:MAX_LINE]}..."
 
 
-NUMBERS = 1 << 40  # numbers in a request are below this
+MAX_NUMBER = 1 << 40  # numbers in a request are smaller
 
 
 class JsonBody:
@@ -253,17 +253,17 @@ class JsonBody:
             raise RequestError(400, "the body must be an object")
         self._fields: dict[str, Any] = fields
 
-    def number(self, name: str, otherwise: int | None) -> int | None:
-        """Return a whole number, or ``otherwise`` if the field is missing.
+    def number(self, name: str, default: int | None) -> int | None:
+        """Return a whole number, or ``default`` if the field is missing.
 
         Raises:
-            RequestError: the field is something else.
+            RequestError: the field is not a whole number.
         """
         value = self._fields.get(name)
         if value is None:
-            return otherwise
-        if type(value) is not int or not 0 <= value < NUMBERS:
-            raise RequestError(400, f"{name} must be a whole number from 0 on")
+            return default
+        if type(value) is not int or not 0 <= value < MAX_NUMBER:
+            raise RequestError(400, f"{name} must be a whole number, at least 0")
         return value
 
     def required(self, name: str) -> int:
@@ -277,13 +277,13 @@ class JsonBody:
             raise RequestError(400, f"{name} is missing")
         return value
 
-    def text(self, name: str, longest: int) -> str | None:
+    def text(self, name: str, max_length: int) -> str | None:
         """Return a text, or None if the field is missing.
 
         Raises:
-            RequestError: the field is something else, or longer than ``longest`` characters.
+            RequestError: the field is no text, or longer than ``longest`` characters.
         """
         value = self._fields.get(name)
-        if value is not None and (not isinstance(value, str) or len(value) > longest):
-            raise RequestError(400, f"{name} must be a text of at most {longest} characters")
+        if value is not None and (not isinstance(value, str) or len(value) > max_length):
+            raise RequestError(400, f"{name} must be a text of at most {max_length} characters")
         return value

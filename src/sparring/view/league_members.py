@@ -1,8 +1,8 @@
 """The members of a league with their parents, from a run's checkpoint and configuration.
 
-A record of a member may have a ``tag`` and a ``parent``. Without a recorded parent, a snapshot
-comes from the previous one of its policy, and the first one from the policy's start. Former members
-are not in the checkpoint; ``league.jsonl`` has them.
+The record of a member may have a ``tag`` and a ``parent``. Without a recorded parent, the parent is
+the previous snapshot of the policy, and for the first snapshot the policy's start. Former members
+are in ``league.jsonl``, but not in the checkpoint.
 """
 
 from __future__ import annotations
@@ -14,39 +14,41 @@ from typing import Any, NamedTuple, TypeVar
 from sparring.core.errors import SparringError
 from sparring.core.files import parse_json
 from sparring.core.records import MAIN, PlayerRef, ref, snapshot
-from sparring.run.events import LAST_STEP, LEAGUE, read_lines
+from sparring.run.events import LEAGUE, MAX_STEP, read_lines
 from sparring.run.state import STATE
 from sparring.view.http_requests import one_line
-from sparring.view.run_files import read_from
+from sparring.view.run_files import read_regular_file
 from sparring.view.viewed_run import ViewedRun
 
-MOST = 300  # largest number of former members that are drawn; of more, every n-th is
-POLICIES = 12  # largest number of policies that are drawn
+MAX_FORMER = 300  # former members that are drawn; if there are more, every n-th one
+MAX_POLICIES = 12  # policies that are drawn
 TEXT = 60  # characters of a tag
-KEPT, LEFT, NEW = "kept", "left", "new"  # new: taken after the newest checkpoint
+KEPT, LEFT, NEW = "kept", "left", "new"  # states; new: taken after the newest checkpoint
 START, NOW = "start", "now"
 
 
 def family(run: ViewedRun) -> dict[str, Any]:
     """Return the members of a run's league with their parents."""
     notes: list[str] = []
-    step, pairs = newest(run, (ENGINE, STATE), members_of, notes)
-    members = pairs or []
+    step, checkpoint_members = newest(run, (ENGINE, STATE), members_of, notes)
+    members = checkpoint_members or []
     lineage_of = {str(member): lineage for member, lineage in members}
     rows: list[dict[str, Any]] = []
     policies = _policies(run)
-    for name, trained in list(policies.items())[:POLICIES]:
-        of_policy = [member for member, _ in members if (member.name or MAIN) == name]
-        early = taken_snapshots(run, name, notes) if trained else {}
-        added = {
+    for name, trained in list(policies.items())[:MAX_POLICIES]:
+        policy_members = [member for member, _ in members if (member.name or MAIN) == name]
+        taken = snapshots_of_policy(run, name, notes) if trained else {}
+        extra = {
             text: lineage
             for text, lineage in lineage_of.items()
-            if lineage != Lineage() or text not in early
+            if lineage != Lineage() or text not in taken
         }
-        rows += _of_policy(run, name, trained, of_policy, step, {**early, **added}, early, notes)
-    if len(policies) > POLICIES:
-        notes.append(f"{len(policies) - POLICIES} more policies are not drawn")
-    return {"run": run.number, "step": step, "members": _with_parents(rows, notes), "notes": notes}
+        rows += _policy_rows(
+            run, name, trained, policy_members, step, {**taken, **extra}, taken, notes
+        )
+    if len(policies) > MAX_POLICIES:
+        notes.append(f"{len(policies) - MAX_POLICIES} more policies are not drawn")
+    return {"run": run.number, "step": step, "members": _set_parents(rows, notes), "notes": notes}
 
 
 def members_of(
@@ -66,7 +68,7 @@ def members_of(
         for policy in engine.get("policies", {MAIN: engine}).values()
         for name, record in policy.get("members", {}).items()
         for member in [ref(name)]
-        if member.step is not None and member.step < LAST_STEP
+        if member.step is not None and member.step < MAX_STEP
     ]
 
 
@@ -90,38 +92,38 @@ def _policies(run: ViewedRun) -> dict[str, bool]:
     }
 
 
-def _of_policy(
+def _policy_rows(
     run: ViewedRun,
     name: str,
     trained: bool,
     members: list[PlayerRef],
     step: int | None,
-    known: Mapping[str, Lineage],
-    before: Iterable[str],
+    lineages: Mapping[str, Lineage],
+    snapshot_names: Iterable[str],
     notes: list[str],
 ) -> list[dict[str, Any]]:
-    """Return the rows of a policy, oldest first: its start, its snapshots, the current policy."""
-    origin = start = str(snapshot(0, name))  # a member if league.start is set
-    if start not in known:
+    """Return the rows of a policy, oldest first: start, snapshots, current weights."""
+    origin = start = str(snapshot(0, name))  # a member with league.start
+    if start not in lineages:
         start = START if name == MAIN else f"{START}-{name}"
-    known = {
+    lineages = {
         text: lineage._replace(parent=start) if lineage.parent == origin else lineage
-        for text, lineage in known.items()
+        for text, lineage in lineages.items()
     }
-    rows = [_row(start, name, 0, START, known.get(start))]
+    rows = [_row(start, name, 0, START, lineages.get(start))]
     if not trained:
         return rows
-    num_steps, present = run.step or 0, {str(member) for member in members}
-    snapshots = [_row(str(m), name, m.step, KEPT, known[str(m)]) for m in members if m.step]
-    former = [text for text in before if text not in present]
-    if len(former) > MOST:
-        every = -(-len(former) // MOST)
-        notes.append(f"{name}: one in {every} of {len(former)} snapshots that left is drawn")
-        former = former[::-every]
+    num_steps, current_names = run.step or 0, {str(member) for member in members}
+    snapshots = [_row(str(m), name, m.step, KEPT, lineages[str(m)]) for m in members if m.step]
+    former = [text for text in snapshot_names if text not in current_names]
+    if len(former) > MAX_FORMER:
+        stride = -(-len(former) // MAX_FORMER)
+        notes.append(f"{name}: one in {stride} of {len(former)} snapshots that left is drawn")
+        former = former[::-stride]
     for text in former:
         member_step = ref(text).step or 0
         state = NEW if step is None or member_step > step else LEFT
-        snapshots.append(_row(text, name, member_step, state, known.get(text)))
+        snapshots.append(_row(text, name, member_step, state, lineages.get(text)))
     rows += sorted(snapshots, key=lambda row: row["step"])
     newest = str(PlayerRef("learner").of(name))
     return [*rows, _row(newest, name, max(num_steps, rows[-1]["step"]), NOW)]
@@ -142,12 +144,12 @@ def _row(
     }
 
 
-def _with_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str, Any]]:
-    """Set the parent of each member: the recorded one, else the previous one."""
-    by_name = {row["name"]: row for row in rows}
-    for place, row in enumerate(rows):
-        recorded, previous = row["parent"], rows[place - 1] if place else None
-        parent = by_name.get(recorded)
+def _set_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str, Any]]:
+    """Set the parent of each member: the recorded one, or the previous member."""
+    rows_by_name = {row["name"]: row for row in rows}
+    for index, row in enumerate(rows):
+        recorded, previous = row["parent"], rows[index - 1] if index else None
+        parent = rows_by_name.get(recorded)
         is_older = parent is not None and parent is not row and parent["step"] <= row["step"]
         if recorded is not None and not is_older:
             notes.append(
@@ -161,7 +163,7 @@ def _with_parents(rows: list[dict[str, Any]], notes: list[str]) -> list[dict[str
 
 
 ENGINE = "engine.json"
-UNREADABLE = (OSError, ValueError, TypeError, LookupError, AttributeError, SparringError)
+READ_ERRORS = (OSError, ValueError, TypeError, LookupError, AttributeError, SparringError)
 Read = TypeVar("Read")
 
 
@@ -174,13 +176,14 @@ def newest(
         run: of the checkpoint.
         files: JSON files in the checkpoint.
         read: converts the content of the files.
-        notes: gets a line for each checkpoint that cannot be read.
+        notes: a line is added for each checkpoint that cannot be read.
     """
     for step in reversed(run.checkpoints()):
         folder = folder_of(run, step)
         try:
-            return step, read(*(parse_json(read_from(folder / name, 0)[0]) for name in files))
-        except UNREADABLE as error:
+            texts = [read_regular_file(folder / name, 0)[0] for name in files]
+            return step, read(*map(parse_json, texts))
+        except READ_ERRORS as error:
             notes.append(f"the checkpoint of step {step} cannot be read: {one_line(error)}")
     return None, None
 
@@ -200,13 +203,13 @@ class Lineage(NamedTuple):
     parent: str | None = None
 
 
-def taken_snapshots(run: ViewedRun, policy: str, notes: list[str]) -> dict[str, Lineage]:
-    """Return all snapshots of a policy that a run has taken, oldest first, by name.
+def snapshots_of_policy(run: ViewedRun, policy: str, notes: list[str]) -> dict[str, Lineage]:
+    """Return all snapshots that a run took of a policy, by name, oldest first.
 
     Args:
         run: of the league.
         policy: its name.
-        notes: gets a line if the former members are unknown.
+        notes: a line is added if the former members are unknown.
     """
     league = run.config.get("league")
     section = league if isinstance(league, Mapping) else {}
@@ -215,7 +218,7 @@ def taken_snapshots(run: ViewedRun, policy: str, notes: list[str]) -> dict[str, 
     every, step = section.get("every"), run.step or 0
     if type(every) is not int or every < 1:
         return lineages
-    if _is_steady(section, policy):
+    if _has_fixed_interval(section, policy):
         first = min([*steps, step + 1])
         early = [str(snapshot(past_step, policy)) for past_step in range(every, first, every)]
         return {**dict.fromkeys(early, Lineage()), **lineages}
@@ -228,7 +231,7 @@ def _recorded_members(
     run: ViewedRun, policy: str, league: Mapping[str, Any]
 ) -> Iterator[tuple[PlayerRef, Lineage]]:
     try:
-        read_from(run.path / LEAGUE, 0)
+        read_regular_file(run.path / LEAGUE, 0)
     except OSError:
         return
     has_learners = bool(league.get("learners"))
@@ -251,11 +254,11 @@ def _snapshot(name: Any) -> PlayerRef | None:
         player = ref(name) if isinstance(name, str) and len(name) < 200 else None
     except ValueError:
         return None
-    is_known = player is not None and player.step is not None and player.step < LAST_STEP
+    is_known = player is not None and player.step is not None and player.step < MAX_STEP
     return player if is_known else None
 
 
-def _is_steady(league: Mapping[str, Any], policy: str) -> bool:
+def _has_fixed_interval(league: Mapping[str, Any], policy: str) -> bool:
     """Return whether snapshots of a policy are taken every ``league.every`` steps."""
     learners = league.get("learners")
     section = learners.get(policy) if isinstance(learners, Mapping) else None

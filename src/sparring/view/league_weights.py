@@ -1,7 +1,6 @@
 """The meta-strategy of a run's league: the weight of each member by a meta-solver.
 
-Only Sparring's built-in solvers run here, so neither an address nor a viewed run's configuration
-can start foreign code.
+Only Sparring's built-in solvers run here. So no request and no viewed run can start foreign code.
 """
 
 from __future__ import annotations
@@ -33,18 +32,18 @@ from sparring.view.run_files import signature
 from sparring.view.viewed_run import ViewedRun
 
 SLOT = "league.meta_solvers"
-DEFAULT = "max_entropy_nash"  # for runs without a meta-solver
-MOST = 64  # most members with weights; some solvers take half a minute for twice as many
-UNSOLVED = (SparringError, ArithmeticError, ValueError, TypeError)  # errors that become a sentence
-KEPT = 32  # answers in the cache
+DEFAULT = "max_entropy_nash"  # solver for runs without a meta-solver
+MAX_MEMBERS = 64  # members with weights; for twice as many some solvers take half a minute
+SOLVER_ERRORS = (SparringError, ArithmeticError, ValueError, TypeError)  # shown as a note
+CACHE_SIZE = 32  # answers
 Row = list[Any]
 
 
 class Solver(NamedTuple):
-    """A meta-solver, and the source of the choice."""
+    """A meta-solver, and where it was chosen."""
 
-    written: Any  # a text or a mapping, as in a configuration
-    source: str | None  # the name in the run's configuration; None: the reader's, or none
+    config: Any  # a text or a mapping, as in a configuration
+    source: str | None  # configuration key; None: chosen by the reader, or the default
 
 
 class League(NamedTuple):
@@ -61,28 +60,28 @@ class MetaStrategies:
         self._lock = threading.Lock()
         self._known: OrderedDict[tuple[Any, ...], dict[str, Any]] = OrderedDict()
 
-    def of(self, run: ViewedRun, chosen: str = "", environment: str = "") -> dict[str, Any]:
-        """Return the weights and payoffs of the newest checkpoint's members, or the reason ``why``.
+    def of(self, run: ViewedRun, solver_name: str = "", environment: str = "") -> dict[str, Any]:
+        """Return weights and payoffs of the newest checkpoint's members, or the reason ``why`` not.
 
         Args:
             run: of the league.
-            chosen: name of a meta-solver; empty: the run's own, else ``max_entropy_nash``.
-            environment: the label of one; empty: the run's solver decides, see ``labels_of``.
+            solver_name: a meta-solver; empty: that of the run, or ``max_entropy_nash``.
+            environment: a label; empty: see ``labels_of``.
         """
-        step, league = newest(run, (ENGINE, STATE), league_of, [])  # the page has the notes already
+        step, league = newest(run, (ENGINE, STATE), league_of, [])  # the page shows the notes
         run_solver = solver_of(run.config)
-        solver = Solver(chosen, None) if chosen else run_solver or Solver(DEFAULT, None)
-        weights, apart = environments_of(run.config), has_separate_sides(run.config)
+        solver = Solver(solver_name, None) if solver_name else run_solver or Solver(DEFAULT, None)
+        label_weights, has_sides = environments_of(run.config), has_separate_sides(run.config)
         result: dict[str, Any] = {"members": [], "why": "no checkpoint can be read"}
         if step is not None and league is not None:
             labels = sorted({row.environment for row in league.book.rows})
-            shares = labels_of(weights or dict.fromkeys(labels, 1.0), solver, environment)
+            shares = labels_of(label_weights or dict.fromkeys(labels, 1.0), solver, environment)
             files = [signature(folder_of(run, step) / name) for name in (ENGINE, STATE)]
-            key = (run.number, step, *files, repr(solver.written), repr(shares), apart)
+            key = (run.number, step, *files, repr(solver.config), repr(shares), has_sides)
             with self._lock:
                 if key not in self._known:
-                    self._known[key] = solve_league(league, solver.written, shares, apart)
-                    while len(self._known) > KEPT:
+                    self._known[key] = solve_league(league, solver.config, shares, has_sides)
+                    while len(self._known) > CACHE_SIZE:
                         self._known.popitem(last=False)
                 result = {**self._known[key], "environments": [*shares]}
         return {
@@ -91,14 +90,14 @@ class MetaStrategies:
             **_solver_fields(solver),
             "own": None if run_solver is None else _solver_fields(run_solver),
             "solvers": list(built_in(SLOT)),
-            "labels": [*weights],
-            "apart": apart,
+            "labels": [*label_weights],
+            "apart": has_sides,
             **result,
         }
 
 
 def _solver_fields(solver: Solver) -> dict[str, Any]:
-    return {"solver": text_of(solver.written), "source": solver.source}
+    return {"solver": text_of(solver.config), "source": solver.source}
 
 
 def solver_of(config: Mapping[str, Any]) -> Solver | None:
@@ -117,8 +116,8 @@ def solver_of(config: Mapping[str, Any]) -> Solver | None:
     return None
 
 
-def answer_in_words(config: Mapping[str, Any]) -> str:
-    """Return in words the policy that represents a run, whose exploitability is measured.
+def describe_answer(config: Mapping[str, Any]) -> str:
+    """Describe the answer of a run: the policy that is measured.
 
     Args:
         config: the run's configuration.
@@ -126,11 +125,11 @@ def answer_in_words(config: Mapping[str, Any]) -> str:
     league = config.get("league")
     answer = league.get("answer") if isinstance(league, Mapping) else None
     if answer in (None, "", POLICY):
-        return "the policy as it is published"
+        return "the published policy"
     if answer == LAST:
-        return "the learner's weights as they are (league.answer: last)"
+        return "the learner's current weights (league.answer: last)"
     if answer == AVERAGE:
-        return "the average of the weights (league.answer: average)"
+        return "the EMA weights (league.answer: average)"
     name = text_of(answer)
     mixture = "the mixture of the league's members"
     if has_separate_sides(config):
@@ -164,25 +163,25 @@ def environments_of(config: Mapping[str, Any]) -> dict[str, float]:
 
 
 def labels_of(weights: Mapping[str, float], solver: Solver, chosen: str = "") -> dict[str, float]:
-    """Return the environments whose payoffs are used: the chosen one, or else all.
+    """Return the environments whose payoffs are used: the chosen one, otherwise all.
 
-    A matchmaker solves each environment alone; then the first one is used.
+    A matchmaker solves each environment separately; then only the first one is used.
 
     Args:
-        weights: of all, by their labels.
+        weights: of all environments, by label.
         solver: the meta-solver.
         chosen: a label, or "".
     """
     if chosen in weights:
         return {chosen: 1.0}
-    first = list(weights)[:1] if solver.source == "matchmaker.solver" else list(weights)
-    return {label: weights[label] for label in first}
+    labels = list(weights)[:1] if solver.source == "matchmaker.solver" else list(weights)
+    return {label: weights[label] for label in labels}
 
 
 def league_of(engine: Mapping[str, Any], state: Mapping[str, Any]) -> League:
     """Return the members of a checkpoint with its payoff book.
 
-    If the book has no snapshots with policy names, the snapshots of one step are one member.
+    If the book has no snapshots with policy names, all snapshots of a step are one member.
 
     Args:
         engine: the content of ``engine.json``.
@@ -200,61 +199,61 @@ def league_of(engine: Mapping[str, Any], state: Mapping[str, Any]) -> League:
 
 
 def solve_league(
-    league: League, written: Any, weights: Mapping[str, float], apart: bool = False
+    league: League, solver_config: Any, weights: Mapping[str, float], has_sides: bool = False
 ) -> dict[str, Any]:
     """Return the members with their weights and payoffs.
 
-    If each of two sides has its own population, a member has a weight in each (``sides``); rows of
-    the payoffs are members in the first side, columns members in the second.
+    With a population per side, a member has two weights (``sides``); rows of the payoffs are
+    members in the first side, columns are members in the second side.
 
     Args:
         league: members and payoff book.
-        written: the meta-solver, as in a configuration.
+        solver_config: the meta-solver, as in a configuration.
         weights: of the environments, by their labels.
-        apart: whether each side has a population of its own.
+        has_sides: whether each of two sides has its own population.
     """
     members = [member for member, _ in league.members]
     labels = [
         {"name": str(member), "tag": lineage.tag and lineage.tag[:TEXT]}
         for member, lineage in league.members
     ]
-    if not members or not weights or len(members) > MOST:
-        why = "no member is in the league yet; league.every says how often one is taken"
-        if len(members) > MOST:
-            why = f"the league has {len(members)} members, and at most {MOST} are weighed here"
-        none: Row = [
-            {**row, "sides": [None] * 2} if apart else {**row, "weight": None} for row in labels
+    if not members or not weights or len(members) > MAX_MEMBERS:
+        why = "the league has no member yet; league.every sets when snapshots are taken"
+        if len(members) > MAX_MEMBERS:
+            why = f"the league has {len(members)} members; this page weighs at most {MAX_MEMBERS}"
+        unweighted: Row = [
+            {**row, "sides": [None] * 2} if has_sides else {**row, "weight": None} for row in labels
         ]
-        return {"members": none, "why": why}
-    seats = two_seats(league.book, weights) if apart else None
-    share: list[Row] = [[None] * len(members)] * (2 if apart else 1)
+        return {"members": unweighted, "why": why}
+    seats = two_seats(league.book, weights) if has_sides else None
+    side_weights: list[Row] = [[None] * len(members)] * (2 if has_sides else 1)
     solver, table, reason = None, None, None
     try:
-        plugin = PluginConfig.model_validate(written)
+        plugin = PluginConfig.model_validate(solver_config)
         if plugin.name not in built_in(SLOT):
             raise SparringError(
-                f"{plugin.name:.60} is not a built-in meta-solver, and this page runs no other; "
+                f"{plugin.name:.60} is not a built-in meta-solver, and this page runs only those; "
                 "choose a built-in one"
             )
         solver = plugin.bind(SLOT)
-    except UNSOLVED as error:
+    except SOLVER_ERRORS as error:
         reason = one_line(error)
     try:
         if seats is None:
-            game = member_payoffs(league.book, members, weights)
+            meta_game = member_payoffs(league.book, members, weights)
         else:
             sides = {label: TwoSides(weights[label], pair) for label, pair in seats.items()}
             opposed = solver is not None and is_two_sided(solver)
-            game = answer_payoffs(league.book, members, sides, opposed=opposed)
-        table = game.payoffs[0].tolist()
+            meta_game = answer_payoffs(league.book, members, sides, opposed=opposed)
+        table = meta_game.payoffs[0].tolist()
         if solver is not None:
-            share = [side.tolist() for side in solver(game).sides[: len(share)]]
-    except UNSOLVED as error:
+            side_weights = [side.tolist() for side in solver(meta_game).sides[: len(side_weights)]]
+    except SOLVER_ERRORS as error:
         reason = reason or one_line(error)
     cells = cells_of(league.book, members, weights, seats)
     rows: Row = [
-        {**row, "sides": pair} if apart else {**row, "weight": pair[0]}
-        for row, pair in zip(labels, map(list, zip(*share, strict=True)), strict=True)
+        {**row, "sides": pair} if has_sides else {**row, "weight": pair[0]}
+        for row, pair in zip(labels, map(list, zip(*side_weights, strict=True)), strict=True)
     ]
     return {"members": rows, "why": reason, "payoffs": table, **cells}
 
@@ -283,12 +282,12 @@ def two_seats(book: Payoffs, labels: Iterable[str]) -> dict[str, tuple[int, int]
 
     Args:
         book: the payoff book.
-        labels: of environments of two sides; one without plays has seats 0 and 1.
+        labels: of two-sided environments; without episodes the seats are 0 and 1.
     """
     seats = {}
     for label in labels:
-        other = [row.seat for row in book.rows if row.environment == label and row.seat]
-        seats[label] = (0, min(other, default=1))
+        other_seats = [row.seat for row in book.rows if row.environment == label and row.seat]
+        seats[label] = (0, min(other_seats, default=1))
     return seats
 
 
@@ -298,38 +297,39 @@ def cells_of(
     weights: Mapping[str, float],
     seats: Mapping[str, tuple[int, int]] | None = None,
 ) -> dict[str, Any]:
-    """Return the plays and win rates of each pair of members, and the number of pairs without any.
+    """Return episodes and win rates of each pair of members, and the number of pairs without them.
 
-    Exact results (``exact``) need no plays. Win rates exist only for one environment.
+    Exact results (``exact``) need no episodes. Win rates exist only for a single environment.
 
     Args:
         book: the payoff book.
         members: oldest first.
         weights: of the environments, by their labels.
-        seats: by environment, the first seats of two sides: rows are members in the first side and
-            columns in the second; None: members sit in any side.
+        seats: by environment, the first seat of each of two sides: rows are members in the first
+            side, columns in the second side; None: members play any side.
     """
-    place = {member: number for number, member in enumerate(members)}
+    index_of = {member: number for number, member in enumerate(members)}
     cells: dict[tuple[str, int, int], Results] = {}
     for row, results in book.rows.items():
-        counts_here = row.environment in weights and row.player in place and row.opponent in place
-        if counts_here and (seats is None or row.seat == seats[row.environment][0]):
-            cell = (row.environment, place[row.player], place[row.opponent])
+        is_used = row.environment in weights and row.player in index_of and row.opponent in index_of
+        if is_used and (seats is None or row.seat == seats[row.environment][0]):
+            cell = (row.environment, index_of[row.player], index_of[row.opponent])
             cells[cell] = cells.get(cell, Results()) + results
-    size = range(len(members))
-    results_of = [
-        [[cells.get((label, i, j), Results()) for label in weights] for j in size] for i in size
+    indices = range(len(members))
+    results_by_pair = [
+        [[cells.get((label, i, j), Results()) for label in weights] for j in indices]
+        for i in indices
     ]
-    plays = [[[result.games for result in cell] for cell in row] for row in results_of]
+    plays = [[[result.games for result in cell] for cell in row] for row in results_by_pair]
     rates = None
     if len(weights) == 1:
         (label,) = weights
-        rates = [[_win_rate_row(cells.get((label, i, j))) for j in size] for i in size]
+        rates = [[_win_rate_row(cells.get((label, i, j))) for j in indices] for i in indices]
     if seats is None:
-        least_plays = [min(*plays[i][j], *plays[j][i]) for i in size for j in size if i < j]
+        least_plays = [min(*plays[i][j], *plays[j][i]) for i in indices for j in indices if i < j]
     else:
         least_plays = [min(cell) for row in plays for cell in row]
-    exact = [[all(result.exact for result in cell) for cell in row] for row in results_of]
+    exact = [[all(result.exact for result in cell) for cell in row] for row in results_by_pair]
     counts = [
         [0 if is_exact else sum(games) for games, is_exact in zip(row, exact_row, strict=True)]
         for row, exact_row in zip(plays, exact, strict=True)

@@ -1,4 +1,4 @@
-"""The answers of the HTTP API as functions of the runs and the parameters, without a server."""
+"""The answers of the HTTP API: functions of runs and request parameters, without a server."""
 
 from __future__ import annotations
 
@@ -25,17 +25,17 @@ from sparring.view.viewed_run import PEOPLE, ViewedRun
 from sparring.view.watch import RunWatcher
 from sparring.view.worker_process import WorkerProcess
 
-COMPARED = ("nash_conv/", "regret/", "optimal_rate/")  # without these a run has no references
-BUSY = 20.0  # seconds that a search waits for the previous one
+WITH_REFERENCES = ("nash_conv/", "regret/", "optimal_rate/")  # metrics that have references
+BUSY_SECONDS = 20.0  # a search waits so long for the previous one
 SPARKS = 60  # points of a small curve
-WARMED = 8  # runs whose tokenizers are loaded at the start
+PRELOADED = 8  # runs whose tokenizers are loaded at the start
 SEARCHES = 16  # size of the cache of searches
-NAMES = 64  # largest number of figures in one request
+MAX_NAMES = 64  # metrics in one request
 QueryParams = Mapping[str, str]
 Answer = dict[str, Any]
 AXES = ("step", "plays", "tokens", "seconds")
-POINTS = 2000  # largest number of points of a curve
-EVENTS = 500  # largest number of events in an answer, newest first
+MAX_POINTS = 2000  # points of a curve
+MAX_EVENTS = 500  # newest events in an answer
 
 
 class Pages:
@@ -51,18 +51,18 @@ class Pages:
         self._boards, self._chances = PositionPictures(), ActionProbabilities()
         self._reference_lines = WorkerProcess("sparring.view.pages")
         self._meta = MetaStrategies()
-        self._heavy = threading.Lock()  # one search at a time
-        self._searches: OrderedDict[tuple[Any, ...], Answer] = OrderedDict()  # the latest
+        self._heavy = threading.Lock()  # held during a search
+        self._searches: OrderedDict[tuple[Any, ...], Answer] = OrderedDict()  # latest searches
 
-    def warm(self) -> None:
-        """Load the tokenizers of a few runs, so that the first replay need not wait."""
+    def preload(self) -> None:
+        """Load the tokenizers of a few runs, so that the first replay is quick."""
         self.watch.idle.wait()
-        for run in self.watch.runs[:WARMED]:
+        for run in self.watch.runs[:PRELOADED]:
             self.replays.decoder(self._read_run(run))
 
     def runs(self, params: QueryParams) -> Answer:
         """Return the table of runs."""
-        self.watch.look()
+        self.watch.check_runs()
         return self._versioned(lambda: {"runs": [self._summary(run) for run in self.watch.runs]})
 
     def _summary(self, run: ViewedRun) -> Answer:
@@ -118,7 +118,7 @@ class Pages:
     def series(self, params: QueryParams) -> Answer:
         """Return curves of a run."""
         run = self.watch.run(params["run"])
-        points = max(2, int_param(params, "points", POINTS, POINTS))
+        points = max(2, int_param(params, "points", MAX_POINTS, MAX_POINTS))
 
         def respond() -> Answer:
             with run.lock:
@@ -133,7 +133,7 @@ class Pages:
         run = self.watch.run(params["run"])
         with run.lock:
             names = sorted(run.refresh().metrics.curves)
-        if not any(name.startswith(COMPARED) for name in names):
+        if not any(name.startswith(WITH_REFERENCES) for name in names):
             return self._versioned(lambda: {"run": run.number, "figures": {}})
         config = {key: run.config[key] for key in ("environments", "games") if key in run.config}
         question = {"config": config, "names": names}
@@ -159,11 +159,11 @@ class Pages:
 
     def league(self, params: QueryParams) -> Answer:
         """Return the results between the players of a run."""
-        return self._of_run(params, standings.league)
+        return self._for_run(params, standings.league)
 
     def family(self, params: QueryParams) -> Answer:
         """Return the members of a run's league with their parents."""
-        return self._of_run(params, family)
+        return self._for_run(params, family)
 
     def meta(self, params: QueryParams) -> Answer:
         """Return the weight of each league member by a meta-solver."""
@@ -172,8 +172,8 @@ class Pages:
         return self._versioned(lambda: self._meta.of(run, solver, environment))
 
     def workers(self, params: QueryParams) -> Answer:
-        """Return the utilisation and the losses of workers."""
-        return self._of_run(params, standings.workers)
+        """Return how busy workers were, and which were lost."""
+        return self._for_run(params, standings.workers)
 
     def episodes(self, params: QueryParams) -> Answer:
         """Return a page of the episodes that meet all conditions."""
@@ -181,8 +181,8 @@ class Pages:
         watch.note_use()
 
         def respond() -> Answer:
-            if not self._heavy.acquire(timeout=BUSY):
-                raise RequestError(503, "another search is going on; try again")
+            if not self._heavy.acquire(timeout=BUSY_SECONDS):
+                raise RequestError(503, "another search is running; try again")
             try:
                 return self._search(params)
             finally:
@@ -254,7 +254,7 @@ class Pages:
         if turn >= len(episode.turns):
             raise RequestError(404, "there is no such turn")
         if seat not in (None, episode.turns[turn].seat):
-            raise RequestError(404, "the turn is another seat's")
+            raise RequestError(404, "the turn belongs to another seat")
         return self._versioned(lambda: {**self._chances.at(run, step, episode, turn)})
 
     def exported(self, params: QueryParams) -> bytes:
@@ -273,15 +273,15 @@ class Pages:
         self._chances.close()
 
     def changes(self, params: QueryParams) -> Answer | None:
-        """Return what has changed since a version; None where nothing has."""
+        """Return what has changed since a version; None without changes."""
         return self.watch.changes(int_param(params, "since", 0, 1 << 53))
 
     def _versioned(self, respond: Callable[[], Answer]) -> Answer:
-        """Return an answer with the version at the time before it was computed."""
+        """Return an answer with the version before the computation."""
         version = self.watch.version
         return {"version": version, **respond()}
 
-    def _of_run(self, params: QueryParams, respond: Callable[[ViewedRun], Answer]) -> Answer:
+    def _for_run(self, params: QueryParams, respond: Callable[[ViewedRun], Answer]) -> Answer:
         run = self.watch.run(params["run"])
 
         def locked() -> Answer:
@@ -304,7 +304,7 @@ class Pages:
 
 
 def _names(params: QueryParams) -> list[str]:
-    return [name for name in params.get("names", "").split(",") if name][:NAMES]
+    return [name for name in params.get("names", "").split(",") if name][:MAX_NAMES]
 
 
 def _seat(params: QueryParams) -> int | None:
@@ -316,34 +316,34 @@ def series(run: ViewedRun, names: Sequence[str], x: str, since: str, points: int
 
     Args:
         run: refreshed, its lock held.
-        names: of figures of metrics.jsonl or timing.jsonl.
+        names: of metrics in metrics.jsonl or timing.jsonl.
         x: one of ``AXES``.
-        since: the cursor of an earlier answer, which limits the answer to newer data.
-        points: largest number of points of a curve.
+        since: ``cursor`` of an earlier answer; only newer data are returned.
+        points: largest number of points per curve.
 
     Raises:
         RequestError: the axis does not exist.
     """
     if x not in AXES:
         raise RequestError(400, f"x is one of {', '.join(AXES)}")
-    ends = _ends(run, x)
-    begins, fresh = _begins(run, since, ends)
+    ends = _end_lines(run, x)
+    starts, is_complete = _start_lines(run, since, ends)
     curves = {}
     for name in names:
-        for place, figures in enumerate((run.metrics, run.timing)):
+        for index, figures in enumerate((run.metrics, run.timing)):
             if name in figures.curves:
-                span = (begins[place], ends[place])
+                span = (starts[index], ends[index])
                 curves[name] = _curve(run, figures, name, x, span, points)
                 break
-    events = run.health.events[begins[2] : ends[2]][-EVENTS:]
-    places = axis(x, [event["step"] for event in events], run.timing).tolist()
+    events = run.health.events[starts[2] : ends[2]][-MAX_EVENTS:]
+    positions = axis(x, [event["step"] for event in events], run.timing).tolist()
     return {
         "run": run.number,
         "x": x,
         "cursor": ".".join(map(str, (*_generations(run), *ends))),
-        "from_start": fresh,
+        "from_start": is_complete,
         "series": curves,
-        "events": [event | {"x": place} for event, place in zip(events, places, strict=True)],
+        "events": [event | {"x": index} for event, index in zip(events, positions, strict=True)],
     }
 
 
@@ -351,44 +351,44 @@ def _generations(run: ViewedRun) -> list[int]:
     return [lines.generation for lines in (run.metrics, run.timing, run.health)]
 
 
-def _ends(run: ViewedRun, x: str) -> list[int]:
-    """Return the counts of usable lines; metrics are written before the timing that places them."""
+def _end_lines(run: ViewedRun, x: str) -> list[int]:
+    """Return the number of usable lines of each file; axes other than step need the timing."""
     metrics = len(run.metrics.steps)
     if x != "step" and run.timing.steps:
         metrics = bisect_right(run.metrics.steps, run.timing.steps[-1])
     return [metrics, len(run.timing.steps), len(run.health.events)]
 
 
-def _begins(run: ViewedRun, since: str, ends: Sequence[int]) -> tuple[list[int], bool]:
-    parts = since.split(".")
-    if len(parts) != 6 or not all(part.isascii() and part.isdigit() for part in parts):
+def _start_lines(run: ViewedRun, since: str, ends: Sequence[int]) -> tuple[list[int], bool]:
+    fields = since.split(".")
+    if len(fields) != 6 or not all(part.isascii() and part.isdigit() for part in fields):
         return [0, 0, 0], True
-    numbers = [int(part[:18]) for part in parts]
-    begins = numbers[3:]
-    if numbers[:3] != _generations(run) or any(map(int.__gt__, begins, ends)):
+    numbers = [int(part[:18]) for part in fields]
+    starts = numbers[3:]
+    if numbers[:3] != _generations(run) or any(map(int.__gt__, starts, ends)):
         return [0, 0, 0], True
-    return begins, False
+    return starts, False
 
 
 def _curve(
-    run: ViewedRun, figures: FigureColumns, name: str, x: str, span: tuple[int, int], points: int
+    run: ViewedRun, figures: FigureColumns, name: str, x: str, lines: tuple[int, int], points: int
 ) -> dict[str, Any]:
     curve = figures.curves[name]
-    first, last = np.searchsorted(np.array(curve.lines), span)
+    first, last = np.searchsorted(np.array(curve.lines), lines)
     steps = np.array(figures.steps)[np.array(curve.lines[first:last], dtype=np.int64)]
     values = np.array(curve.values[first:last])
-    places = axis(x, steps.tolist(), run.timing)
-    chosen = thinned(places, values, points)
+    positions = axis(x, steps.tolist(), run.timing)
+    kept_indices = thinned(positions, values, points)
     return {
-        "step": steps[chosen].tolist(),
-        "x": places[chosen].tolist(),
-        "y": values[chosen].tolist(),
-        "thinned": len(chosen) < len(values),
+        "step": steps[kept_indices].tolist(),
+        "x": positions[kept_indices].tolist(),
+        "y": values[kept_indices].tolist(),
+        "thinned": len(kept_indices) < len(values),
     }
 
 
 def spark(run: ViewedRun, name: str, points: int) -> list[float] | None:
-    """Return the values of a figure for a small chart; None if the run has none."""
+    """Return the values of a metric for a small chart; None if the run lacks it."""
     curve = run.metrics.curves.get(name) or run.timing.curves.get(name)
     if curve is None:
         return None
@@ -410,9 +410,9 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
     Args:
         question: ``config`` with the environments of a run, and ``names`` of figures.
     """
-    from sparring.report.baselines import known_values  # here, as it brings OpenSpiel
+    from sparring.report.baselines import baselines_of  # here, as it imports OpenSpiel
 
-    values = known_values(question["config"], question["names"])
+    values = baselines_of(question["config"], question["names"])
     return {
         "figures": {
             name: [{"label": reference.label, "value": reference.value} for reference in references]

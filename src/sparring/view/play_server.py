@@ -1,6 +1,6 @@
-"""Human plays on the server: a few sessions that share one worker process.
+"""People's episodes on the server: a few sessions that share one worker process.
 
-No request waits long: slow work continues in the process, and the page polls the state.
+A request waits only briefly: slow work continues in the process, and the page polls the state.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from sparring.view.http_requests import JsonBody, RequestError, one_line
 from sparring.view.play_worker import make
 from sparring.view.watch import RunWatcher
 
-ENDED = "The process that plays was ended."
-SESSIONS = 4  # at most; the least recently used one is dropped
-PATIENCE = 0.7  # seconds that a request waits for its answer
-THINK = 600.0  # seconds after which the play process is ended
-READY = 20.0  # timeout in seconds for the list of choices
+ENDED = "The process of this session was ended."
+MAX_SESSIONS = 4  # the least recently used one is dropped
+WAIT_SECONDS = 0.7  # a request waits so long for its answer
+JOB_SECONDS = 600.0  # a play process without an answer is ended after this time
+OPTIONS_SECONDS = 20.0  # timeout of the list of choices
 Answer = dict[str, Any]
 
 
 class PlayServer:
-    """The sessions of human players; thread-safe.
+    """The sessions of people who play; thread-safe.
 
     Args:
         watch: of the runs.
-        trusted: further allowed players, besides those of the runs and the usual bots.
-        step: of the default checkpoint; None: the newest.
+        trusted: further allowed opponents, besides players of the runs and the usual bots.
+        step: the checkpoint to play against; None: the newest.
         pool: creates the play process.
-        answer: the policy that represents a run, as ``league.answer``; None: by its configuration.
+        answer: which policies to play against, as ``league.answer``; None: as configured.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class PlayServer:
         self._pool: WorkerPool | None = None
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="play")
         self._end_reason = ""  # why the process was ended on purpose
-        self._to_forget: list[str] = []  # sessions that the process is still to forget
+        self._to_drop: list[str] = []  # ended sessions that the process still has
         self._lock = threading.Lock()
 
     def close(self) -> None:
@@ -73,10 +73,10 @@ class PlayServer:
         path = None if run is None else str(run.path)
         pending = self._thread.submit(self._answer, ["options", path, params.get("environment")])
         try:
-            answer = pending.result(timeout=READY)
+            answer = pending.result(timeout=OPTIONS_SECONDS)
         except NotYet:
             raise RequestError(
-                503, "another play is going on; try again when its turn is over"
+                503, "another episode is running; try again after its turn"
             ) from None
         except RolloutError as error:
             raise RequestError(503, one_line(error)) from None
@@ -95,7 +95,7 @@ class PlayServer:
         fields = JsonBody(body)
         key = fields.text("key", 100)
         if not key:
-            raise RequestError(400, "key: give any text that no other session has")
+            raise RequestError(400, "key: give a unique text")
         number = fields.number("run", None)
         run = None if number is None else self.watch.run(str(number))
         choices = {
@@ -111,12 +111,12 @@ class PlayServer:
             dropped: list[str] = []
             if not names:
                 oldest = sorted(self._sessions, key=lambda name: self._sessions[name].used)
-                oldest = oldest[: max(0, len(oldest) - SESSIONS + 1)]
+                oldest = oldest[: max(0, len(oldest) - MAX_SESSIONS + 1)]
                 for old in oldest:
                     del self._sessions[old]
-                dropped, self._to_forget = [*self._to_forget, *oldest], []
-            new = ServerSession(key, "" if run is None else run.name, used=time.monotonic())
-            session = self._sessions.setdefault(name, new)
+                dropped, self._to_drop = [*self._to_drop, *oldest], []
+            new_session = ServerSession(key, "" if run is None else run.name, used=time.monotonic())
+            session = self._sessions.setdefault(name, new_session)
         if names:
             return self._view(name, session)
         try:
@@ -159,7 +159,7 @@ class PlayServer:
         return self._run_job(name, job, "the oracle")
 
     def judge(self, params: Mapping[str, str], body: bytes) -> Answer:
-        """Judge a finished play.
+        """Judge a finished episode.
 
         Args:
             params: ``id``.
@@ -171,11 +171,11 @@ class PlayServer:
         )
 
     def next(self, params: Mapping[str, str], body: bytes) -> Answer:
-        """Begin the play after ``play``.
+        """Begin the episode after number ``play``.
 
         Args:
             params: ``id``.
-            body: ``play``; ``seat`` and ``against`` of the next play.
+            body: ``play``; ``seat`` and ``against`` of the next episode.
         """
         fields, name = JsonBody(body), params["id"]
         seat, against = fields.number("seat", 0), fields.text("against", 500)
@@ -183,9 +183,9 @@ class PlayServer:
         return self._run_job(name, job, "the players to be ready")
 
     def leave(self, params: Mapping[str, str], body: bytes) -> Answer:
-        """End a session, and the play process if it is busy with this session.
+        """End a session, and also the worker process if it works for this session.
 
-        If the process is judging, it ends only without other sessions.
+        A process that judges an episode is ended only if there are no other sessions.
 
         Args:
             params: ``id``; an unknown session has already ended.
@@ -195,11 +195,11 @@ class PlayServer:
             session = self._sessions.pop(params["id"], None)
             if session is None:
                 return {"left": False}
-            self._to_forget.append(params["id"])
+            self._to_drop.append(params["id"])
             pending, has_sessions = session.pending, bool(self._sessions)
-            at_work = pending is not None and not pending.cancel() and not pending.done()
-            if at_work and self._pool is not None and not (session.judging and has_sessions):
-                self._end_reason = "A person left a play at which it worked."
+            is_running = pending is not None and not pending.cancel() and not pending.done()
+            if is_running and self._pool is not None and not (session.judging and has_sessions):
+                self._end_reason = "A person left an episode while it worked."
                 self._pool.kill()
         return {"left": True}
 
@@ -212,7 +212,7 @@ class PlayServer:
             return session
 
     def _run_job(self, name: str, job: Job, waits: str) -> Answer:
-        """Run a job of a session; a repeated job waits for the first one."""
+        """Run a job of a session; a repeated request waits for the same job."""
         session = self._session(name)
         with self._lock:
             session.collect()
@@ -223,7 +223,7 @@ class PlayServer:
                 raise RequestError(409, f"this session still waits for {session.waits}")
             pending = session.pending
         try:
-            answer = pending.result(timeout=PATIENCE)
+            answer = pending.result(timeout=WAIT_SECONDS)
         except NotYet:
             return self._view(name, session)
         except (RolloutError, CancelledError):
@@ -237,23 +237,23 @@ class PlayServer:
     def _view(self, name: str, session: ServerSession) -> Answer:
         with self._lock:
             session.collect()
-            view: Answer = {"id": name, "run": session.run, "phase": "thinking", "waits": None}
-            view.update(session.state)
+            answer: Answer = {"id": name, "run": session.run, "phase": "thinking", "waits": None}
+            answer.update(session.state)
             if session.pending is not None:
                 seconds = round(time.monotonic() - session.since, 1)
-                view["waits"] = {"for": session.waits, "seconds": seconds}
+                answer["waits"] = {"for": session.waits, "seconds": seconds}
                 if not session.judging:
-                    view["phase"] = "thinking"
-            return view
+                    answer["phase"] = "thinking"
+            return answer
 
     def _answer(self, job: Job) -> Answer:
-        """Return the answer of the play process, which starts at the first job."""
+        """Return the answer of the worker process, which starts at the first job."""
         try:
             if self._pool is None:
                 pool = self._pool_of(make, self._settings, 1)
                 pool.start()
                 self._pool = pool
-            ((_, result),) = self._pool.answers([job], seconds=THINK)
+            ((_, result),) = self._pool.answers([job], seconds=JOB_SECONDS)
         except (RolloutError, OSError) as error:
             raise RolloutError(self._fail_sessions(error)) from None
         answer: Answer = result
@@ -277,12 +277,12 @@ class PlayServer:
 
 @dataclass(slots=True)
 class ServerSession:
-    """The server's record of a session."""
+    """The server's data of a session."""
 
-    key: str  # from the page
-    run: str  # its name, or ""
+    key: str  # unique text from the page
+    run: str  # name of the run, or ""
     state: Answer = field(default_factory=dict)
-    job: Job | None = None  # the running one
+    job: Job | None = None  # the running job
     pending: Future[Answer] | None = None
     waits: str = ""  # what the session waits for, in words
     since: float = 0.0
@@ -290,7 +290,7 @@ class ServerSession:
 
     @property
     def judging(self) -> bool:
-        """Whether the session waits only for the judgement of a finished play."""
+        """Whether the session waits only for the judgement of a finished episode."""
         return self.job is not None and self.job[0] == "judge"
 
     def collect(self) -> None:
@@ -301,7 +301,7 @@ class ServerSession:
         try:
             answer = pending.result()
         except CancelledError:
-            return  # the session was left
+            return  # the person has left
         except RolloutError as error:
             self.state = {**self.state, "phase": "failed", "trouble": one_line(error)}
             return
@@ -309,5 +309,5 @@ class ServerSession:
             self.state = answer
         elif self.state:
             self.state = {**self.state, "trouble": answer["error"]}
-        else:  # the play never began
+        else:  # the episode has not begun
             self.state = {"phase": "failed", "trouble": answer["error"]}

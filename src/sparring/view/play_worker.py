@@ -1,6 +1,6 @@
-"""The process of human plays, separate so that a crash does not stop the server.
+"""The process of people's episodes, separate so that a crash does not stop the server.
 
-Jobs ``[kind, ...]`` and answers are plain data. A repeated job changes nothing and returns the
+Jobs ``[kind, ...]`` and answers are JSON values. A repeated job changes nothing and returns the
 current state.
 """
 
@@ -28,7 +28,7 @@ from sparring.run.folder import CONFIG
 from sparring.view.http_requests import RequestError
 from sparring.view.run_files import Signature, signature
 
-JUDGES, PLAYS = 60.0, 300.0  # timeouts in seconds of an oracle's call, and of other calls
+JUDGES, PLAYS = 60.0, 300.0  # timeouts in seconds of an oracle's calls, and of other calls
 
 
 def make(settings: dict[str, Any]) -> Callable[[Job], Any]:
@@ -42,7 +42,7 @@ def make(settings: dict[str, Any]) -> Callable[[Job], Any]:
 
 
 class PlaySession:
-    """A series of plays of one person.
+    """A series of episodes of one person.
 
     Args:
         lobby: environments and players.
@@ -53,15 +53,15 @@ class PlaySession:
         self.lobby, self.choices = lobby, choices
         self.game = lobby.game(choices["environment"])
         self.play = 0
-        self.replies: dict[int, str] = {}  # by the turn of this play
+        self.replies: dict[int, str] = {}  # by turn of this episode
         self.begin(choices["seat"], choices["against"])
 
     def begin(self, seat: int, against: str | None) -> None:
-        """Begin the next play.
+        """Begin the next episode.
 
         Raises:
             ConfigError: the seat does not exist.
-            SparringError: the play cannot begin.
+            SparringError: the episode cannot begin.
         """
         if not 0 <= seat < self.game.num_seats:
             raise ConfigError(
@@ -71,7 +71,7 @@ class PlaySession:
         first_seed = self.choices["seed"]
         seed = random_seed() if first_seed is None else first_seed + self.play
         self.close()
-        self.sitting = InteractiveSession(self.game, seat, opponent, seed)
+        self.interactive = InteractiveSession(self.game, seat, opponent, seed)
         self.play += 1
         self.against = against
         self.replies, self.trouble = {}, ""
@@ -81,39 +81,39 @@ class PlaySession:
         self._finish()
 
     def close(self) -> None:
-        """Close the play, if any."""
+        """Close the current episode, if there is one."""
         if self.play:
-            self.sitting.close()
+            self.interactive.close()
 
     def move(self, turn: int, text: str) -> None:
         """Apply a reply to a turn; a repeated reply changes nothing.
 
-        If the play cannot go on, ``trouble`` has the reason.
+        If the episode cannot continue, ``trouble`` has the reason.
 
         Raises:
             RequestError: the turn has another reply, or is not due yet.
         """
-        if self.replies.get(turn) == text and turn < self.sitting.turn:
+        if self.replies.get(turn) == text and turn < self.interactive.turn:
             return
-        if turn != self.sitting.turn or self.sitting.pending is None:
+        if turn != self.interactive.turn or self.interactive.pending is None:
             raise RequestError(
-                409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}"
+                409, f"turn {turn} is not due; the episode is at turn {self.interactive.turn}"
             )
         try:
-            self.trouble = self.sitting.say(text)
+            self.trouble = self.interactive.say(text)
         except SparringError as error:
-            self.trouble = f"This play cannot go on: {error}"
-        if self.sitting.turn > turn:
+            self.trouble = f"This episode cannot continue: {error}"
+        if self.interactive.turn > turn:
             self.replies[turn], self.hint = text, None
             self._finish()
 
     def _finish(self) -> None:
-        sitting = self.sitting
-        if sitting.episode is None or self.end is not None:
+        session = self.interactive
+        if session.episode is None or self.end is not None:
             return
-        self._keep(sitting.episode)  # before anything that can fail
+        self._keep(session.episode)  # first, because the rest can fail
         try:
-            self.end = {**revealed_end(sitting, sitting.episode), "judgement": None, "why": None}
+            self.end = {**revealed_end(session, session.episode), "judgement": None, "why": None}
         except SparringError as error:
             self.trouble = f"The end cannot be shown: {error}"
 
@@ -122,7 +122,7 @@ class PlaySession:
             return
         try:
             number = store_episode(
-                self.lobby.run, self.sitting.record(episode), (self.stored or {}).get("number")
+                self.lobby.run, self.interactive.record(episode), (self.stored or {}).get("number")
             )
             self.stored = {"number": number, "why": None}
         except (RunError, OSError) as error:
@@ -134,12 +134,12 @@ class PlaySession:
         Raises:
             RequestError: another turn is due.
         """
-        if turn != self.sitting.turn or self.sitting.pending is None:
+        if turn != self.interactive.turn or self.interactive.pending is None:
             raise RequestError(
-                409, f"turn {turn} is not due; the play is at turn {self.sitting.turn}"
+                409, f"turn {turn} is not due; the episode is at turn {self.interactive.turn}"
             )
         if self.hint is None:
-            hint = None if oracle is None else verdict_data(self.sitting.hint(oracle))
+            hint = None if oracle is None else verdict_data(self.interactive.hint(oracle))
             name = None if oracle is None else oracle.name
             reason = why or "the oracle has no verdict on this position"
             self.hint = {"turn": turn, "oracle": name, "why": None if hint else reason}
@@ -149,39 +149,40 @@ class PlaySession:
         """Judge the finished play.
 
         Raises:
-            RequestError: the play is not over.
+            RequestError: the episode is not over.
         """
         if self.end is None:
-            raise RequestError(409, "the play is not over")
+            raise RequestError(409, "the episode is not over")
         if self.end["judgement"] is not None or self.end["why"] is not None:
             return
         if oracle is None:
             self.end["why"] = why
             return
         try:
-            episode = self.sitting.judge_episode(oracle)
+            episode = self.interactive.judge_episode(oracle)
         except SparringError as error:
-            self.end["why"] = f"the oracle {oracle.name} cannot judge this play: {error}"
+            self.end["why"] = f"the oracle {oracle.name} cannot judge this episode: {error}"
             return
-        figures = judgement(episode, self.sitting.seat)
-        self.end.update(revealed_end(self.sitting, episode))
+        figures = judgement(episode, self.interactive.seat)
+        self.end.update(revealed_end(self.interactive, episode))
         self.end["judgement"] = {**figures, "oracle": oracle.name}
         self._keep(episode)
 
     def state(self) -> Answer:
         """Return the state of the session."""
-        sitting, opponent = self.sitting, self.sitting.opponent
-        other = "" if opponent is None else opponent.label
+        session, opponent = self.interactive, self.interactive.opponent
+        opponent_label = "" if opponent is None else opponent.label
         return {
             "play": self.play,
             "environment": self.game.name,
-            "seat": sitting.seat,
+            "seat": session.seat,
             "roles": list(self.game.roles),
             "players": [
-                "you" if place == sitting.seat else other for place in range(self.game.num_seats)
+                "you" if seat == session.seat else opponent_label
+                for seat in range(self.game.num_seats)
             ],
             "against": self.against,
-            **position(sitting),
+            **position(session),
             "hint": self.hint,
             "trouble": self.trouble,
             "end": self.end,
@@ -193,9 +194,9 @@ class PlayWorker:
     """Answers jobs, one at a time.
 
     Args:
-        trusted: further allowed players.
-        step: of the default checkpoint; None: the newest.
-        answer: the policy that represents a run, as ``league.answer``; None: by its configuration.
+        trusted: further allowed opponents.
+        step: the checkpoint to play against; None: the newest.
+        answer: which policies to play against, as ``league.answer``; None: as configured.
     """
 
     def __init__(self, trusted: list[str], step: int | None, answer: str | None = None) -> None:
@@ -232,9 +233,9 @@ class PlayWorker:
         }
 
     def on_begin(self, name: str, choices: Answer, dropped: list[str]) -> Answer:
-        """Begin a session, and drop others."""
-        for other in dropped:
-            if (session := self._sessions.pop(other, None)) is not None:
+        """Begin a session, and drop the named other sessions."""
+        for other_name in dropped:
+            if (session := self._sessions.pop(other_name, None)) is not None:
                 session.close()
         if name not in self._sessions:
             self._sessions[name] = PlaySession(self._lobby(choices["run"]), choices)
@@ -253,13 +254,13 @@ class PlayWorker:
         return session.state()
 
     def on_judge(self, name: str, play: int) -> Answer:
-        """Judge a finished play."""
+        """Judge a finished episode."""
         session = self._session(name, play)
         session.judge(*self._oracle(session))
         return session.state()
 
     def on_next(self, name: str, play: int, seat: int, against: str | None) -> Answer:
-        """Begin the play after one."""
+        """Begin the episode after number ``play``."""
         session = self._session(name)
         if session.play != play + 1:
             self._session(name, play)
@@ -270,12 +271,12 @@ class PlayWorker:
         path = None if run is None else Path(run)
         current = None if path is None else signature(path / CONFIG)
         previous, lobby = self._lobbies.get(run, (None, None))
-        if lobby is None or previous != current:  # none yet, or the run was overwritten or removed
+        if lobby is None or previous != current:  # first request, or a replaced run
             self._oracles = {
                 key: oracle for key, oracle in self._oracles.items() if key[0] is not lobby
             }
-            meant = (None, None) if path is None else (self.step, self.answer)
-            lobby = Lobby(path, meant[0], self.trusted, meant[1])
+            step_and_answer = (None, None) if path is None else (self.step, self.answer)
+            lobby = Lobby(path, step_and_answer[0], self.trusted, step_and_answer[1])
             self._lobbies[run] = current, lobby
         return lobby
 
@@ -284,7 +285,7 @@ class PlayWorker:
             raise RequestError(404, "this session has ended; begin a new one")
         session = self._sessions[name]
         if play is not None and play != session.play:
-            raise RequestError(409, f"play {play} is not the current one, {session.play}")
+            raise RequestError(409, f"episode {play} is not the current one, {session.play}")
         return session
 
     def _oracle(self, session: PlaySession) -> tuple[Oracle | None, str]:
@@ -306,42 +307,42 @@ class PlayWorker:
 Answer = dict[str, Any]
 
 
-def position(sitting: InteractiveSession) -> Answer:
+def position(session: InteractiveSession) -> Answer:
     """Return the position as the person's seat sees it.
 
     Args:
-        sitting: a play, finished or not.
+        session: finished or not.
     """
-    first = sitting.past[0].prompt if sitting.past else sitting.prompt
-    legal = sitting.legal
-    phase = "failed" if sitting.episode is None else "over"
-    if sitting.pending is not None:
+    first_prompt = session.past[0].prompt if session.past else session.prompt
+    legal = session.legal
+    phase = "failed" if session.episode is None else "over"
+    if session.pending is not None:
         phase = "yours"
     return {
         "phase": phase,
-        "turn": sitting.turn,
-        "told": sitting.prompt,
+        "turn": session.turn,
+        "told": session.prompt,
         "legal": None if legal is None else list(legal),
-        "past": [{"told": turn.prompt, "reply": turn.reply} for turn in sitting.past],
-        "rules": first if no_rules(sitting.game) else rules_of(sitting.people),
-        "picture": picture(sitting, None if sitting.episode is not None else sitting.seat),
+        "past": [{"told": turn.prompt, "reply": turn.reply} for turn in session.past],
+        "rules": first_prompt if no_rules(session.game) else rules_of(session.people),
+        "picture": picture(session, None if session.episode is not None else session.seat),
     }
 
 
-def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:
+def picture(session: InteractiveSession, seat: int | None) -> Answer | None:
     """Return the position drawn in both themes and in words; None if it cannot be drawn.
 
     Args:
-        sitting: a play, finished or not.
-        seat: the viewer's; None hides nothing.
+        session: finished or not.
+        seat: of the viewer; None hides nothing.
     """
-    play = sitting.play
-    if is_searchable_play(play) and sitting.people is not sitting.game:
-        play = sitting.people.state_of(play.node)  # in sentences
+    play = session.play
+    if is_searchable_play(play) and session.people is not session.game:
+        play = session.people.state_of(play.node)  # with the wording for people
     if not isinstance(play, Drawable):
         return None
     try:
-        with environment_call(sitting.game):
+        with environment_call(session.game):
             drawings: Answer = {theme: play.draw(seat, theme) for theme in THEMES}
             return {**drawings, "said": play.described(seat)}
     except SparringError:
@@ -349,7 +350,7 @@ def picture(sitting: InteractiveSession, seat: int | None) -> Answer | None:
 
 
 def verdict_data(verdict: Verdict | None) -> Answer | None:
-    """Return a verdict as plain data."""
+    """Return a verdict as JSON values."""
     if verdict is None:
         return None
     return {
@@ -361,36 +362,36 @@ def verdict_data(verdict: Verdict | None) -> Answer | None:
     }
 
 
-def revealed_end(sitting: InteractiveSession, episode: Episode) -> Answer:
-    """Return a finished play with all hidden information.
+def revealed_end(session: InteractiveSession, episode: Episode) -> Answer:
+    """Return a finished episode with all hidden information.
 
     Args:
-        sitting: a finished play.
+        session: a finished one.
         episode: its record, judged or not.
     """
-    game, opponent = sitting.game, sitting.opponent
-    probabilities = {}
+    game, opponent = session.game, session.opponent
+    probability_texts = {}
     if opponent is not None and not no_rules(game):
-        probabilities = policy_probabilities(game, episode, opponent.agent, opponent.name)
+        probability_texts = policy_probabilities(game, episode, opponent.agent, opponent.name)
     turns = [
-        {**_turn(sitting, turn), "index": number, "thought": probabilities.get(number, "")}
+        {**_turn(session, turn), "index": number, "thought": probability_texts.get(number, "")}
         for number, turn in enumerate(episode.turns)
     ]
     return {
-        "verdict": verdict(game, episode.returns, sitting.seat),
+        "verdict": verdict(game, episode.returns, session.seat),
         "returns": list(episode.returns),
-        "ending": "" if no_rules(game) else ending(game, episode, sitting.seat),
+        "ending": "" if no_rules(game) else ending(game, episode, session.seat),
         "turns": turns,
         "cut": episode.cut,
-        "drawn": member_line(sitting.drawn_members) if sitting.drawn_members else "",
-        "seed": sitting.seed,
+        "drawn": member_line(session.drawn_members) if session.drawn_members else "",
+        "seed": session.seed,
     }
 
 
-def _turn(sitting: InteractiveSession, turn: Turn) -> Answer:
+def _turn(session: InteractiveSession, turn: Turn) -> Answer:
     return {
         "seat": turn.seat,
-        "yours": turn.seat == sitting.seat,
+        "yours": turn.seat == session.seat,
         "moment": turn.moment,
         "told": turn.prompt,
         "reply": turn.reply,
@@ -405,8 +406,8 @@ def judgement(episode: Episode, seat: int) -> Answer:
     """Return the oracle's judgement of a seat's moves.
 
     Args:
-        episode: a judged one.
-        seat: the person's.
+        episode: a judged episode.
+        seat: of the person.
     """
     turns = [turn for turn in episode.decisions if turn.seat == seat]
     regrets = [value for turn in turns if (value := regret(turn)) is not None]

@@ -1,4 +1,4 @@
-"""Pictures of positions, drawn in a separate process, as environments may fail."""
+"""Pictures of positions, drawn in a separate process because environments may fail."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from sparring.view.run_files import Signature, signature
 from sparring.view.viewed_run import ViewedRun
 from sparring.view.worker_process import WorkerProcess
 
-MOST = 200  # largest number of pictures of an exported replay
-Picture = Mapping[str, str | None]  # svg; said, the same in words; why there is none
+MAX_PICTURES = 200  # pictures of an exported replay
+Picture = Mapping[str, str | None]  # svg; said: the position in words; why: reason if none
 
 
 class PositionPictures:
@@ -29,21 +29,21 @@ class PositionPictures:
     def draw(
         self, run: ViewedRun, step: int, number: int, turn: int, seat: int | None, theme: str
     ) -> Picture:
-        """Return the position before a turn of an episode, or null with the reason ``why``.
+        """Return a picture of the position before a turn, or null with the reason ``why``.
 
         Args:
             run: of the episode.
             step: of the episode.
             number: of the episode.
-            turn: number of the turn, from 0; the number of turns means the end.
-            seat: the viewer's; None hides nothing.
+            turn: number of the turn, from 0; the number of turns means the last position.
+            seat: of the viewer; None hides nothing.
             theme: light or dark.
         """
         question = {"folder": str(run.path), "step": step, "episode": number, "turn": turn}
         try:
             drawing = self._process.ask({**question, "seat": seat, "theme": theme})
-        except RequestError as refused:
-            return {"svg": None, "said": None, "why": str(refused)}
+        except RequestError as error:
+            return {"svg": None, "said": None, "why": str(error)}
         return {"svg": drawing["svg"], "said": drawing["said"], "why": None}
 
     def all(
@@ -51,7 +51,7 @@ class PositionPictures:
     ) -> dict[int, Picture]:
         """Return the pictures of an episode's turns and end, up to the first failure."""
         drawings: dict[int, Picture] = {}
-        for turn in range(min(len(episode.turns) + 1, MOST)):
+        for turn in range(min(len(episode.turns) + 1, MAX_PICTURES)):
             drawing = self.draw(run, step, episode.episode_id, turn, seat, "light")
             if drawing["svg"] is None:
                 break
@@ -64,11 +64,11 @@ class PositionPictures:
 
 
 def has_pictures(episode: Episode) -> bool:
-    """Return whether the record names its environment, so that positions may be drawn."""
+    """Return whether the episode names its environment, so that positions can be drawn."""
     return episode.environment is not None
 
 
-KEPT = 8  # episodes in the cache, as a page requests one picture after the other
+CACHE_SIZE = 8  # episodes; a page requests the pictures of an episode one by one
 
 
 def answer(question: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,14 +81,14 @@ def answer(question: Mapping[str, Any]) -> dict[str, Any]:
         SparringError: the position cannot be drawn.
     """
     folder = Path(question["folder"]) / "episodes"
-    changed = signature(EpisodeStore(folder).path(question["step"]))
-    episode = _read(folder, question["step"], question["episode"], changed)
+    file_signature = signature(EpisodeStore(folder).path(question["step"]))
+    episode = _read(folder, question["step"], question["episode"], file_signature)
     if episode is None:
         raise RolloutError(f"Step {question['step']} has no episode {question['episode']}.")
     drawing = picture(episode, question["turn"], question["seat"], question["theme"])
     return {"svg": drawing.svg, "said": drawing.description}
 
 
-@lru_cache(maxsize=KEPT)
-def _read(folder: Path, step: int, number: int, changed: Signature | None) -> Episode | None:
+@lru_cache(maxsize=CACHE_SIZE)
+def _read(folder: Path, step: int, number: int, file_signature: Signature | None) -> Episode | None:
     return EpisodeStore(folder).episode(step, number)

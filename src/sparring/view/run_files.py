@@ -1,4 +1,4 @@
-"""The viewer's readers for files of a run folder: regular files only, and growing figures."""
+"""Reads the files of a run folder for the viewer: regular files only, also while they grow."""
 
 from __future__ import annotations
 
@@ -16,15 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparring.core.files import parse_json
-from sparring.run.events import LARGEST, LAST_STEP
+from sparring.run.events import MAX_FIGURE, MAX_STEP
 
-Signature = tuple[
-    int, int, int
-]  # of a file: size, time of its last change (ns), number on the disk
+Signature = tuple[int, int, int]  # of a file: size, time of the last change (ns), inode
 
 
 def signature(path: Path) -> Signature | None:
-    """Return the signature of a file or folder, which changes with it; None if it is missing."""
+    """Return a value that changes with a file or folder; None if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -32,8 +30,8 @@ def signature(path: Path) -> Signature | None:
     return status.st_size, status.st_mtime_ns, status.st_ino
 
 
-def read_from(path: Path, offset: int) -> tuple[bytes, int]:
-    """Return (bytes of a file from an offset on, its inode).
+def read_regular_file(path: Path, offset: int) -> tuple[bytes, int]:
+    """Read a regular file from an offset on; return (bytes, inode).
 
     Raises:
         OSError: the file does not exist, or is a link, a pipe or a device.
@@ -47,8 +45,8 @@ def read_from(path: Path, offset: int) -> tuple[bytes, int]:
         return stream.read(), status.st_ino
 
 
-def is_own(folder: Path, path: Path) -> bool:
-    """Return whether a path, links resolved, is inside a folder."""
+def is_inside(folder: Path, path: Path) -> bool:
+    """Return whether a path is inside a folder, after its links are resolved."""
     return path.resolve().is_relative_to(folder.resolve())
 
 
@@ -56,10 +54,10 @@ Numbers = NDArray[np.float64]
 
 
 class Curve(NamedTuple):
-    """A figure over the lines of its file.
+    """The values of a metric in the lines of its file.
 
     Attributes:
-        lines: numbers of the lines that have it, from 0.
+        lines: numbers of the lines with this metric, from 0.
         values: one per line; NaN if it was not finite.
     """
 
@@ -73,34 +71,34 @@ class JsonLines(ABC):
 
     Attributes:
         path: of the file, which may not exist yet.
-        generation: counts replacements of the file by a shorter or another one.
-        damaged: number of skipped lines, which are not figures of a step.
+        generation: number of times that the file was replaced or shortened.
+        damaged: number of skipped lines that do not belong to a step.
     """
 
     path: Path
     generation: int = 0
     damaged: int = 0
-    _offset: int = 0  # of the line that is read next
-    _seen: int = 0  # bytes of the file at the last look
-    _file: int = 0  # its number on the disk
+    _offset: int = 0  # of the next line
+    _num_bytes: int = 0  # size of the file when it was last read
+    _inode: int = 0  # of the file when it was last read
 
     def update(self) -> bool:
         """Read new lines; return whether anything changed.
 
-        A file that is missing or not regular has no lines.
+        A missing or irregular file has no lines.
         """
         current = signature(self.path)
         if current is None:
             return self._offset > 0 and self._restart()
-        if current[0] == self._seen and current[2] == self._file:
+        if current[0] == self._num_bytes and current[2] == self._inode:
             return False
-        if self._offset and (current[0] < self._seen or current[2] != self._file):
+        if self._offset and (current[0] < self._num_bytes or current[2] != self._inode):
             self._restart()
         try:
-            data, self._file = read_from(self.path, self._offset)
+            data, self._inode = read_regular_file(self.path, self._offset)
         except OSError:
             return False
-        self._seen = self._offset + len(data)
+        self._num_bytes = self._offset + len(data)
         complete = data[: data.rfind(b"\n") + 1]
         self._offset += len(complete)
         for text in complete.decode("utf-8", "replace").splitlines():
@@ -108,30 +106,30 @@ class JsonLines(ABC):
         return bool(complete)
 
     def _read(self, text: str) -> None:
-        """Parse a line; count it as damaged if it is not one of a step."""
+        """Parse a line; count it as damaged if it does not belong to a step."""
         try:
             line = parse_json(text)
         except ValueError:
             line = None
         step = line.get("step") if isinstance(line, dict) else None
-        if isinstance(line, dict) and type(step) is int and 0 <= step < LAST_STEP:
-            self.take(step, line)
+        if isinstance(line, dict) and type(step) is int and 0 <= step < MAX_STEP:
+            self.add(step, line)
         else:
             self.damaged += 1
 
     def _restart(self) -> bool:
-        self.generation, self._offset, self._seen = self.generation + 1, 0, 0
+        self.generation, self._offset, self._num_bytes = self.generation + 1, 0, 0
         self.damaged = 0
-        self.forget()
+        self.clear()
         return True
 
     @abstractmethod
-    def take(self, step: int, line: dict[str, Any]) -> None:
-        """Store the figures of a line."""
+    def add(self, step: int, line: dict[str, Any]) -> None:
+        """Store the values of a line."""
 
     @abstractmethod
-    def forget(self) -> None:
-        """Drop all stored figures."""
+    def clear(self) -> None:
+        """Remove all stored values."""
 
 
 @dataclass(kw_only=True)
@@ -140,14 +138,14 @@ class FigureColumns(JsonLines):
 
     Attributes:
         steps: of each line.
-        curves: by the name of the figure.
+        curves: by name of the metric.
     """
 
     steps: array[int] = field(default_factory=lambda: array("q"))
     curves: dict[str, Curve] = field(default_factory=dict)
 
-    def take(self, step: int, line: dict[str, Any]) -> None:
-        """Take the figures of a line."""
+    def add(self, step: int, line: dict[str, Any]) -> None:
+        """Store the values of a line."""
         number = len(self.steps)
         self.steps.append(step)
         for name, value in line.items():
@@ -159,19 +157,19 @@ class FigureColumns(JsonLines):
             curve.lines.append(number)
             curve.values.append(math.nan if value is None else value)
 
-    def forget(self) -> None:
-        """Drop what was taken."""
+    def clear(self) -> None:
+        """Remove all stored values."""
         self.steps, self.curves = array("q"), {}
 
     def newest(self, name: str) -> tuple[int, float] | None:
-        """Return the newest value of a figure with its step."""
+        """Return (step, newest value) of a metric; None without values."""
         curve = self.curves.get(name)
         if curve is None:
             return None
         return self.steps[curve.lines[-1]], curve.values[-1]
 
     def column(self, name: str) -> Numbers:
-        """Return a figure for every line; NaN for lines without it."""
+        """Return a metric for every line; NaN for lines without it."""
         values = np.full(len(self.steps), np.nan)
         curve = self.curves.get(name)
         if curve is not None:
@@ -189,8 +187,8 @@ class HealthEvents(JsonLines):
 
     events: list[dict[str, Any]] = field(default_factory=list)
 
-    def take(self, step: int, line: dict[str, Any]) -> None:
-        """Take an event."""
+    def add(self, step: int, line: dict[str, Any]) -> None:
+        """Store an event."""
         value = line.get("value")
         self.events.append(
             {
@@ -202,56 +200,57 @@ class HealthEvents(JsonLines):
             }
         )
 
-    def forget(self) -> None:
-        """Drop what was taken."""
+    def clear(self) -> None:
+        """Remove all stored values."""
         self.events = []
 
 
 def _is_figure(value: Any) -> bool:
     return value is None or (
-        type(value) in (int, float) and (value != value or abs(value) < LARGEST)
+        type(value) in (int, float) and (value != value or abs(value) < MAX_FIGURE)
     )
 
 
 def thinned(x: Numbers, y: Numbers, points: int) -> NDArray[np.int64]:
-    """Return the indices of a thinned curve: smallest and largest of equally large buckets.
+    """Return the indices of a thinned curve: the smallest and largest value of each bucket.
 
     Args:
-        x: places, which are only counted.
+        x: positions; only their number is used.
         y: values; NaN for missing ones.
         points: largest number of points, at least 2.
     """
     if len(x) <= points:
         return np.arange(len(x))
     buckets = max(points // 2, 1)
-    cuts = np.linspace(0, len(y), buckets + 1).astype(np.int64)[:-1]
+    bucket_starts = np.linspace(0, len(y), buckets + 1).astype(np.int64)[:-1]
     smallest = np.where(np.isnan(y), np.inf, y)
     largest = np.where(np.isnan(y), -np.inf, y)
-    ends = np.append(cuts[1:], len(y))
-    chosen: set[int] = set()
-    for begin, end in zip(cuts.tolist(), ends.tolist(), strict=True):
-        chosen.add(begin + int(np.argmin(smallest[begin:end])))
-        chosen.add(begin + int(np.argmax(largest[begin:end])))
-    return np.array(sorted(chosen), dtype=np.int64)
+    bucket_ends = np.append(bucket_starts[1:], len(y))
+    indices: set[int] = set()
+    for begin, end in zip(bucket_starts.tolist(), bucket_ends.tolist(), strict=True):
+        indices.add(begin + int(np.argmin(smallest[begin:end])))
+        indices.add(begin + int(np.argmax(largest[begin:end])))
+    return np.array(sorted(indices), dtype=np.int64)
 
 
 def axis(kind: str, steps: Sequence[int], timing: FigureColumns) -> Numbers:
     """Return the positions of steps on an axis.
 
     Args:
-        kind: step, plays, tokens (trained on), or seconds (of rounds and evaluations).
+        kind: step, plays, tokens (trained tokens) or seconds (of rounds and evaluations).
         steps: numbers of steps.
-        timing: of the run; a missing step has the position of the last one before it.
+        timing: of the run; a missing step has the position of the last earlier step.
     """
     if kind == "step":
         return np.array(steps, dtype=np.float64)
     seconds = np.nan_to_num(timing.column("seconds/round"))
     if kind == "seconds":
-        each = seconds + np.nan_to_num(timing.column("seconds/evaluation"))
+        per_step = seconds + np.nan_to_num(timing.column("seconds/evaluation"))
     else:
         rate = "games_per_second" if kind == "plays" else "tokens_per_second"
-        each = np.rint(np.nan_to_num(timing.column(rate)) * seconds)
-    total = np.concatenate([[0.0], np.cumsum(each)])
+        per_step = np.rint(np.nan_to_num(timing.column(rate)) * seconds)
+    total = np.concatenate([[0.0], np.cumsum(per_step)])
     present = np.array(timing.steps, dtype=np.int64)
-    places: Numbers = total[np.searchsorted(present, np.array(steps, dtype=np.int64), side="right")]
-    return places
+    indices = np.searchsorted(present, np.array(steps, dtype=np.int64), side="right")
+    positions: Numbers = total[indices]
+    return positions

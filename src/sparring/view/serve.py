@@ -1,4 +1,4 @@
-"""The server of the viewer, with one address and one token, and its start in a browser."""
+"""The viewer's server, which has one address and one token, and its start in a browser."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def serve(
     """Serve run folders until the process is interrupted.
 
     Args:
-        roots: run folders, or folders that hold some.
+        roots: run folders, or folders that contain some.
         host: address to listen on.
-        port: number; None takes 7460, or any free one if 7460 is in use.
+        port: None: 7460, or any free port if 7460 is in use.
         print_line: called with lines for the user.
         browser: whether to open the page.
         query: of the printed address, such as ``?view=play``.
-        trusted: further opponents for human plays, besides the usual ones.
-        step: of the checkpoint that people play against; None: the newest.
-        answer: of the run that people play against; None: by its configuration.
+        trusted: further opponents for people, besides the usual bots.
+        step: checkpoint that people play against; None: the newest.
+        answer: which policies people play against, as ``league.answer``; None: as configured.
 
     Raises:
         ConfigError: the extra ``view`` is not installed, or a folder does not exist.
@@ -59,13 +59,14 @@ def serve(
 
         for root in roots:
             if not root.is_dir():
-                raise ConfigError(f"There is no folder {root}; name run folders, or one with runs.")
+                raise ConfigError(f"There is no folder {root}; name run folders, or their folder.")
         watch = RunWatcher(roots)
     except ImportError as error:
         raise ConfigError(f"{MISSING} ({error})") from None
-    listening = bind_socket(host, port)
-    number = listening.getsockname()[1]
-    pages, token, address = Pages(watch), new_token(), f"http://{_url_host(host)}:{number}/{query}"
+    listener = bind_socket(host, port)
+    actual_port = listener.getsockname()[1]
+    pages, token = Pages(watch), new_token()
+    address = f"http://{_url_host(host)}:{actual_port}/{query}"
     plays = PlayServer(watch, trusted, step, answer=answer)
     hosts = [_url_host(host).lower(), socket.gethostname().lower(), socket.getfqdn().lower()]
     loopback = is_loopback(host)
@@ -81,18 +82,18 @@ def serve(
         app, log_level="warning", access_log=False, server_header=False, ws="none", lifespan="off"
     )
     watch.start()
-    threading.Thread(target=pages.warm, name="warm", daemon=True).start()
-    opened = _open_browser(f"{address}#token={token}") if browser and loopback else None
+    threading.Thread(target=pages.preload, name="preload", daemon=True).start()
+    redirect_file = _open_browser(f"{address}#token={token}") if browser and loopback else None
     try:
-        uvicorn.Server(config).run(sockets=[listening])
+        uvicorn.Server(config).run(sockets=[listener])
     except KeyboardInterrupt:
         pass
     finally:
         plays.close()
         watch.close()
         pages.close()
-        if opened is not None:
-            opened.unlink(missing_ok=True)
+        if redirect_file is not None:
+            redirect_file.unlink(missing_ok=True)
 
 
 def bind_socket(host: str, port: int | None) -> socket.socket:
@@ -103,15 +104,15 @@ def bind_socket(host: str, port: int | None) -> socket.socket:
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     ports = [PORT, 0] if port is None else [port]
-    tcp = socket.IPPROTO_TCP  # without it asyncio leaves out TCP_NODELAY: 40 ms for each answer
+    tcp = socket.IPPROTO_TCP  # without it asyncio does not set TCP_NODELAY: 40 ms per answer
     for number in ports:
-        listening = socket.socket(family, socket.SOCK_STREAM, tcp)
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener = socket.socket(family, socket.SOCK_STREAM, tcp)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            listening.bind((host.strip("[]"), number))
-            listening.listen(128)  # early requests wait until the server is ready
+            listener.bind((host.strip("[]"), number))
+            listener.listen(128)  # early requests wait until the server is ready
         except (OSError, OverflowError) as error:
-            listening.close()
+            listener.close()
             if number == ports[-1]:
                 cause = getattr(error, "strerror", None) or str(error)
                 raise RunError(
@@ -119,7 +120,7 @@ def bind_socket(host: str, port: int | None) -> socket.socket:
                     "--port; 0 takes any free one."
                 ) from None
         else:
-            return listening
+            return listener
     raise RunError(f"{host} has no free port.")
 
 
@@ -130,7 +131,7 @@ def _url_host(host: str) -> str:
 
 
 def _open_browser(address: str) -> Path | None:
-    """Open an address through a private file, because all users can read command lines."""
+    """Open an address by a private file, as other users can read command lines (with the token)."""
     if sys.platform == "linux" and not (
         os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
     ):

@@ -1,4 +1,4 @@
-"""Results between a run's players, and the utilisation of its workers, from its records."""
+"""Results between a run's players, and how busy its workers were, from its records."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from sparring.report.worker_status import (
 )
 from sparring.run.state import STATE, RunState
 from sparring.view.league_members import newest
-from sparring.view.league_weights import answer_in_words
+from sparring.view.league_weights import describe_answer
 from sparring.view.viewed_run import ViewedRun
 
-HALF = 0.05  # largest half-width of an interval of a win rate that counts as narrow
-STEPS = 2000  # largest number of steps whose workers are shown, newest ones
+HALF_WIDTH = 0.05  # a win rate's interval with at most this half-width is narrow
+STEPS = 2000  # newest steps whose workers are shown
 Lines = Sequence[Mapping[str, Any]]
 
 
@@ -33,19 +33,19 @@ def league(run: ViewedRun) -> dict[str, Any]:
         run, (STATE,), lambda state: standings_of(RunState(owners=state).payoffs), notes
     )
     standings = [row for row in results or [] if row.player != row.opponent]
-    fades = _has_decay(run)
+    has_decay = _has_decay(run)
     players = {row.player for row in standings} | {row.opponent for row in standings}
     return {
         "run": run.number,
         "step": step,
-        "none": None if standings else _why_none(run.config),
+        "none": None if standings else _reason_without_league(run.config),
         "players": sorted(players),
-        "half": HALF,
+        "half": HALF_WIDTH,
         "standings": [
-            {**row._asdict(), "plays_more": _missing_plays(row, fades)} for row in standings
+            {**row._asdict(), "plays_more": _missing_plays(row, has_decay)} for row in standings
         ],
-        "fades": fades,
-        "answer": answer_in_words(run.config),
+        "fades": has_decay,
+        "answer": describe_answer(run.config),
         "exploitability": sorted(
             name for name in run.metrics.curves if name.startswith("nash_conv/")
         ),
@@ -53,7 +53,7 @@ def league(run: ViewedRun) -> dict[str, Any]:
     }
 
 
-def _why_none(config: Mapping[str, Any]) -> str | None:
+def _reason_without_league(config: Mapping[str, Any]) -> str | None:
     league, matchmaker = config.get("league"), config.get("matchmaker")
     if isinstance(league, Mapping) and any(league.get(key) for key in ("every", "start")):
         return None
@@ -63,21 +63,21 @@ def _why_none(config: Mapping[str, Any]) -> str | None:
 
 
 def _has_decay(run: ViewedRun) -> bool:
-    """Return whether older results count less; intervals then do not shrink with more plays."""
+    """Return whether older results count less, so that intervals do not become narrow."""
     league = run.config.get("league")
     decay = league.get("payoff_decay") if isinstance(league, dict) else None
     return isinstance(decay, int | float) and decay > 0
 
 
-def _missing_plays(row: PairResults, fades: bool) -> int | None:
-    """Return the plays needed for a narrow interval; None if results fade or are undecided."""
+def _missing_plays(row: PairResults, has_decay: bool) -> int | None:
+    """Return how many more episodes give a narrow interval; None with decay or without results."""
     if row.exact:
         return 0
-    if row.win_rate is None or fades:
+    if row.win_rate is None or has_decay:
         return None
-    if row.high - row.low <= 2 * HALF:
+    if row.high - row.low <= 2 * HALF_WIDTH:
         return 0
-    return max(math.ceil(wilson_count(row.win_rate, HALF) - row.games), 1)
+    return max(math.ceil(wilson_count(row.win_rate, HALF_WIDTH) - row.games), 1)
 
 
 def workers(run: ViewedRun) -> dict[str, Any]:
@@ -92,14 +92,14 @@ def workers(run: ViewedRun) -> dict[str, Any]:
             strict=True,
         )
     ]
-    needed = ("workers", "workers_idle")
-    with_workers = [line for line in lines if all(line.get(name, math.nan) >= 0 for name in needed)]
+    keys = ("workers", "workers_idle")
+    with_workers = [line for line in lines if all(line.get(key, math.nan) >= 0 for key in keys)]
     lag = dict(zip(metrics.steps, metrics.column("lag").tolist(), strict=True))
-    newest = metrics.newest("lag")
+    newest_lag = metrics.newest("lag")
     return {
         "run": run.number,
         "workers": bool(with_workers),
-        "sentence": workers_sentence(with_workers, None if newest is None else newest[1])
+        "sentence": workers_sentence(with_workers, None if newest_lag is None else newest_lag[1])
         if with_workers
         else "",
         "step": [line["step"] for line in with_workers],
@@ -115,26 +115,26 @@ def workers(run: ViewedRun) -> dict[str, Any]:
                 [[row["step"], row[name]] for row in with_workers if row.get(name, 0.0) > 0]
             ]
         ],
-        "account": _plays(run),
+        "account": _episode_counts(run),
     }
 
 
-def _plays(run: ViewedRun) -> list[dict[str, Any]]:
+def _episode_counts(run: ViewedRun) -> list[dict[str, Any]]:
     newest = {name: run.metrics.newest(name) for name in ACCOUNT}
     account = account_of({name: pair and pair[1] for name, pair in newest.items()})
     return [{"text": ACCOUNT[name], "number": number} for name, number in account.items()]
 
 
 def lanes(run: ViewedRun, lines: Lines) -> dict[str, Any]:
-    """Return the shares of each step in which workers played, waited and were absent.
+    """Return for each step the shares of time in which workers played or were ready.
 
     Args:
         run: the run of the workers.
         lines: of timing.jsonl in which workers played.
 
     Returns:
-        ``lanes``, one per worker with recorded figures, and ``all``, by the totals of a step; it
-        counts workers at the end of the step.
+        ``lanes``, one per recorded worker; ``all``, from the totals of each step, with the number
+        of workers at its end; ``wanted``, the number of workers.
     """
     count = _num_workers(run, lines)
     return {
@@ -167,7 +167,7 @@ def _num_workers(run: ViewedRun, lines: Lines) -> int:
 
 
 def _ready_share(line: Mapping[str, Any], count: int) -> float | None:
-    """Return the share of the workers that were present; workers that played count."""
+    """Return the share of workers that were ready, at least the share that played."""
     busy, ready_share = _share(1 - line["workers_idle"]), _share(line["workers"] / count)
     return ready_share if busy is None or ready_share is None else max(busy, ready_share)
 

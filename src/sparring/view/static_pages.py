@@ -1,7 +1,7 @@
-"""The page of the viewer with links to its modules, and a replay as one HTML file.
+"""The page of the viewer with links to its JavaScript modules, and a replay as one HTML file.
 
-A browser finds modules level by level from their imports; the links name all modules at once. The
-links are computed from the modules' imports.
+A browser would load modules level by level, as it reads their imports. The links in the page name
+all modules at once. They are computed from the imports.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from sparring.core import version
 from sparring.report.run_page import csp_source
 from sparring.view.http_requests import RequestError, json_bytes
 from sparring.view.position_pictures import Picture
-from sparring.view.run_files import read_from
+from sparring.view.run_files import read_regular_file
 
 STATIC = Path(__file__).parent / "static"
-AHEAD, MAIN = "ahead.js", "main.js"  # scripts of the page; the first requests data
+AHEAD, MAIN = "ahead.js", "main.js"  # scripts of the page; ahead.js requests data early
 FIRST_VIEW = "runs"
 MARK = "<!-- modules -->"  # place of the links in index.html
 _IMPORT = re.compile(r"""^(?:import|export)\b[^;"']*["']\./([\w./-]+)["'];""", re.MULTILINE)
@@ -43,21 +43,21 @@ def shell(params: Mapping[str, str]) -> bytes:
 
 
 def modules(view: str) -> tuple[str, ...]:
-    """Return the modules of a view, those first that others wait for.
+    """Return the modules of a view, in the order of loading.
 
     Args:
-        view: its name in main.js; any other text means the table of runs.
+        view: a name in main.js; any other text means the table of runs.
 
     Raises:
         OSError: a file of the page is missing.
     """
     view_modules = views()
-    level = [AHEAD, MAIN, view_modules.get(view, view_modules[FIRST_VIEW])]
-    names = dict.fromkeys(level)
-    while level:
-        level = [name for module in level for name in _IMPORT.findall(_text(module))]
-        level = [name for name in dict.fromkeys(level) if name not in names]
-        names.update(dict.fromkeys(level))
+    next_level = [AHEAD, MAIN, view_modules.get(view, view_modules[FIRST_VIEW])]
+    names = dict.fromkeys(next_level)
+    while next_level:
+        next_level = [name for module in next_level for name in _IMPORT.findall(_text(module))]
+        next_level = [name for name in dict.fromkeys(next_level) if name not in names]
+        names.update(dict.fromkeys(next_level))
     return tuple(names)
 
 
@@ -67,10 +67,10 @@ def views() -> dict[str, str]:
 
 
 def _text(name: str) -> str:
-    return read_from(STATIC / name, 0)[0].decode()
+    return read_regular_file(STATIC / name, 0)[0].decode()
 
 
-SCRIPTS, STYLES = "export.list", "export_css.list"  # names of files of STATIC, in their order
+SCRIPTS, STYLES = "export.list", "export_css.list"  # lists of files in STATIC
 _IMPORT_LINE = re.compile(r"^import\s[^;]*;\n", re.MULTILINE)
 _EXPORT = re.compile(r"^export (?=(?:async |const |let |function |class ))", re.MULTILINE)
 _ESCAPES = {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"}
@@ -81,16 +81,16 @@ def replay_page(episode: Mapping[str, Any], boards: Mapping[int, Picture]) -> by
 
     Args:
         episode: of ``Replays.show``, for all seats or one.
-        boards: pictures by the number of the turn.
+        boards: pictures by turn number.
 
     Raises:
         RequestError: the page's script is missing.
     """
     data = {"episode": episode, "boards": boards, "made_by": f"sparring {version()}"}
-    parts = [_EXPORT.sub("", _IMPORT_LINE.sub("", text)) for text in _listed(SCRIPTS)]
+    parts = [_EXPORT.sub("", _IMPORT_LINE.sub("", text)) for text in _read_listed(SCRIPTS)]
     # one classic script in its own scope
     script = _check_element('(() => {\n"use strict";\n' + "\n".join(parts) + "\n})();\n", "script")
-    style = _check_element("\n".join(_listed(STYLES)), "style")
+    style = _check_element("\n".join(_read_listed(STYLES)), "style")
     policy = (
         f"default-src 'none'; script-src {csp_source(script)}; style-src {csp_source(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"
@@ -115,7 +115,7 @@ def script_json(data: Any) -> str:
     return re.sub("[<>&]", lambda match: _ESCAPES[match[0]], text)
 
 
-def _listed(name: str) -> list[str]:
+def _read_listed(name: str) -> list[str]:
     try:
         names = (STATIC / name).read_text(encoding="utf-8").split()
         return [(STATIC / Path(part).name).read_text(encoding="utf-8") for part in names]
@@ -125,5 +125,5 @@ def _listed(name: str) -> list[str]:
 
 def _check_element(text: str, element: str) -> str:
     if f"</{element}" in text.lower() or "<!--" in text:
-        raise ValueError(f"the exported {element} would end its own element")
+        raise ValueError(f"the exported {element} contains its own end tag")
     return text

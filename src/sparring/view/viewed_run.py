@@ -1,4 +1,4 @@
-"""Run folders in the viewer: named by number, only read, never written."""
+"""Run folders in the viewer: they are named by number, and never written."""
 
 from __future__ import annotations
 
@@ -25,19 +25,19 @@ from sparring.view.run_files import (
     HealthEvents,
     Signature,
     axis,
-    is_own,
-    read_from,
+    is_inside,
+    read_regular_file,
     signature,
 )
 
-FRESH = 60.0  # seconds after its last figure in which a run of another machine counts as training
-LATEST = 20  # newest steps from which a rate is computed
+FRESH = 60.0  # seconds since the last metrics within which a run counts as training
+LATEST = 20  # newest steps, for rates
 SUBFOLDERS = ("episodes", "credit", "checkpoints", PLAYED)
 BY_PEOPLE = f"{PLAYED}/episodes"
 FILES = (METRICS, TIMING, HEALTH, CONFIG, MARKER, HOLDER, PROVENANCE)
 WATCHED = (*FILES, *SUBFOLDERS, BY_PEOPLE)
-PEOPLE = 1 << 20  # added to a run's number, in the index, for its human plays
-DEPTH = 3  # levels below a named folder that are searched for runs
+PEOPLE = 1 << 20  # in the index, episodes with people have the run's number plus this
+DEPTH = 3  # levels of folders that are searched for runs
 
 
 class ViewedRun:
@@ -49,7 +49,7 @@ class ViewedRun:
         name: its displayed name.
     """
 
-    people = False  # whether these are the human plays against a run
+    people = False  # whether these are the episodes of people against a run
 
     def __init__(self, number: int, path: Path, name: str) -> None:
         self.number, self.path, self.name = number, path, name
@@ -89,18 +89,18 @@ class ViewedRun:
 
     def _read_starts(self) -> list[dict[str, Any]]:
         try:
-            return starts_in(read_from(self.path / PROVENANCE, 0)[0])
+            return starts_in(read_regular_file(self.path / PROVENANCE, 0)[0])
         except OSError:
             return []
 
     def _read_config(self) -> None:
         self.config, self.flat, self.trouble = {}, {}, None
         try:
-            version = parse_json(read_from(self.path / MARKER, 0)[0])["format"]
+            version = parse_json(read_regular_file(self.path / MARKER, 0)[0])["format"]
             if version != 1:
                 self.trouble = f"it has run format {version}, and this version reads format 1"
                 return
-            text = read_from(self.path / CONFIG, 0)[0].decode("utf-8")
+            text = read_regular_file(self.path / CONFIG, 0)[0].decode("utf-8")
             config = parse_yaml(text, CONFIG)
             if not isinstance(config, dict):
                 raise ValueError("it must be a mapping")
@@ -111,7 +111,7 @@ class ViewedRun:
 
     @property
     def step(self) -> int | None:
-        """Steps done."""
+        """Finished steps."""
         return self.metrics.steps[-1] if self.metrics.steps else None
 
     @property
@@ -122,21 +122,21 @@ class ViewedRun:
 
     @property
     def state(self) -> str:
-        """The state by the run's files: see docs/view.md."""
+        """The run's state, such as "training", from its files: see docs/view.md."""
         if not self.path.is_dir():
             return "gone"
         if self.trouble is not None:
             return "unreadable"
-        if self._is_held():
+        if self._is_training():
             return "training"
         if self.step is None:
             return "empty"
         return "finished" if self.steps is not None and self.step >= self.steps else "stopped"
 
-    def _is_held(self) -> bool:
-        """Return whether a process on this machine works on the run, or its figures are fresh."""
+    def _is_training(self) -> bool:
+        """Return whether a process of this machine trains the run, or its metrics are recent."""
         try:
-            holder = int(read_from(self.path / HOLDER, 0)[0])
+            holder = int(read_regular_file(self.path / HOLDER, 0)[0])
             os.kill(holder, 0)
         except ProcessLookupError:
             current = signature(self.path / METRICS)
@@ -150,10 +150,10 @@ class ViewedRun:
 
     def family(self) -> str:
         """Return a hash that runs share if their configurations differ only in the seed."""
-        shared = {
+        settings = {
             name: value for name, value in self.flat.items() if name not in ("seed", "threads")
         }
-        text = json.dumps(shared, sort_keys=True, default=str)
+        text = json.dumps(settings, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:8]
 
     def notes(self) -> list[str]:
@@ -162,13 +162,13 @@ class ViewedRun:
         for lines in (self.metrics, self.timing, self.health):
             if lines.damaged:
                 notes.append(f"{lines.path.name}: {lines.damaged} damaged lines are left out")
-        outside = [name for name in SUBFOLDERS if not is_own(self.path, self.path / name)]
-        notes += [f"{name} leads out of the run folder and is not read" for name in outside]
+        outside = [name for name in SUBFOLDERS if not is_inside(self.path, self.path / name)]
+        notes += [f"{name} is a link out of the run folder and is not read" for name in outside]
         return notes
 
     def owns(self, name: str) -> bool:
-        """Return whether a subfolder is one of the run's own."""
-        return is_own(self.path, self.path / name)
+        """Return whether a subfolder is inside the run folder."""
+        return is_inside(self.path, self.path / name)
 
     def checkpoints(self) -> list[int]:
         """Return the steps that have a checkpoint, in order."""
@@ -187,8 +187,8 @@ class ViewedRun:
         if state == "training" and None not in (self.steps, self.step, seconds):
             seconds_left = (self.steps - self.step) * seconds  # type: ignore[operator]
         newest = {name: self.metrics.newest(name) for name in self.metrics.curves}
-        plays = self.config.get("rollout", {})
-        each = plays.get("games_per_step") if isinstance(plays, dict) else None
+        rollout = self.config.get("rollout", {})
+        per_step = rollout.get("games_per_step") if isinstance(rollout, dict) else None
         current = signature(self.path / METRICS)
         return {
             "run": self.number,
@@ -199,7 +199,9 @@ class ViewedRun:
             "state": state,
             "step": self.step,
             "steps": self.steps,
-            "plays": self.step * each if self.step is not None and type(each) is int else None,
+            "plays": self.step * per_step
+            if self.step is not None and type(per_step) is int
+            else None,
             "plays_per_second": rate,
             "seconds_per_step": seconds,
             "seconds_left": seconds_left,
@@ -225,7 +227,7 @@ class ViewedRun:
 
 
 class HumanPlays(ViewedRun):
-    """The human plays against a run, stored in its folder in the layout of a run.
+    """The episodes that people played against a run, in a subfolder with the layout of a run.
 
     Args:
         base: the run.
@@ -244,8 +246,8 @@ class HumanPlays(ViewedRun):
         return self
 
     def owns(self, name: str) -> bool:
-        """Return whether a subfolder is one of the run's own."""
-        return is_own(self._base.path, self.path / name)
+        """Return whether a subfolder is inside the run folder."""
+        return is_inside(self._base.path, self.path / name)
 
 
 def _text(value: Any) -> str | None:
@@ -261,29 +263,30 @@ def _environments(config: Mapping[str, Any]) -> list[str]:
 def _flat(value: Any, name: str = "") -> list[tuple[str, Any]]:
     if isinstance(value, dict | list) and value:
         parts = value.items() if isinstance(value, dict) else enumerate(value)
-        below = (_flat(part, f"{name}.{key}" if name else str(key)) for key, part in parts)
-        return [pair for pairs in below for pair in pairs]
+        nested = (_flat(part, f"{name}.{key}" if name else str(key)) for key, part in parts)
+        return [pair for pairs in nested for pair in pairs]
     return [(name, value)]
 
 
 def find_runs(folder: Path, depth: int = DEPTH) -> list[Path]:
-    """Return the run folders in a folder, or the folder itself if it is one, sorted by name."""
+    """Return the run folders in a folder, sorted by name; the folder itself if it is one."""
     if (folder / MARKER).is_file():
         return [folder]
     if depth == 0:
         return []
     try:
-        below = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+        entries = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError:
         return []
-    inside = (path for path in below if path.is_dir() and not path.is_symlink())
-    return [run for path in inside for run in find_runs(path, depth - 1)]
+    folders = (path for path in entries if path.is_dir() and not path.is_symlink())
+    return [run for path in folders for run in find_runs(path, depth - 1)]
 
 
 def unique_name(path: Path, root: Path, used_names: Sequence[str]) -> str:
-    """Return a unique name for a run: its path below the named folder, longer if necessary."""
-    short = path.name if path == root else str(path.relative_to(root))
-    for name in (short, f"{root.name}/{short}" if path != root else f"{path.parent.name}/{short}"):
+    """Return a unique name for a run: its path below ``root``, or a longer path."""
+    short_name = path.name if path == root else str(path.relative_to(root))
+    parent = root if path != root else path.parent
+    for name in (short_name, f"{parent.name}/{short_name}"):
         if name not in used_names:
             return name
     return str(path)

@@ -1,8 +1,8 @@
 """The viewer's runs, their episode index, and a version that grows with each change.
 
-Requests trigger a look at the run folders, at most twice a second. A thread builds the index: all
-of it at the start, later only while somebody looks at episodes. During a training the thread uses
-only a small share of a core.
+Requests check the run folders for changes, at most twice a second. A thread builds the whole index
+at the start, and later updates it only while somebody looks at episodes. While a run is training,
+the thread uses only a small share of a core.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from sparring.view.viewed_run import (
     unique_name,
 )
 
-LOOK_EVERY = 0.5  # seconds between two looks at known runs
+CHECK_EVERY = 0.5  # seconds between two checks of known runs
 SEARCH_EVERY = 5.0  # seconds between two searches for new runs
-WANTED = 10.0  # seconds after a look at episodes in which the index is updated
-PATIENCE = 0.3  # seconds that such a look waits for the index
+USE_SECONDS = 10.0  # after a use of the index, it is updated for this time
+INDEX_WAIT = 0.3  # seconds that such a use waits for the index
 OF_PEOPLE = "-people"
-LIVE_PARTS = 1  # stored steps indexed at once during a training
-LIVE_SHARE = 0.007  # share of a core for the index during a training
+LIVE_PARTS = 1  # stored steps that are indexed at once while a run is training
+LIVE_SHARE = 0.007  # share of a core for the index while a run is training
 
 
 class RunWatcher:
     """The runs below some folders, and the index of their episodes.
 
     Args:
-        roots: run folders, or folders that hold some.
+        roots: run folders, or folders that contain some.
     """
 
     def __init__(self, roots: Sequence[Path]) -> None:
@@ -47,16 +47,16 @@ class RunWatcher:
         self.index = EpisodeIndex()
         self.version = 1
         self._lock = threading.Lock()
-        self._looked = self._searched = -SEARCH_EVERY
+        self._checked = self._searched = -SEARCH_EVERY
         self._due: set[int] = set()  # runs whose stored steps must be checked
         self._current: set[int] = set()  # runs whose stored steps are being indexed
         self._wake = threading.Event()
         self._ending = threading.Event()
-        self._last_use = -WANTED
-        self._thread = threading.Thread(target=self._indexing, name="index", daemon=True)
+        self._last_use = -USE_SECONDS
+        self._thread = threading.Thread(target=self._build_index, name="index", daemon=True)
         self.idle = threading.Event()  # set while the index is complete
         self.idle.set()
-        self.look()
+        self.check_runs()
 
     def start(self) -> None:
         """Start to build the index."""
@@ -70,13 +70,13 @@ class RunWatcher:
             self._thread.join(timeout=10)
         self.index.close()
 
-    def look(self) -> None:
-        """Look for changes in the run folders, at most every ``LOOK_EVERY`` seconds."""
+    def check_runs(self) -> None:
+        """Look for changes in the run folders, at most every ``CHECK_EVERY`` seconds."""
         with self._lock:
             now = time.monotonic()
-            if now - self._looked < LOOK_EVERY:
+            if now - self._checked < CHECK_EVERY:
                 return
-            self._looked = now
+            self._checked = now
             if now - self._searched >= SEARCH_EVERY:
                 self._searched = now
                 self._search()
@@ -106,32 +106,32 @@ class RunWatcher:
         for number in runs:
             self.runs[number].changed = self.version
 
-    def _indexing(self) -> None:
+    def _build_index(self) -> None:
         is_built = False  # whether the first full index is built
         while not self._ending.is_set():
             self._wake.wait(timeout=1.0)
             self._wake.clear()
             with self._lock:
-                pending = set(self._due) if self._is_wanted() or not is_built else set()
+                pending = set(self._due) if self._is_in_use() or not is_built else set()
                 self._due -= pending
                 self._current = pending
             if not pending:
                 continue
-            live = is_built and any(self.runs[number].state == "training" for number in pending)
+            is_live = is_built and any(self.runs[number].state == "training" for number in pending)
             begin = time.thread_time()
-            if not self._update(pending, LIVE_PARTS if live else None):
+            if not self._update(pending, LIVE_PARTS if is_live else None):
                 with self._lock:
                     self._due |= pending
                     self._wake.set()
             is_built = True
-            if live:
+            if is_live:
                 self._ending.wait((time.thread_time() - begin) / LIVE_SHARE)
 
     def _update(self, pending: set[int], limit: int | None) -> bool:
         """Index stored steps of runs; return whether all are indexed."""
         folders, is_done = self.folders(pending), True
-        with suppress(OSError):  # a folder that goes is seen again at the next look
-            is_done = self.index.update(folders, self._indexed, limit)
+        with suppress(OSError):  # the next check handles a folder that has been deleted
+            is_done = self.index.update(folders, self._on_indexed, limit)
         with self._lock:
             self._current = set()
             if is_done and not self._due:
@@ -140,33 +140,33 @@ class RunWatcher:
         return is_done
 
     def indexing(self, run: int) -> str | None:
-        """Return "now" or "later" if stored steps of a run wait for the index, else None."""
+        """Return "now" or "later" if stored steps of a run are not indexed yet, else None."""
         if run in self._current:
             return "now"
         return "later" if run in self._due else None
 
     def folders(self, runs: Iterable[int]) -> dict[int, Path]:
-        """Return the folders of plays, by their numbers in the index."""
+        """Return the folders of runs and of people's episodes, by their numbers in the index."""
         folders = {number: self.runs[number].path for number in runs}
         people = {number + PEOPLE: HumanPlays(self.runs[number]) for number in folders}
         return folders | {number: plays.path for number, plays in people.items() if plays.owns("")}
 
-    def _is_wanted(self) -> bool:
-        return time.monotonic() - self._last_use < WANTED
+    def _is_in_use(self) -> bool:
+        return time.monotonic() - self._last_use < USE_SECONDS
 
     def note_use(self) -> None:
-        """Record that somebody looks at episodes, and give the index a moment to catch up."""
+        """Record a use of the index, and wait a moment for its update."""
         self._last_use = time.monotonic()
         if self._due:
             self._wake.set()
-            self.idle.wait(PATIENCE)
+            self.idle.wait(INDEX_WAIT)
 
-    def _indexed(self, runs: set[int]) -> None:
+    def _on_indexed(self, runs: set[int]) -> None:
         with self._lock:
             self._bump_version({number % PEOPLE for number in runs})
 
     def run(self, text: str) -> ViewedRun:
-        """Return the run with a number; ``N-people`` returns its human plays.
+        """Return the run with a number; ``N-people`` means people's episodes against it.
 
         Raises:
             RequestError: the run does not exist.
@@ -196,7 +196,7 @@ class RunWatcher:
 
     def changes(self, since: int) -> dict[str, Any] | None:
         """Return the runs that changed since a version; None without changes."""
-        self.look()
+        self.check_runs()
         if since >= self.version:
             return None
         counts = self.indexed()
@@ -204,6 +204,6 @@ class RunWatcher:
             "version": self.version,
             "runs": [run.number for run in self.runs if run.changed > since],
             "indexing": None
-            if self.idle.is_set() or not self._is_wanted()
+            if self.idle.is_set() or not self._is_in_use()
             else {"parts": counts["parts"], "of": counts["of"]},
         }

@@ -1,6 +1,6 @@
 """A separate process for environments and plug-ins, which may be slow, hang, or crash.
 
-After a failure the next question starts a new process. Both sides exchange JSON, not pickles.
+After a failure, the next question starts a new process. Messages are JSON, not pickles.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from sparring.config.plugins.guard import CallWatch
 from sparring.core.files import parse_json
 from sparring.view.http_requests import RequestError, json_bytes, one_line
 
-SECONDS = 20.0  # timeout of an answer, the start of the process included
-STARTS = multiprocessing.get_context("spawn")
+SECONDS = 20.0  # timeout of an answer, with the start of the process
+SPAWN = multiprocessing.get_context("spawn")
 
 
 class WorkerProcess:
     """A process that answers one question at a time; thread-safe.
 
     Args:
-        module: a module whose function ``answer`` maps a JSON object to another.
+        module: a module with a function ``answer``, from a JSON object to a JSON object.
         seconds: timeout of an answer.
     """
 
@@ -50,7 +50,7 @@ class WorkerProcess:
                 answer: dict[str, Any] | None = parse_json(pipe.recv_bytes()) if is_ready else None
             except (EOFError, OSError, ValueError):
                 self._stop()
-                raise RequestError(503, "the process that was asked has crashed") from None
+                raise RequestError(503, "the process for the answer has crashed") from None
             if answer is None:
                 self._stop()
                 raise RequestError(503, f"no answer came within {self._seconds:.0f} s")
@@ -66,8 +66,8 @@ class WorkerProcess:
     def _ensure_started(self) -> Connection:
         if self._pipe is None or not self._process.is_alive():
             self._stop()
-            self._pipe, child_pipe = STARTS.Pipe()
-            self._process = STARTS.Process(
+            self._pipe, child_pipe = SPAWN.Pipe()
+            self._process = SPAWN.Process(
                 target=_answer_questions, args=(child_pipe, self._module), daemon=True
             )
             self._process.start()
@@ -85,7 +85,7 @@ class WorkerProcess:
 
 def _answer_questions(pipe: Connection, module: str) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the server handles it and ends this process
-    # a thread, because the kernel's parent-death signal fires when the starting thread ends
+    # not the kernel's parent-death signal, which comes when the starting thread ends
     threading.Thread(target=_end_with_parent, name="parent", daemon=True).start()
     os.environ["HF_HUB_OFFLINE"] = "1"  # no request leaves the machine
     with CallWatch():

@@ -102,7 +102,7 @@ def test_a_folder_that_holds_something_stays_as_it_is(tmp_path):
     (tmp_path / "empty").mkdir()
     for folder in ("x", "full"):
         done = new("reward", "own_reward", "--folder", str(tmp_path / folder))
-        assert "holds something already" in str(done.exception)
+        assert "is not empty" in str(done.exception)
     assert (tmp_path / "x").read_text() == (tmp_path / "full" / "file").read_text() == "mine"
     assert new("reward", "own_reward", "--folder", str(tmp_path / "empty")).exit_code == 0
 

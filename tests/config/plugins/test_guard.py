@@ -26,7 +26,7 @@ def spin():
 )
 def test_a_call_that_does_not_come_back_is_interrupted(hang):
     began = time.monotonic()
-    message = r"The oracle 'slow' \(environments.N.oracle\) has not come back for 0.5 seconds.*call_seconds"
+    message = r"The oracle 'slow' \(environments.N.oracle\) has not returned for 0.5 seconds.*call_seconds"
     with (
         CallWatch(**FAST),
         pytest.raises(HungError, match=message),
@@ -119,7 +119,7 @@ with CallWatch(2.0), PluginCall("game 'in C'"):
 
 @pytest.mark.parametrize(
     ("code", "exit_code", "message"),
-    [(DEAF, guard.EXIT, "The agent 'deaf' (bots) has not come back for 0.2 seconds"), (LOCKED, 1, "Timeout")],
+    [(DEAF, guard.EXIT, "The agent 'deaf' (bots) has not returned for 0.2 seconds"), (LOCKED, 1, "Timeout")],
     ids=["goes on", "holds the lock"],
 )
 def test_what_cannot_be_interrupted_ends_the_process(code, exit_code, message):

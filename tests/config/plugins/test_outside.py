@@ -129,7 +129,7 @@ def test_modules_are_named_as_such_wherever_they_lie(package, tmp_path):
     assert (by_module.function.__name__, by_function.function.__name__) == ("short_replies", "nothing")
     assert by_module.module is by_function.module and set(by_module.options) == {"most"}
     assert registry.bind("rewards", f"{name}.short_replies", {"most": 5}).options == {"most": 5}
-    assert registry.known("rewards", f"{name}.short_replies") and not registry.known("rewards", "short_replies")
+    assert registry.is_known("rewards", f"{name}.short_replies") and not registry.is_known("rewards", "short_replies")
     with pytest.raises(UnknownNameError, match="option of rewards"):
         registry.bind("rewards", f"{name}.short_replies", {"least": 5})
     name = package()
@@ -207,7 +207,7 @@ def test_texts_declare_by_statements_and_are_read_without_imports(package, tmp_p
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("def bad(episode, *, k=1): ...", "its option 'k' has no annotation; write k: float"),
+        ("def bad(episode, *, k=1): ...", "its option 'k' has no annotation; write such as k: float"),
         ("def bad(episode, *, k: 'Nope' = 1): ...", "annotations of its function cannot be read: NameError"),
     ],
 )
@@ -266,7 +266,7 @@ def test_what_cannot_be_used_is_one_clear_line(package, text, message):
 
 @pytest.mark.parametrize("name", ["a..b", ".a", "a.", "a b.c", "a.1", "../x.y", "a/b.c", "a.b\nc"])
 def test_names_that_are_none_of_a_module_are_unknown(name):
-    assert not registry.known("rewards", name)
+    assert not registry.is_known("rewards", name)
     with pytest.raises(UnknownNameError):
         registry.load("rewards", name)
 

@@ -60,9 +60,11 @@ def plugins(monkeypatch):
     }
     real = registry.load
     monkeypatch.setattr(registry, "load", lambda slot, name: samples[name] if name in samples else real(slot, name))
-    of_base = plugin.of_base
+    base_attribute = plugin.base_attribute
     calls = ("check_input", "check_output", "adapted")  # they take no turn table and give no credit
-    monkeypatch.setattr(plugin, "of_base", lambda slot, name: None if name in calls else of_base(slot, name))
+    monkeypatch.setattr(
+        plugin, "base_attribute", lambda slot, name: None if name in calls else base_attribute(slot, name)
+    )
 
 
 def test_options_are_checked_by_what_is_made_once_and_share_no_default(monkeypatch):

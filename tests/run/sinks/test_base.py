@@ -1,7 +1,7 @@
 import pytest
 
 from sparring.config.plugins import registry
-from sparring.config.plugins.plugin import of_base
+from sparring.config.plugins.plugin import base_attribute
 from sparring.core.errors import PluginError
 from sparring.run.sinks.base import Journal, RunStart
 
@@ -30,8 +30,8 @@ def test_a_torn_last_line_of_a_journal_is_none_and_what_follows_is_whole(tmp_pat
 def test_a_plugin_that_gives_no_sink_is_named(tmp_path, monkeypatch):
     plugin = registry.load("run.sinks", "tensorboard")
     monkeypatch.setattr(
-        "sparring.config.plugins.plugin.of_base",
-        lambda slot, name: (lambda plugin: lambda start: object()) if name == "adapted" else of_base(slot, name),
+        "sparring.config.plugins.plugin.base_attribute",
+        lambda slot, name: (lambda plugin: lambda start: object()) if name == "adapted" else base_attribute(slot, name),
     )
     with pytest.raises(PluginError, match=r"sink 'tensorboard' \(logging.sinks\) must return a sink.*has no write"):
         registry.with_options(plugin)(RunStart(folder=tmp_path))

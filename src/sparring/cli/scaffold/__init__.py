@@ -32,7 +32,7 @@ TEMPLATE_NAMES = (
     "newest",
 )  # names in the templates
 _NAME = re.compile(r"[a-z][a-z0-9_]{0,60}")
-_HEAD = """extends: kuhn-tiny
+_RECIPE_HEAD = """extends: kuhn-tiny
 name: NAME
 summary: Kuhn's recipe of the tiny model, shortened, with ARTICLE of our own.
 steps: 60
@@ -41,26 +41,25 @@ rollout: {games_per_step: 256}
 
 
 def write_package(kind: str, name: str, folder: Path | None = None) -> Path:
-    """Write a package with pyproject.toml, NAME.py, its test, a recipe and README.md; return its
-    folder.
+    """Write a package with a plug-in, its test, a recipe and README.md; return its folder.
 
     Args:
         kind: a key of ``KINDS``.
         name: of the plug-in, its module and its function.
-        folder: where; None is ./NAME. It must not exist, or be empty.
+        folder: missing or empty; None: ./NAME.
 
     Raises:
         UnknownNameError: there is no such kind.
-        ConfigError: the name is not a module name, or is taken; or the folder is not empty.
+        ConfigError: the name is no module name or is in use, or the folder is not empty.
     """
     if kind not in KINDS:
         raise UnknownNameError("kind of plug-in", kind, KINDS)
-    _check(kind, name)
+    _check_name(kind, name)
     folder = Path(name) if folder is None else folder
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(
-            f"{quoted(str(folder))} holds something already; name an empty folder, or one that "
-            "does not exist, by --folder."
+            f"{quoted(str(folder))} is not empty; name an empty folder, or one that does not "
+            "exist, with --folder."
         )
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{name}-") as work:
@@ -94,7 +93,7 @@ def file_of(kind: str, name: str, file: str) -> str:
         .joinpath(f"{templates.get(file, file)}.txt")
         .read_text(encoding="utf-8")
     )
-    text = _HEAD + text if file == "recipe.yaml" else text
+    text = _RECIPE_HEAD + text if file == "recipe.yaml" else text
     for word, value in {
         "sparring.SLOT": f"sparring.{KINDS[kind]}",
         "NAME": name,
@@ -105,7 +104,7 @@ def file_of(kind: str, name: str, file: str) -> str:
     return text
 
 
-def _check(kind: str, name: str) -> None:
+def _check_name(kind: str, name: str) -> None:
     """Raise ConfigError unless a module of this name can be written and imported."""
     if not _NAME.fullmatch(name) or keyword.iskeyword(name):
         raise ConfigError(

@@ -1,1 +1,1 @@
-"""Finds plug-ins by name and binds them to their options."""
+"""Finds plug-ins by name and checks their options."""

@@ -1,14 +1,14 @@
 """Guards calls of plug-ins: names the plug-in of an exception, and interrupts calls that hang.
 
-Each running call is on a list. A ``CallWatch`` sends a timer's signal to the main thread, whose
-handler checks the innermost call and raises ``HungError`` inside it after the limit. This
-interrupts Python code and waits (sleep, sockets, locks). If code catches the error and continues,
-the process ends ``GRACE`` seconds later with exit code ``EXIT``. If code in C never returns to
-Python, faulthandler ends the process with the trace of all threads. The last checkpoint is good in
-both cases, and --resume continues from it.
+Running calls are on a list. ``CallWatch`` sets a timer, whose signal handler in the main thread
+checks the innermost call. After the limit it raises ``HungError`` inside the call, which interrupts
+Python code and waiting (sleep, sockets, locks). If the plug-in catches the error and continues, the
+process ends ``GRACE`` seconds later with exit code ``EXIT``. If C code never returns to Python,
+faulthandler ends the process and prints the traceback of all threads. In both cases the last
+checkpoint is good, and --resume continues from it.
 
-The watch works in the main thread of Linux and macOS. Time while the process is stopped, as by
-Ctrl-Z, does not count.
+The watch works in the main thread on Linux and macOS. Time while the process is stopped (Ctrl-Z)
+does not count.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from sparring.core.errors import HungError, PluginError, SparringError
 log = logging.getLogger(__name__)
 LIMIT = 1800.0  # default limit of a call in seconds
 GRACE = 30.0  # seconds from the limit to the end of the process
-TICK = 10.0  # largest number of seconds between checks; a limit has 20 checks
-EXIT = 75  # exit code of a temporary failure
+TICK = 10.0  # largest number of seconds between checks; there are 20 checks before a limit
+EXIT = 75  # exit code: a temporary failure
 OPTION = "call_seconds"  # the configuration's key of the limit
 
 _MAIN = threading.main_thread().ident  # calls of other threads are not watched
 
-# A fork has no faulthandler thread, and would wait forever for it on cancel.
+# A forked process has no faulthandler thread, and cancelling would wait for it forever.
 os.register_at_fork(before=faulthandler.cancel_dump_traceback_later)
 
 _P = ParamSpec("_P")
@@ -50,14 +50,14 @@ _watches: list[CallWatch] = []  # the last one is active
 class PluginCall:
     """A call of a plug-in, as a context.
 
-    ``now`` is the object that the call works on; another object restarts its time.
+    ``now`` is the object that the call works on now; setting another one restarts the time.
 
     Args:
-        who: the plug-in, or a function that returns it from ``now``; its text is a name such as
-            "oracle 'minimax' (environments.N.oracle)".
+        who: the plug-in, or a function that returns it from ``now``. Its text is the name in
+            errors, such as "oracle 'minimax' (environments.N.oracle)".
 
     Raises:
-        PluginError: on leaving, in place of a foreign exception.
+        PluginError: replaces any other exception when the context ends.
     """
 
     __slots__ = ("now", "who")
@@ -87,7 +87,7 @@ class PluginCall:
 
 
 def plugin_error(call: PluginCall, error: Exception) -> PluginError:
-    """Return the error for a plug-in that raised a foreign exception."""
+    """Return the PluginError for an exception that a plug-in raised."""
     frames = traceback.extract_tb(error.__traceback__)
     place = f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
     message = f": {error}" if str(error) else ""
@@ -103,24 +103,24 @@ def limit() -> float:
 
 
 class CallWatch:
-    """Context that interrupts calls beyond a limit in seconds; 0: no limit.
+    """Context that interrupts plug-in calls after a limit in seconds; 0: no limit.
 
-    The innermost watch is active.
+    Of nested contexts, the innermost one is active.
     """
 
     def __init__(self, seconds: float = LIMIT) -> None:
         self.seconds, self.tick = seconds, min(seconds / 20, TICK)
         self._call: PluginCall | None = None  # at the last check
-        self._now: object = None  # of that call
-        self._lasted, self._last_look, self._raised = 0.0, 0.0, False
+        self._now: object = None  # its ``now`` at the last check
+        self._lasted, self._last_check, self._raised = 0.0, 0.0, False
         self._handlers: dict[signal.Signals, Any] = {}  # previous handlers
         self._timer = (0.0, 0.0)  # previous timer
 
     def __enter__(self) -> CallWatch:
         _watches.append(self)
-        main = threading.current_thread() is threading.main_thread()
-        if self.seconds and main and hasattr(signal, "setitimer"):
-            self._handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._look)
+        is_main_thread = threading.current_thread() is threading.main_thread()
+        if self.seconds and is_main_thread and hasattr(signal, "setitimer"):
+            self._handlers[signal.SIGALRM] = signal.signal(signal.SIGALRM, self._check)
             if signal.getsignal(signal.SIGTSTP) is signal.SIG_DFL:
                 self._handlers[signal.SIGTSTP] = signal.signal(signal.SIGTSTP, _pause)
             self._timer = signal.setitimer(signal.ITIMER_REAL, self.tick, self.tick)
@@ -135,27 +135,27 @@ class CallWatch:
             signal.setitimer(signal.ITIMER_REAL, *self._timer)
         _watches.remove(self)
 
-    def _look(self, number: int, frame: FrameType | None) -> None:
-        """Check the innermost call: interrupt it after the limit, and end the process later."""
-        last_look, self._last_look = self._last_look, time.monotonic()
+    def _check(self, number: int, frame: FrameType | None) -> None:
+        """Check the innermost call: after the limit interrupt it, and later end the process."""
+        last_check, self._last_check = self._last_check, time.monotonic()
         call = _calls[-1] if _calls and _watches[-1] is self else None
         if call is None:
             self._call = None
             faulthandler.cancel_dump_traceback_later()
             return
         if call is self._call and call.now is self._now:
-            # the rest of a longer pause does not count
-            self._lasted += min(self._last_look - last_look, 2 * self.tick)
+            # a longer pause of the process does not count
+            self._lasted += min(self._last_check - last_check, 2 * self.tick)
         else:
             self._call, self._now, self._lasted, self._raised = call, call.now, 0.0, False
-        if sys.__stderr__ is not None:  # ends the process if no further check comes
+        if sys.__stderr__ is not None:  # ends the process if the next check does not come
             deadline = self.seconds + 2 * GRACE
             faulthandler.dump_traceback_later(deadline, exit=True, file=sys.__stderr__)
-        long = f"has not come back for {self.seconds:g} seconds, the limit of {OPTION}"
-        message = f"The {call} {long}; mend it, or raise {OPTION} (0: no limit)."
+        long = f"has not returned for {self.seconds:g} seconds, the limit of {OPTION}"
+        message = f"The {call} {long}; repair it, or raise {OPTION} (0: no limit)."
         if self._lasted >= self.seconds + GRACE:
             log.critical(
-                "%s The process ends here; its last checkpoint is good: go on with --resume.",
+                "%s The process ends here; its last checkpoint is good: continue with --resume.",
                 message,
             )
             os._exit(EXIT)
@@ -165,12 +165,12 @@ class CallWatch:
 
 
 def _pause(number: int, frame: FrameType | None) -> None:
-    """Stop the process at the terminal's request, without a pending alarm."""
+    """Handle Ctrl-Z: cancel the pending alarm, and stop the process."""
     faulthandler.cancel_dump_traceback_later()
     os.kill(os.getpid(), signal.SIGSTOP)
 
 
-def watched(function: Callable[_P, _T]) -> Callable[_P, _T]:
+def with_watch(function: Callable[_P, _T]) -> Callable[_P, _T]:
     """Return a function that runs under a watch with the default limit."""
 
     @functools.wraps(function)

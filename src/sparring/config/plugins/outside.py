@@ -1,14 +1,14 @@
 """Plug-ins of other packages: modules named with a dot, and entry points.
 
-    rewards: [{name: my_package.short_replies}]     the function short_replies of the module
-                                                    my_package.short_replies, or of the module
-                                                    my_package, which lists it
+    rewards: [{name: my_package.short_replies}]
 
-A module is a plug-in if it names its slot in a line `SLOT = "rewards"`. This line is searched in
-the text before any import, so that a stranger's recipe can name only plug-ins, and not any function
-of any package. The plug-in is the function of the module's name; a module with others lists them:
-`PLUGINS = ("short_replies", "long_replies")`. The command `sparring` does not search the current
-folder: install the package (`pip install -e .`), or name its folder in PYTHONPATH.
+names the function short_replies, in the module my_package.short_replies or in my_package.
+
+A module is a plug-in if it names its slot in a line `SLOT = "rewards"`. This line is read before
+any import, so that a stranger's recipe can call plug-ins only. The plug-in is the function with the
+module's name; a module with other plug-ins lists them: `PLUGINS = ("short_replies",
+"long_replies")`. The command `sparring` does not search the current folder: install the package
+(`pip install -e .`), or name its folder in PYTHONPATH.
 
 An installed package may give a plug-in a short name, by an entry point of the group
 `sparring.SLOT`:
@@ -34,7 +34,7 @@ from typing import Any
 
 from sparring.config.plugins.plugin import declarations_of
 from sparring.core.errors import DEBUG, ConfigError, quoted
-from sparring.core.foreign_text import current_slot, slot_spellings
+from sparring.core.foreign_text import current_slot, slot_names
 
 _NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
 _SLOT = re.compile(r"""^SLOT\s*(?::[^=\n]+)?=\s*["']([\w.]+)["']""", re.MULTILINE)
@@ -44,17 +44,16 @@ _loaded: dict[str, str] = {}  # module -> digest of its text as it was imported
 
 
 def is_outside(name: str) -> bool:
-    """Return whether a name has dots and is not in Sparring, as names of outside plug-ins."""
+    """Return whether a name has dots, like a module of another package."""
     return _NAME.fullmatch(name) is not None and not name.startswith("sparring.")
 
 
 def find(slot: str, name: str, what: str) -> Entry:
-    """Return (function, module) of a plug-in that is named with a dot.
+    """Return (function, module) of a plug-in whose name has a dot.
 
     Args:
         slot: of the plug-in.
-        name: ``package.module``, whose function has the module's name, or ``module.function``; the
-            first that is a plug-in counts.
+        name: ``package.module`` (the function has the module's name) or ``module.function``.
         what: kind of plug-in, for errors.
 
     Raises:
@@ -62,45 +61,45 @@ def find(slot: str, name: str, what: str) -> Entry:
             imported; the message says what to write.
     """
     where = f"{what} {quoted(name)}"
-    slots = _slots_of(name, where)
-    module = next((module for module, declared in slots.items() if declared == slot), None)
+    slot_by_module = _slots_of(name, where)
+    module = next((module for module, declared in slot_by_module.items() if declared == slot), None)
     if module is not None:
-        return _listed(imported(module, name.rpartition(".")[2], where), name, where)
-    if not slots:
+        return _check_listed(import_entry(module, name.rpartition(".")[2], where), name, where)
+    if not slot_by_module:
         raise ConfigError(
             f"{where}: there is no module {name.rpartition('.')[0]!r} here. Install the package of "
             f"{name.split('.')[0]!r} into this environment (`pip install -e .` in its folder), or "
             "name the folder that holds it in PYTHONPATH."
         )
-    for module, declared in slots.items():
+    for module, declared in slot_by_module.items():
         if declared:
             raise ConfigError(
                 f"{where}: the module {module!r} is a plug-in of {declared!r}, not of {slot!r}."
             )
     raise ConfigError(
-        f"{where}: the module {next(iter(slots))!r} is not a plug-in. Write the line "
+        f"{where}: the module {next(iter(slot_by_module))!r} is not a plug-in. Write the line "
         f"SLOT = {slot!r} into it to make it one."
     )
 
 
 def slot_of(name: str) -> str | None:
     """Return the slot that the module of a name declares, or None."""
-    slots = _slots_of(name, f"plug-in {quoted(name)}") if is_outside(name) else {}
-    return next(filter(None, slots.values()), None)
+    slot_by_module = _slots_of(name, f"plug-in {quoted(name)}") if is_outside(name) else {}
+    return next(filter(None, slot_by_module.values()), None)
 
 
 def _slots_of(name: str, where: str) -> dict[str, str]:
-    """Return {module: slot or ""} of the modules that a name may mean."""
-    slots = {}
+    """Return {module: slot or ""} for the modules that a name may refer to."""
+    slot_by_module = {}
     for module in (name, name.rpartition(".")[0]):
-        text = _text(module, where)
+        text = _module_text(module, where)
         if text is not None:
-            slots[module] = current_slot(_declared(text))
-    return slots
+            slot_by_module[module] = current_slot(_declared_slot(text))
+    return slot_by_module
 
 
-def _declared(text: str) -> str:
-    """Return the slot that a statement of a text declares, or ""."""
+def _declared_slot(text: str) -> str:
+    """Return the slot that a module's text declares, or ""."""
     lines = {text.count("\n", 0, line.start()) + 1: line[1] for line in _SLOT.finditer(text)}
     try:
         statements = {statement.lineno for statement in ast.parse(text).body}
@@ -111,7 +110,7 @@ def _declared(text: str) -> str:
 
 def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
     """Return the entry points of a slot by name."""
-    groups = [f"sparring.{name}" for name in reversed(slot_spellings(slot))]
+    groups = [f"sparring.{name}" for name in reversed(slot_names(slot))]
     return {
         point.name: point
         for group in groups
@@ -123,17 +122,17 @@ def entry_points(slot: str) -> dict[str, metadata.EntryPoint]:
 def from_entry_point(point: metadata.EntryPoint, what: str) -> Entry:
     """Return (function, module) of an entry point.
 
-    ``module`` means the function of the entry point's name, or write ``module:function``.
+    The entry point is ``module:function``, or ``module`` with a function of the entry point's name.
 
     Raises:
         ConfigError: the module cannot be imported.
     """
     package = f" of {point.dist.name} {point.dist.version}" if point.dist is not None else ""
     where = f"{what} {point.name!r}, an entry point{package}"
-    return imported(point.module, point.attr or point.name, where)
+    return import_entry(point.module, point.attr or point.name, where)
 
 
-def imported(name: str, function: str, where: str) -> Entry:
+def import_entry(name: str, function: str, where: str) -> Entry:
     """Import a module and return (function, module).
 
     Raises:
@@ -148,20 +147,20 @@ def imported(name: str, function: str, where: str) -> Entry:
         message = " ".join(str(error).split())[:300]
         raise ConfigError(
             f"{where}: importing {name!r} failed{place}: {type(error).__name__}: {message}. "
-            f"{DEBUG}=1 shows the whole trace."
+            f"{DEBUG}=1 shows the traceback."
         ) from error
     entry = getattr(module, function, None)
     if not callable(entry):
         raise ConfigError(
-            f"{where}: the module {name!r} has no function {function!r}; it is what the "
-            "plug-in's name calls."
+            f"{where}: the module {name!r} has no function {function!r}; this is the "
+            "function that the plug-in's name calls."
         )
-    _loaded.setdefault(name, hashlib.sha256((_text(name, where) or "").encode()).hexdigest())
+    _loaded.setdefault(name, hashlib.sha256((_module_text(name, where) or "").encode()).hexdigest())
     return entry, module
 
 
-def _listed(plugin: Entry, name: str, where: str) -> Entry:
-    """Return a plug-in that was named with a dot, if its module lists it."""
+def _check_listed(plugin: Entry, name: str, where: str) -> Entry:
+    """Return a plug-in whose name has a dot; refuse it if its module does not list it."""
     entry, module = plugin
     function = name.rpartition(".")[2]
     allowed = {module.__name__.rpartition(".")[2], *declarations_of(module).PLUGINS}
@@ -175,11 +174,11 @@ def _listed(plugin: Entry, name: str, where: str) -> Entry:
     return plugin
 
 
-def _text(module: str, where: str) -> str | None:
-    """Return the text of a module, read without importing it or a package above it."""
+def _module_text(module: str, where: str) -> str | None:
+    """Return the text of a module without importing it or its parent packages."""
     top, *rest = module.split(".")
     try:
-        spec = importlib.util.find_spec(top)  # imports nothing: there is no package above it
+        spec = importlib.util.find_spec(top)  # imports nothing, as it has no parent package
     except (ImportError, ValueError):
         spec = None
     if spec is None:
@@ -200,7 +199,7 @@ def read_module(stem: Path) -> str | None:
     """Return the text of a module or package from its path without suffix; None: no file.
 
     Raises:
-        UnicodeError, SyntaxError: its bytes are no text in the encoding that it declares.
+        UnicodeError, SyntaxError: its bytes do not fit the declared encoding.
     """
     for path in (stem / "__init__.py", stem.with_name(f"{stem.name}.py")):
         if path.is_file():

@@ -68,7 +68,7 @@ PACKAGES = {  # slot -> package in sparring, if it has another name
         )
     },
 }
-PARTS = {"environments.solver": "solver"}  # parts in a plug-in's folder: slot.module
+PARTS = {"environments.solver": "solver"}  # slot.module of parts in a plug-in's folder
 KEYS = {  # slot -> configuration key of its plug-ins, for errors
     "environments": "environments.N",
     "render": "renderer",
@@ -95,47 +95,47 @@ KEYS = {  # slot -> configuration key of its plug-ins, for errors
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModuleDeclarations:
-    """What a plug-in's module declares; a default holds where the module lacks the name."""
+    """Declarations of a plug-in's module, with defaults for names that the module lacks."""
 
     # of any slot
     NEEDS_BY: Mapping[str, Mapping[Any, set[str]]] = field(default_factory=dict)
-    """option -> value -> names of what it needs besides NEEDS"""
+    """option -> value -> further names for NEEDS"""
     PRESETS: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """name -> options that reproduce a published variant"""
     REMOVED: Mapping[str, tuple[Any, str]] = field(default_factory=dict)
-    """options of earlier versions -> (their default, the last version that had them)"""
-    PLUGINS: Sequence[str] = ()  # plug-ins of the module, beside the function with its name
-    PACKAGE: str | None = None  # of a sink: the package that it imports
+    """option of an earlier version -> (its default, the last version that had it)"""
+    PLUGINS: Sequence[str] = ()  # further plug-ins of the module
+    PACKAGE: str | None = None  # the package that a sink imports
 
     # of estimators
     REQUIRES: Mapping[str, Collection[str]] = field(default_factory=dict)
     """what a configuration must also have; see ``config.parts.check_requires``"""
     GROUP_RELATIVE: bool | Mapping[str, Any] | Sequence[Mapping[str, Any]] = False
-    """whether it compares the plays of one initial state, so that a group of one teaches nothing;
-    or option -> the values with which it does, all options together, or a list of such cases"""
-    CRITIC: str = "value"  # of a state; or "contribution" of a turn to the return
-    LEVEL: Literal["turn", "token"] = "turn"  # of an array that it returns
+    """whether it compares episodes of one initial state, so that nothing is learned from a group of
+    one; or {option: values} of options that make it do so; or a list of such mappings"""
+    CRITIC: str = "value"  # what its critic estimates: "value" or "contribution" of a turn
+    LEVEL: Literal["turn", "token"] = "turn"  # rows of a plain array that it returns
 
     # of losses and rewards
-    TRAINS: bool = True  # whether a loss can train the policy alone, unlike a factor
-    CORRECTS: bool = False  # whether a loss corrects for older weights, as ``scale.lag`` needs
-    READS: str = ""  # "turn": a reward for a turn depends on that turn alone
+    TRAINS: bool = True  # whether a loss alone can train the policy
+    CORRECTS: bool = False  # whether a loss corrects for stale weights; ``scale.lag`` needs it
+    READS: str = ""  # "turn": a turn's reward depends only on this turn
 
     # of players: functions of the player's options
-    style_of: Callable[..., str] | None = None  # returns the wording that the player is used to
-    words_of: Callable[..., frozenset[str] | None] | None = None  # returns its words; None: any
-    identity_of: Callable[..., Any] | None = None  # returns what play depends on besides options
-    is_mixture: Callable[..., bool] | None = None  # returns whether it stands for several players
+    style_of: Callable[..., str] | None = None  # returns the style of prompts of the player
+    words_of: Callable[..., frozenset[str] | None] | None = None  # words it reads; None: any
+    identity_of: Callable[..., Any] | None = None  # what its play depends on besides options
+    is_mixture: Callable[..., bool] | None = None  # whether it draws one of several players
 
     # of context strategies and knowledge
-    GROWS: bool = False  # whether a strategy always shows everything, and is not called
-    WORDS: Sequence[str] = ()  # that a strategy writes
+    GROWS: bool = False  # whether a strategy always keeps the whole history
+    WORDS: Sequence[str] = ()  # words that a strategy writes into prompts
     EMBEDDING: str | None = None  # option of knowledge that names an embedding
 
     # of matchmakers and meta-solvers
     SOLVER: str | None = None  # option of a matchmaker that names a meta-solver
     SIDES: str | None = None  # option of a matchmaker that gives each side its own population
-    TWO_SIDED: bool = False  # whether a meta-solver is for two sides alone
+    TWO_SIDED: bool = False  # whether a meta-solver needs exactly two sides
     READS_PAYOFFS: bool = True  # whether a meta-solver uses payoffs
 
 
@@ -143,7 +143,7 @@ _NAMES = tuple(item.name for item in fields(ModuleDeclarations))
 
 
 def declarations_of(module: ModuleType) -> ModuleDeclarations:
-    """Return what a plug-in's module declares now."""
+    """Return the current declarations of a plug-in's module."""
     return ModuleDeclarations(
         **{name: getattr(module, name) for name in _NAMES if hasattr(module, name)}
     )
@@ -159,17 +159,17 @@ class Plugin:
     module: ModuleType
 
     def declared(self, name: str, default: Any) -> Any:
-        """Return a declaration of the plug-in's function, or else of its module."""
+        """Return a declaration of the plug-in's function, otherwise of its module."""
         return getattr(self.function, name, getattr(self.module, name, default))
 
     @property
     def needs(self) -> frozenset[str]:
-        """Names of the values that this plug-in needs computed."""
-        return named_now(self.slot, self.declared("NEEDS", ()))
+        """Names of the values that must be computed for this plug-in."""
+        return current_needs(self.slot, self.declared("NEEDS", ()))
 
     @property
     def declarations(self) -> ModuleDeclarations:
-        """Optional names that its module declares."""
+        """Optional declarations of its module."""
         return declarations_of(self.module)
 
     @property
@@ -199,21 +199,21 @@ class BoundPlugin:
 
     @property
     def needs(self) -> frozenset[str]:
-        """Names of the values that the plug-in needs with these options."""
+        """Names of the values that must be computed for the plug-in with these options."""
         by_option = self.plugin.declarations.NEEDS_BY
         needs = (values.get(self.options.get(option), ()) for option, values in by_option.items())
-        return self.plugin.needs.union(*(named_now(self.plugin.slot, names) for names in needs))
+        return self.plugin.needs.union(*(current_needs(self.plugin.slot, names) for names in needs))
 
     @property
     def group_relative(self) -> bool:
         """Whether an estimator with these options compares only episodes of one initial state."""
-        declared = self.plugin.declarations.GROUP_RELATIVE
-        if isinstance(declared, bool):
-            return declared
+        declaration = self.plugin.declarations.GROUP_RELATIVE
+        if isinstance(declaration, bool):
+            return declaration
         options = {name: p.default for name, p in self.plugin.options.items()} | dict(self.options)
         return any(
             all(options.get(option) in values for option, values in case.items())
-            for case in ([declared] if isinstance(declared, Mapping) else declared)
+            for case in ([declaration] if isinstance(declaration, Mapping) else declaration)
         )
 
     def at(self, progress: float) -> dict[str, Any]:
@@ -227,17 +227,17 @@ class BoundPlugin:
         """Call the plug-in with these positional arguments and its options at ``progress``.
 
         Raises:
-            PluginError: the plug-in raised a foreign exception, or ``check_output`` of its slot
-                does not accept the output.
+            PluginError: the plug-in raised an exception, or ``check_output`` of its slot refused
+                the output.
         """
         plugin = self.plugin
         options = self.at(progress) if self.schedules else self.options
-        check_input = of_base(plugin.slot, "check_input")
-        check_output = of_base(plugin.slot, "check_output")
+        check_input = base_attribute(plugin.slot, "check_input")
+        check_output = base_attribute(plugin.slot, "check_output")
         with PluginCall(self):
             if check_input is not None:
                 check_input(self, *args)
-            adapted: Any = of_base(plugin.slot, "adapted")
+            adapted: Any = base_attribute(plugin.slot, "adapted")
             entry = plugin.function if adapted is None else adapted(plugin)
             output = entry(*args, **options)
             if check_output is not None:
@@ -272,23 +272,23 @@ def with_options(
     try:
         checked = dict(_options_model(plugin.function, where, frozenset(schedules))(**plain))
     except pydantic.ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        problem = error.errors()[0]
+        key = ".".join(str(part) for part in problem["loc"])
         raise ConfigError(
-            f"{where}, option {key!r}: {first['msg']}, got {quoted(first.get('input'))}."
+            f"{where}, option {key!r}: {problem['msg']}, got {quoted(problem.get('input'))}."
         ) from None
     return BoundPlugin(plugin=plugin, options=checked, schedules=schedules)
 
 
 def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return options without removed ones that have their default."""
+    """Return the options without removed ones; a removed option must have its default."""
     removed = plugin.declarations.REMOVED
     for name in removed.keys() & options.keys():
         default, version = removed[name]
         if options[name] != default:
             raise ConfigError(
                 f"{where} has no option {name!r} any more: {name}={quoted(options[name])} needs "
-                f"version {version}, and {name}={default} is what it does now; leave it out."
+                f"version {version}. It now always works as with {name}={default}; leave it out."
             )
     return {name: value for name, value in options.items() if name not in removed}
 
@@ -297,7 +297,7 @@ def _without_removed(plugin: Plugin, options: Mapping[str, Any], where: str) -> 
 def _annotations(function: Callable[..., Any], where: str) -> dict[str, Any]:
     try:
         hints = typing.get_type_hints(function, include_extras=True)
-    except Exception as error:  # an annotation is any expression
+    except Exception as error:  # an annotation can be any expression
         raise ConfigError(
             f"{where}: the annotations of its function cannot be "
             f"read: {type(error).__name__}: {error}."
@@ -305,13 +305,13 @@ def _annotations(function: Callable[..., Any], where: str) -> dict[str, Any]:
     for key, parameter in inspect.signature(function).parameters.items():
         if parameter.kind is inspect.Parameter.KEYWORD_ONLY and key not in hints:
             raise ConfigError(
-                f"{where}: its option {key!r} has no annotation; write {key}: float = 1.0, say."
+                f"{where}: its option {key!r} has no annotation; write such as {key}: float = 1.0."
             )
     return hints
 
 
 def _is_float(hint: Any) -> bool:
-    """Return whether an annotation is float, with or without limits, or such a float or None."""
+    """Return whether an annotation is float, possibly with limits or None."""
     if typing.get_origin(hint) is typing.Annotated:
         return _is_float(typing.get_args(hint)[0])
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
@@ -320,7 +320,7 @@ def _is_float(hint: Any) -> bool:
 
 
 def _schedule(value: Any, hint: Any, where: str) -> Schedule:
-    """Return an option's schedule; all its values must be within the option's limits."""
+    """Return an option's schedule, and check that its values are within the option's limits."""
     schedule = parse(value, where)
     adapter = pydantic.TypeAdapter(hint, config=pydantic.ConfigDict(allow_inf_nan=False))
     for number in schedule.values:
@@ -337,7 +337,7 @@ def _schedule(value: Any, hint: Any, where: str) -> Schedule:
 def _options_model(
     function: Callable[..., Any], where: str, scheduled: frozenset[str]
 ) -> type[pydantic.BaseModel]:
-    """Return the pydantic model of a function's options, without scheduled ones."""
+    """Return a pydantic model of a function's options, without those that are schedules."""
     hints = _annotations(function, where)
     fields: dict[str, Any] = {
         key: (hints[key], ... if p.default is inspect.Parameter.empty else p.default)
@@ -349,27 +349,27 @@ def _options_model(
 
 
 def package_of(slot: str) -> str:
-    """Return the dotted name of the package that holds a slot's plug-ins."""
+    """Return the dotted name of a slot's package."""
     return f"sparring.{PACKAGES.get(slot, slot)}"
 
 
 def word(slot: str) -> str:
-    """Return the word for a plug-in of a slot, or for a part."""
+    """Return the word for a plug-in of a slot, such as "sampler"."""
     return SLOTS.get(slot) or PARTS[slot]
 
 
 def named(slot: str, name: str) -> str:
-    """Return a plug-in in words, with its configuration key."""
+    """Return a plug-in's name for messages, with its configuration key."""
     return f"{word(slot)} {name!r}" + (f" ({KEYS[slot]})" if slot in KEYS else "")
 
 
 @cache
-def of_base(slot: str, name: str) -> Any:
+def base_attribute(slot: str, name: str) -> Any:
     """Return an attribute of a slot's base module, or None.
 
     A base module may have ``check_input(bound, *args)``, ``check_output(bound, output, *args)``,
-    ``adapted(plugin)``, ``GIVEN`` (descriptions of names in NEEDS), ``NEEDS_FROM`` (slots whose
-    plug-ins NEEDS may name), and ``RENAMED`` (old names in NEEDS -> new names).
+    ``adapted(plugin)``, ``GIVEN`` (descriptions of names that NEEDS may have), ``NEEDS_FROM``
+    (slots whose plug-ins NEEDS may name), and ``RENAMED`` (old names in NEEDS -> new names).
     """
     base = f"{package_of(slot)}.base"
     if slot in PARTS or importlib.util.find_spec(base) is None:
@@ -377,7 +377,7 @@ def of_base(slot: str, name: str) -> Any:
     return getattr(importlib.import_module(base), name, None)
 
 
-def named_now(slot: str, needs: Iterable[str]) -> frozenset[str]:
-    """Return the current names of entries of NEEDS."""
-    renamed: Mapping[str, set[str]] = of_base(slot, "RENAMED") or {}
+def current_needs(slot: str, needs: Iterable[str]) -> frozenset[str]:
+    """Return the current names for entries of NEEDS."""
+    renamed: Mapping[str, set[str]] = base_attribute(slot, "RENAMED") or {}
     return frozenset().union(*(renamed.get(name, {name}) for name in needs))

@@ -1,13 +1,15 @@
-"""Finds plug-ins by file name, binds options to their signatures, suggests names for typos.
+"""Finds plug-ins by file name, checks their options, and suggests names for typing errors.
 
-A slot is a package; each module in it with a function of its own name, or a class assigned to that
-name (``nim = Nim``), is a plug-in. This is its entry, whose keyword-only parameters are its
-options. Adding a plug-in edits no existing file. Plug-ins of other packages are found too: names
-with a dot, and entry points (``outside.py``). A plug-in that is a folder may have parts: modules of
-the folder with a function of the plug-in's name, such as ``environments/sudoku/solver.py``.
+A slot is a package of plug-ins. A plug-in is a module of it with a function of the module's name,
+or with a class assigned to this name (``nim = Nim``). The function's keyword-only parameters are
+the plug-in's options. So a new plug-in needs no change of existing files. Plug-ins of other
+packages are found too, by names with a dot and by entry points (``outside.py``). A plug-in that is
+a folder may have parts: modules with a function of the plug-in's name, such as
+``environments/sudoku/solver.py``.
 
-A plug-in module may also declare NEEDS, the names of what it needs computed, such as {"value"} (of
-an estimator, columns of the turn table), and the names of ``plugin.ModuleDeclarations``.
+A plug-in module may declare NEEDS, the names of values that must be computed for it. For example,
+an estimator may need the column {"value"} of the turn table. ``plugin.ModuleDeclarations`` lists
+the other declarations.
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ from sparring.config.plugins.outside import (
     entry_points,
     find,
     from_entry_point,
-    imported,
+    import_entry,
     is_outside,
     read_module,
 )
@@ -33,9 +35,9 @@ from sparring.config.plugins.plugin import (
     SLOTS,
     BoundPlugin,
     Plugin,
+    base_attribute,
+    current_needs,
     named,
-    named_now,
-    of_base,
     package_of,
     with_options,
     word,
@@ -50,7 +52,7 @@ __all__ = [
     "bind",
     "built_in",
     "clear_caches",
-    "known",
+    "is_known",
     "load",
     "load_part",
     "loadable",
@@ -73,13 +75,13 @@ def names(slot: str) -> tuple[str, ...]:
 
 
 def clear_caches() -> None:
-    """Clear the caches of plug-ins, as packages may have changed."""
-    for cached in (names, built_in, load, load_part, _standard):
-        cached.cache_clear()
+    """Clear the caches of plug-ins, after packages have changed."""
+    for function in (names, built_in, load, load_part, _standard):
+        function.cache_clear()
 
 
-def known(slot: str, name: str) -> bool:
-    """Return whether a name is a plug-in of a slot, or looks like an outside one."""
+def is_known(slot: str, name: str) -> bool:
+    """Return whether a name is a plug-in of a slot, or has the form of an outside plug-in."""
     return is_outside(name) or name in names(slot)
 
 
@@ -111,17 +113,17 @@ def _standard(slot: str) -> frozenset[str]:
     return frozenset(re.findall(r"^def ([a-z]\w*)\(", "\n".join(texts), re.MULTILINE))
 
 
-def _has_line(stem: Path, *begins: str) -> bool:
-    """Return whether a line of a module's text begins in one of these ways."""
+def _has_line(stem: Path, *prefixes: str) -> bool:
+    """Return whether a line of a module's text begins with one of these prefixes."""
     text = read_module(stem)
-    pattern = "|".join(map(re.escape, begins))
+    pattern = "|".join(map(re.escape, prefixes))
     return text is not None and bool(re.search(rf"^(?:{pattern})", text, re.MULTILINE))
 
 
-def loadable(slot: str, among: Iterable[str] | None = None) -> list[Plugin]:
-    """Return the plug-ins of a slot, all or some; warn of entry points that fail to import."""
+def loadable(slot: str, subset: Iterable[str] | None = None) -> list[Plugin]:
+    """Return plug-ins of a slot, all or a subset; warn of entry points that cannot be imported."""
     plugins = []
-    for name in names(slot) if among is None else among:
+    for name in names(slot) if subset is None else subset:
         try:
             plugins.append(load(slot, name))
         except ConfigError as error:
@@ -132,13 +134,13 @@ def loadable(slot: str, among: Iterable[str] | None = None) -> list[Plugin]:
 
 
 def _check_needs(plugin: Plugin) -> Plugin:
-    """Return the plug-in if all names in its NEEDS are known."""
-    basic: Mapping[str, str] = of_base(plugin.slot, "GIVEN") or {}
-    sources: tuple[str, ...] = of_base(plugin.slot, "NEEDS_FROM") or ()
+    """Check that all names in a plug-in's NEEDS are known, and return the plug-in."""
+    basic: Mapping[str, str] = base_attribute(plugin.slot, "GIVEN") or {}
+    sources: tuple[str, ...] = base_attribute(plugin.slot, "NEEDS_FROM") or ()
     by_option = plugin.declarations.NEEDS_BY
     needs = [names for values in by_option.values() for names in values.values()]
-    for need in sorted(plugin.needs.union(*(named_now(plugin.slot, names) for names in needs))):
-        if need not in basic and not any(known(slot, need) for slot in sources):
+    for need in sorted(plugin.needs.union(*(current_needs(plugin.slot, names) for names in needs))):
+        if need not in basic and not any(is_known(slot, need) for slot in sources):
             choices = {*basic, *(name for slot in sources for name in names(slot))}
             raise UnknownNameError(
                 f"name in NEEDS of {named(plugin.slot, plugin.name)}", need, choices
@@ -147,7 +149,7 @@ def _check_needs(plugin: Plugin) -> Plugin:
 
 
 _CRITIC = "{name: value_loss, weight: 0.5}]'"
-FIELD_NAMES = {  # algorithms that are an estimator with losses here -> what to write
+FIELD_NAMES = {  # common name of an algorithm -> estimator and losses to write for it
     "ppo": f"PPO is credit.name=gae 'losses=[{{name: ppo_clip}}, {_CRITIC}.",
     "a2c": f"A2C is credit.name=gae 'losses=[{{name: policy_gradient}}, {_CRITIC}.",
     "reinforce": "REINFORCE is credit.name=outcome 'losses=[{name: policy_gradient}]'; with a "
@@ -161,7 +163,7 @@ FIELD_NAMES["actor_critic"] = FIELD_NAMES["a2c"]
 
 @cache
 def load(slot: str, name: str) -> Plugin:
-    """Return a plug-in by slot and name; Sparring's own win over entry points.
+    """Return a plug-in by slot and name; Sparring's own plug-ins precede entry points.
 
     Raises:
         UnknownNameError: the slot has no plug-in of this name.
@@ -176,13 +178,13 @@ def load(slot: str, name: str) -> Plugin:
     elif name in names(slot):
         function, module = from_entry_point(entry_points(slot)[name], SLOTS[slot])
     else:
-        in_other_words = FIELD_NAMES.get(name.lower()) if slot in ("credit", "losses") else None
+        hint = FIELD_NAMES.get(name.lower()) if slot in ("credit", "losses") else None
         raise UnknownNameError(
             SLOTS[slot],
             name,
             names(slot),
-            in_other_words or f"See `sparring list {slot}`; others are named package.module.",
-            every=in_other_words is None,
+            hint or f"See `sparring list {slot}`; others are named package.module.",
+            every=hint is None,
         )
     return _check_needs(Plugin(slot=slot, name=name, function=function, module=module))
 
@@ -205,12 +207,12 @@ def load_part(slot: str, name: str, part: str) -> Plugin | None:
         module = importlib.import_module(path)
         entry = getattr(module, function)
     else:
-        entry, module = imported(path, function, named(of_slot, name))
+        entry, module = import_entry(path, function, named(of_slot, name))
     return Plugin(slot=of_slot, name=name, function=entry, module=module)
 
 
 def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
-    """Return the sorted names of Sparring's own plug-ins whose part has a line, without imports.
+    """Return the names of Sparring's own plug-ins whose part has a certain line, without imports.
 
     Args:
         slot: of the plug-ins.
@@ -226,35 +228,36 @@ def offering(slot: str, part: str, line: str) -> tuple[str, ...]:
 
 
 def required_services(bound: BoundPlugin) -> frozenset[str]:
-    """Return the parts of a run that a plug-in's columns need.
+    """Return the services of a run that a plug-in's columns need.
 
-    Parts are "critic", "reference", "process", "tree", "candidates" and "playouts".
+    Services are "critic", "reference", "process", "tree", "candidates" and "playouts".
     """
     plugins = [bound.plugin]
-    if "columns" in (of_base(bound.plugin.slot, "NEEDS_FROM") or ()):
+    if "columns" in (base_attribute(bound.plugin.slot, "NEEDS_FROM") or ()):
         plugins += [load("columns", name) for name in ordered(bound.needs)]
     return frozenset().union(*(plugin.declared("REQUIRED_SERVICES", ()) for plugin in plugins))
 
 
-def ordered(needs: Iterable[str], within: tuple[str, ...] = ()) -> tuple[str, ...]:
-    """Return columns with all columns that they need, in an order for computing them.
+def ordered(needs: Iterable[str], ancestors: tuple[str, ...] = ()) -> tuple[str, ...]:
+    """Return columns and all columns that they need, in the order of computation.
 
     Args:
         needs: names of the columns.
-        within: columns that need these, the first one first.
+        ancestors: columns that need these columns, the first one first.
 
     Raises:
         ConfigError: a column needs itself.
     """
     columns: dict[str, None] = {}
     for name in sorted(needs):
-        if name in within:
+        if name in ancestors:
             raise ConfigError(
-                f"column {name!r} needs itself: {' -> '.join((*within, name))}. Leave one out of "
-                "NEEDS."
+                f"column {name!r} needs itself: {' -> '.join((*ancestors, name))}. Leave one out "
+                "of NEEDS."
             )
         if name not in columns:
-            columns |= dict.fromkeys((*ordered(bind("columns", name).needs, (*within, name)), name))
+            needed = ordered(bind("columns", name).needs, (*ancestors, name))
+            columns |= dict.fromkeys((*needed, name))
     return tuple(columns)
 
 
@@ -268,7 +271,7 @@ def bind(
         name: the plug-in's name.
         options: values of its keyword-only parameters; floats may be schedules within the option's
             limits.
-        preset: a name in the plug-in's ``PRESETS``; explicit options win over it.
+        preset: a name in the plug-in's ``PRESETS``; ``options`` override its values.
 
     Raises:
         UnknownNameError: the slot, plug-in, preset or option is unknown.

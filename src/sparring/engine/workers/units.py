@@ -93,7 +93,7 @@ class UnreadableError(RolloutError):
 
 
 # errors that reading an untrusted answer may raise
-UNREADABLE = (
+READ_ERRORS = (
     SparringError,
     pa.ArrowException,
     OSError,  # from Arrow, for a truncated stream
@@ -256,7 +256,7 @@ def answer_of(data: bytes, open_units: Mapping[int, WorkUnit]) -> WorkerAnswer:
             for number, unit in zip(units, head["units"], strict=True)
             if number in open_units
         }
-    except UNREADABLE as error:
+    except READ_ERRORS as error:
         raise UnreadableError(f"its answer cannot be read: {error!r:.200}") from error
     return WorkerAnswer(rollouts, units)
 

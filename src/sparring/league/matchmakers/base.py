@@ -186,7 +186,7 @@ def check_output(matchmaker: BoundPlugin, seating: Any, request: MatchRequest) -
 
 def _exists(player: PlayerRef, request: MatchRequest) -> bool:
     if player.kind == "bot":
-        return player.name in request.bots or registry.known("players", player.name)
+        return player.name in request.bots or registry.is_known("players", player.name)
     if request.tags:  # each policy is a player
         return player in request.members or player in (LEARNER, *map(LEARNER.of, request.tags))
     is_seated = player.of(MAIN) == LEARNER or player.of(MAIN) in request.members

@@ -43,7 +43,9 @@ def solver_of(game: Environment, oracle: str = "") -> Plugin | None:
     made_by = str((game.made_by or {}).get("name", ""))
     for name in dict.fromkeys((made_by, game.rules_name if is_searchable(game) else game.name)):
         solver = (
-            load_part("environments", name, PART) if registry.known("environments", name) else None
+            load_part("environments", name, PART)
+            if registry.is_known("environments", name)
+            else None
         )
         if solver is not None and oracle in ("", getattr(solver.module, "ORACLE", "")):
             return solver

@@ -139,7 +139,7 @@ def _unload(connection: Connection, name: str) -> None:
             {"lora_name": name},
             str,
             "a word",
-            once=min(UNLOAD_SECONDS, connection.timeout),
+            single_try=min(UNLOAD_SECONDS, connection.timeout),
         )
 
 

@@ -15,7 +15,14 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, Field, ValidationError
 
-from sparring.config.parts import PluginConfig, Positive, Some, Strict, bound_agent, config_error
+from sparring.config.parts import (
+    CountTo1M,
+    PluginConfig,
+    Positive,
+    Strict,
+    bound_agent,
+    config_error,
+)
 from sparring.config.policies import LoraConfig
 from sparring.core.errors import ModelError, SparringError, quoted
 from sparring.core.files import disk_errors, file_digest, parse_json, write_json_atomic
@@ -34,7 +41,7 @@ SUM_TOLERANCE = 1e-6  # of a mixture's weights, which sum to 1
 class ExportedSampling(Strict):
     """Sampling parameters; see ``core.records.SamplingParams``."""
 
-    max_new_tokens: Some
+    max_new_tokens: CountTo1M
     temperature: float = Field(gt=0)
     top_p: float = Field(gt=0, le=1)
     top_k: int = Field(ge=0)
@@ -47,8 +54,8 @@ class ExportedPolicy(Strict):
     kind: Literal["policy"] = "policy"
     model: str = Field(description="trained from: tiny, or a pretrained model's name")
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    lora: LoraConfig | None = Field(None, description="of a folder with adapters alone")
-    longest: Some | None = Field(None, description="longest conversation, if not the model's")
+    lora: LoraConfig | None = Field(None, description="where the folder has adapters alone")
+    longest: CountTo1M | None = Field(None, description="conversation in tokens; null: the model's")
     renderer: PluginConfig
     context: PluginConfig
     sampling: ExportedSampling

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sparring.config.parts import Positive, Some
+from sparring.config.parts import CountTo1M, Positive
 from sparring.config.plugins.registry import bind
 from sparring.core.files import file_digest
 from sparring.core.records import SamplingParams
@@ -23,7 +23,7 @@ def prompted(
     system: str = "",
     answer: Answer = "free",
     template: str | None = None,
-    max_new_tokens: Some = 32,
+    max_new_tokens: CountTo1M = 32,
     temperature: Annotated[float, Field(ge=1e-6, le=1e6)] = 1.0,
     top_p: Annotated[float, Field(gt=0, le=1)] = 1.0,
     dtype: Literal["float32", "bfloat16", "float16"] = "float32",

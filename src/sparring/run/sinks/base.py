@@ -1,11 +1,9 @@
-"""The interface of a sink, and its memory over kills.
+"""The interface of sinks (such as TensorBoard), which receive the metrics of every step.
 
-A sink of the configuration (``logging.sinks``) receives the figures of every step. A sink changes
-no weight and no file of the run but its own, and a run continues if a sink fails
-(``run/events.py``).
+``logging.sinks`` in the configuration lists them. A sink writes its own files and changes nothing
+else of the run. If a sink fails, the run continues (``run/events.py``).
 
-A plug-in may declare PACKAGE: the package that it imports when it is used, and the extra of
-Sparring that installs it.
+A plug-in may declare PACKAGE: the package that it needs, also the name of Sparring's extra.
 """
 
 from __future__ import annotations
@@ -30,7 +28,7 @@ class RunStart:
         folder: of the run.
         name: of the recipe.
         seed: of the run.
-        step: number of steps done. Later steps are played again, and their figures are sent again.
+        step: number of finished steps. Metrics of later steps may be sent a second time.
         config: the whole configuration, as values of JSON.
     """
 
@@ -47,13 +45,13 @@ class RunStart:
 
 
 class Sink(Protocol):
-    """Receives the figures of a run. Errors of a sink are counted, and the run continues."""
+    """Receives the metrics of a run. If it raises, the error is counted and the run continues."""
 
     def write(self, step: int, figures: Mapping[str, float]) -> None:
         """Write the figures of a step: metrics and timing, finite numbers by name."""
 
     def close(self) -> None:
-        """Write what is still in memory; no call follows."""
+        """Write buffered metrics; no call follows."""
 
 
 def check_output(sink: BoundPlugin, output: Any, start: RunStart) -> None:
@@ -71,11 +69,11 @@ def check_output(sink: BoundPlugin, output: Any, start: RunStart) -> None:
 
 
 class Journal:
-    """The memory of a sink over kills: RUN/sinks/NAME.jsonl, one line per start and step.
+    """Records in RUN/sinks/NAME.jsonl which steps a sink has received, so that a kill loses none.
 
     Attributes:
         run: id of the run in the sink's library, made at the first start.
-        last: the newest noted step; 0 without any.
+        last: the newest recorded step; 0 at the beginning.
     """
 
     def __init__(self, folder: Path, name: str) -> None:
@@ -90,12 +88,12 @@ class Journal:
             self._append({"run": self.run})
 
     def note(self, step: int) -> None:
-        """Record that the sink has the figures of a step."""
+        """Record that the sink has received a step."""
         self.last = max(self.last, step)
         self._append({"step": step})
 
     def _append(self, line: Mapping[str, Any]) -> None:
-        """Append a line, after a newline if the last one was torn."""
+        """Append a line; first complete a half-written last line with a newline."""
         with disk_errors(self.path):
             self.path.parent.mkdir(exist_ok=True)
             with open(self.path, "a+b") as stream:

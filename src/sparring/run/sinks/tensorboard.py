@@ -31,7 +31,7 @@ class TensorboardEvents:
         self._add(Event(wall_time=time.time(), step=step, summary=Summary(value=values)))
 
     def _add(self, event: Event) -> None:
-        """Append an event and flush it, so that a kill loses none."""
+        """Append an event and flush it, so that a kill loses no event."""
         with disk_errors(self.folder):
             self._events.add_event(event)
             self._events.flush()
@@ -43,7 +43,7 @@ class TensorboardEvents:
 
 
 def tensorboard(start: RunStart) -> TensorboardEvents:
-    """Write curves for TensorBoard into RUN/tensorboard: the default.
+    """Write curves for TensorBoard into RUN/tensorboard; this is the default sink.
 
     ``tensorboard --logdir runs`` shows them. A resumed run tells TensorBoard to drop the
     steps that are played again.

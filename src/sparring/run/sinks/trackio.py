@@ -39,7 +39,7 @@ class TrackioRun:
         self._config = None
 
     def close(self) -> None:
-        """Do nothing, as every step is on disk already."""
+        """Do nothing: every step is already on disk."""
 
 
 def trackio(start: RunStart, *, project: str = "sparring") -> TrackioRun:
@@ -48,15 +48,15 @@ def trackio(start: RunStart, *, project: str = "sparring") -> TrackioRun:
     When to use: to compare runs in trackio's page, ``trackio show --project sparring``. Needs the
     extra ``trackio``. The database is in the folder TRACKIO_DIR, or in the folder trackio of
     Hugging Face's cache.
-    Pitfalls: no variable of trackio sends anything to a Space; ``trackio.sync`` does so later. A
-    resumed run continues the same run of trackio, by the id in RUN/sinks/trackio.jsonl;
-    the steps to be played again are deleted first. Figures go straight to trackio's storage:
-    ``trackio.init`` would ask Hugging Face for the user's name, and buffer rows in memory.
+    Pitfalls: variables of trackio have no effect, so no metric goes to a Space; run
+    ``trackio.sync`` for that. A resumed run continues the same trackio run, by the id in
+    RUN/sinks/trackio.jsonl, and first deletes the steps after its checkpoint. This sink writes to
+    trackio's storage, because ``trackio.init`` contacts Hugging Face and buffers rows in memory.
     Reference: trackio, github.com/gradio-app/trackio.
     Verified by: tests/run/sinks/test_trackio.py, and with the package itself by `make sinks-test`.
 
     Args:
-        project: name of the project, and so of the database's file.
+        project: name of the project and of its database file.
 
     Raises:
         ConfigError: the package is missing.

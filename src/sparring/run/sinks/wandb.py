@@ -13,7 +13,7 @@ from sparring.core.trust import ONLINE
 from sparring.run.sinks.base import Journal, RunStart
 
 PACKAGE = "wandb"
-QUIET = {  # settings: only the figures are logged, uploaded or printed
+QUIET = {  # settings: log only metrics; no code, console or machine data
     "console": "off",
     "disable_code": True,
     "disable_git": True,
@@ -24,7 +24,7 @@ QUIET = {  # settings: only the figures are logged, uploaded or printed
     "x_disable_meta": True,
     "x_disable_stats": True,
     "x_save_requirements": False,
-    "x_transaction_log_flush_interval": 0.01,  # seconds until what was logged is in the file
+    "x_transaction_log_flush_interval": 0.01,  # seconds until metrics are on disk
 }
 
 
@@ -33,10 +33,10 @@ class WandbRun:
 
     def __init__(self, run: Any, journal: Journal, folder: Path) -> None:
         self._run, self._journal, self._folder = run, journal, folder
-        self._unlink()
+        self._remove_links()
 
-    def _unlink(self) -> None:
-        """Remove W&B's link to its log, as a run folder must not link out of itself."""
+    def _remove_links(self) -> None:
+        """Remove W&B's link to its log, as a run folder must not link to other places."""
         for path in self._folder.rglob("*"):
             if path.is_symlink():
                 path.unlink(missing_ok=True)
@@ -48,9 +48,9 @@ class WandbRun:
             self._journal.note(step)
 
     def close(self) -> None:
-        """Write what is left, and end the W&B run."""
+        """Write buffered metrics and end the W&B run."""
         self._run.finish()
-        self._unlink()
+        self._remove_links()
 
 
 def wandb(
@@ -66,12 +66,11 @@ def wandb(
     When to use: to compare runs in W&B's pages. Needs the extra ``wandb``. Offline, everything is
     in RUN/wandb, and ``wandb sync RUN/wandb/offline-run-*`` uploads it when you want to. Health
     events, plays and checkpoints are not sent.
-    Pitfalls: a killed run resumes as the same run of W&B, by the id in
-    RUN/sinks/wandb.jsonl. Steps that are played again are not sent again, so they keep the
-    seconds of their first play. To send figures, choose "online" on the command line or by
-    WANDB_MODE=online, and set credentials first (WANDB_API_KEY, or ``wandb login``): a run never
-    asks for them. W&B's reports of its own errors are switched off unless
-    WANDB_ERROR_REPORTING is set.
+    Pitfalls: a resumed run continues the same W&B run, by the id in RUN/sinks/wandb.jsonl. A step
+    that is played again is not sent again, so W&B keeps its first timing. To send metrics, choose
+    "online" on the command line or by WANDB_MODE=online. Set credentials before that
+    (WANDB_API_KEY, or ``wandb login``): a run never asks for them. W&B sends reports of its own
+    errors only if WANDB_ERROR_REPORTING is set.
     Reference: Biewald, 2020, Experiment Tracking with Weights and Biases.
     Verified by: tests/run/sinks/test_wandb.py, and with the package itself by `make sinks-test`.
 
@@ -79,12 +78,12 @@ def wandb(
         project: name of the project.
         mode: "offline" (default): nothing leaves this machine. "online": figures are sent while the
             run goes on.
-        entity: user or team that the project belongs to; null (default): the one that is logged in.
-        group: of runs that W&B shows together, such as the seeds of one configuration.
+        entity: user or team that owns the project; null (default): the user that is logged in.
+        group: W&B shows its runs together, such as the seeds of one configuration.
 
     Raises:
-        ConfigError: the package is missing; or "online" has not been asked for, or there are no
-            credentials for it.
+        ConfigError: the package is missing; or "online" was chosen only in the recipe; or there
+            are no credentials for it.
     """
     online = mode == "online"
     if online and os.environ.get(ONLINE) != "online":
@@ -103,7 +102,7 @@ def wandb(
     journal = Journal(start.folder, PACKAGE)
     run = library.init(
         id=journal.run,
-        resume="allow" if online else None,  # offline the id alone identifies the run
+        resume="allow" if online else None,  # offline, the id is enough
         project=project,
         entity=entity,
         group=group,

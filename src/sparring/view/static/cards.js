@@ -4,7 +4,7 @@ import { button, el, passage, plain, word } from "./dom.js";
 import { number, signed } from "./format.js";
 import { diverging, tokenRow } from "./tokens.js";
 
-// a turn may be public: the next prompts of this seat say what it learnt of it
+// this seat may still learn of the turn from its next prompts
 const OTHERS = "another seat's turn: the turns of this seat show what it learnt";
 const BACK = 40; // turns before the current one that are drawn
 
@@ -17,7 +17,7 @@ function segmentText(segment, decoded) {
   return el("div", { class: `segment ${segment.kind}` }, head, text);
 }
 
-/** Return all that the model saw and said up to this turn; drawn when it is opened. */
+/** Return the exact prompt and reply of a turn; drawn when it is opened. */
 function exact(turn, { decoded, conversation }) {
   const all = conversation(turn).flatMap((one) => one.segments);
   const total = all.reduce((sum, segment) => sum + segment.length, 0);
@@ -63,7 +63,7 @@ function reply(turn, options) {
 
 function candidates(turn, options) {
   if (!turn.candidates?.length) return null;
-  const one = (candidate) => {
+  const item = (candidate) => {
     const score = candidate.score === null ? "" : `score ${number(candidate.score, 3)} · `;
     return el(
       "li",
@@ -79,14 +79,14 @@ function candidates(turn, options) {
     "details",
     { class: "candidates", open: true },
     el("summary", {}, title),
-    el("ol", {}, turn.candidates.map(one)),
+    el("ol", {}, turn.candidates.map(item)),
   );
 }
 
-const EVENTS = { illegal: "illegal", unparsable: "not understood", memory: "memory" };
+const EVENTS = { illegal: "illegal", unparsable: "unparsable", memory: "memory" };
 
-function told(turn, open) {
-  if (!turn.told) return el("p", { class: "missing" }, "told: nothing new, or not recorded");
+function promptOf(turn, open) {
+  if (!turn.told) return el("p", { class: "missing" }, "prompt: nothing new, or not recorded");
   const text = passage(turn.told, "told");
   const lines = turn.told.split("\n").length;
   if (open || (lines <= 3 && turn.told.length < 240)) return text;
@@ -133,7 +133,7 @@ export function card(turn, options) {
   const kind = `turn edge-${tint || "none"} ${kinds}`;
   const node = el("article", { class: kind, "data-turn": turn.index }, titleOf(turn, options));
   if (turn.hidden) return node;
-  node.append(told(turn, false), reply(turn, options));
+  node.append(promptOf(turn, false), reply(turn, options));
   const others = candidates(turn, options);
   if (others) node.append(others);
   if (options.current) node.append(exact(turn, options));

@@ -1,10 +1,10 @@
-/** The end of a play: all that was hidden, what each move was worth, and the next play. */
+/** The end of an episode: hidden facts, the regret of each move, and the next episode. */
 
 import { button, el, passage, plain, word } from "./dom.js";
 import { count, number } from "./format.js";
 import { seatChoices } from "./play_setup.js";
 
-function lost({ regret }) {
+function regretCell({ regret }) {
   if (regret === null || regret === undefined) return el("td", { class: "number" }, "–");
   if (regret <= 1e-9) return el("td", { class: "number" }, "0");
   return el("td", { class: "number lost" }, number(regret, 3));
@@ -13,7 +13,7 @@ function lost({ regret }) {
 function row(turn, state, place, has) {
   const wrong = turn.event !== "ok" && turn.event !== "memory";
   const mark = wrong
-    ? el("span", { class: "tag bad" }, turn.event === "illegal" ? "illegal" : "not understood")
+    ? el("span", { class: "tag bad" }, turn.event === "illegal" ? "illegal" : "unparsable")
     : null;
   const instead = wrong && turn.action ? [" played for it: ", word(turn.action)] : null;
   const best = turn.oracle ? turn.oracle.best.map((action) => word(action, { class: "one" })) : "–";
@@ -22,12 +22,12 @@ function row(turn, state, place, has) {
     el("th", { scope: "row" }, word(state.roles[turn.seat]), turn.yours ? " (you)" : ""),
     el("td", {}, word(turn.reply, { class: "said" }), " ", mark, instead),
     has.oracle ? el("td", {}, best) : null,
-    has.oracle ? lost(turn) : null,
+    has.oracle ? regretCell(turn) : null,
     has.thought ? el("td", { class: "dim" }, word(turn.thought)) : null,
     el(
       "td",
       { class: "told-cell" },
-      el("details", {}, el("summary", {}, "told"), passage(turn.told)),
+      el("details", {}, el("summary", {}, "prompt"), passage(turn.told)),
     ),
   ];
   return el("tr", { class: turn.yours ? "played" : "" }, cells);
@@ -41,12 +41,12 @@ function moves(state) {
   };
   const titles = [
     "",
-    "who",
-    "replied",
+    "player",
+    "reply",
     has.oracle ? "oracle's best" : null,
-    has.oracle ? "lost by it" : null,
+    has.oracle ? "regret" : null,
     has.thought ? "policy" : null,
-    "was told",
+    "prompt",
   ];
   const head = titles
     .filter((title) => title !== null)
@@ -68,7 +68,7 @@ function judged({ judgement, why }) {
 }
 
 /** Return the last position with nothing hidden. */
-function last(state, board) {
+function lastPosition(state, board) {
   const picture = board.of(state);
   const text = state.end.ending;
   if (!picture && !text) return null;
@@ -80,8 +80,8 @@ function last(state, board) {
   );
 }
 
-function kept({ stored, run }) {
-  if (!stored) return el("p", { class: "dim" }, "Not stored: plays without a run are not kept.");
+function storedNote({ stored, run }) {
+  if (!stored) return el("p", { class: "dim" }, "Not stored: episodes without a run are not kept.");
   if (stored.why) return el("p", { class: "note bad" }, "Not stored: ", word(stored.why));
   const command = `sparring show RUN --played --step ${stored.number}`;
   return el("p", { class: "dim" }, `Stored in ${plain(run)}: `, el("code", {}, command));
@@ -103,8 +103,8 @@ function nextPlay(state, { options, chosen, next }) {
 /**
  * Return the end of a play.
  * @param {Object} state as the server gives it, with an end
- * @param {{board: Board, options: Object, chosen: Object, next: function}} wanted the picture, who
- *   may play next, what is chosen, and what takes the seat and the opponent of the next play
+ * @param {{board: Board, options: Object, chosen: Object, next: function}} wanted the picture, the
+ *   choices of the next episode, the current choice, and the function that begins it
  */
 export function showDown(state, wanted) {
   const { end } = state;
@@ -117,10 +117,10 @@ export function showDown(state, wanted) {
       ? el("p", { class: "note" }, "It was truncated: a limit of turns or of the context ended it.")
       : null,
     judged(end),
-    last(state, wanted.board),
+    lastPosition(state, wanted.board),
     moves(state),
     nextPlay(state, wanted),
-    kept(state),
+    storedNote(state),
     el("p", { class: "dim" }, `The deal is --seed ${end.seed}.`),
   );
 }

@@ -1,4 +1,4 @@
-/** A play as the person's seat sees it: the position, what is told, what may be done. */
+/** An episode as the person's seat sees it: position, prompt, legal actions. */
 
 import { button, el, passage, plain, word } from "./dom.js";
 import { number } from "./format.js";
@@ -156,7 +156,7 @@ function transcript(state) {
       "li",
       {},
       el("span", { class: "said" }, word(reply)),
-      el("details", { class: "was-told" }, el("summary", {}, "told"), passage(told, "mono")),
+      el("details", { class: "was-told" }, el("summary", {}, "prompt"), passage(told, "mono")),
     ),
   );
   const section = el("section", { class: "so-far", "aria-label": "your prompts and replies" });

@@ -13,7 +13,7 @@ function faults(answer, choose) {
     (turn) => turn.event === "illegal" || turn.event === "unparsable",
   );
   const marks = found.slice(0, 6).map((turn) => {
-    const what = turn.event === "illegal" ? "illegal" : "not understood";
+    const what = turn.event === "illegal" ? "illegal" : "unparsable";
     const label = `× ${what} at ${turn.index + 1}`;
     return button(label, () => choose(turn.index), { class: "tag bad" });
   });

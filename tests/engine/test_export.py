@@ -419,7 +419,7 @@ def test_each_play_and_team_draws_its_own(engine):
 
 
 @pytest.mark.parametrize("answer", ["nahs", "", "delta_uniform alpha=1"])
-def test_what_is_no_answer_is_refused(answer):
+def test_an_unknown_answer_is_refused(answer):
     with pytest.raises((UnknownNameError, ConfigError)):
         resolve({**BASE_ANSWER, "league": {**BASE_ANSWER["league"], "answer": answer}})
 

@@ -82,9 +82,8 @@ def test_a_row_is_exact_or_states_the_reason_why_not(monkeypatch):
         for row in rows("kuhn_bot", policy=agent, limit=5)
     )
     assert all("without notes" in row["why_sampled"] for row in rows("kuhn_bot", policy=agent, limit=5, reflect=True))
-    assert not any(
-        {"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5)
-    )  # a scripted bot gives no probabilities
+    # a scripted bot gives no probabilities
+    assert not any({"exact", "why_sampled"} & set(row) for row in rows("kuhn_bot", limit=5))
     for options, reason in (({"redeal": "same"}, "fresh deals"), ({"stop_on_win": True}, "no early stop")):
         for row in rows("kuhn_bot", **options):
             assert reason in row["why"] and "best" not in row

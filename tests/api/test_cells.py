@@ -161,9 +161,8 @@ def test_results_of_several_commits_are_refused(workplace):
     with pytest.raises(RunError, match=r"holds cells of 0123abc, and this code is 4567def.*--folder"):
         run_all(workplace, cell("a", "train"), cell("b", "train"))
     assert len(workplace.ran) == 1
-    assert (
-        run_all(workplace, cell("a", "train"))["a",]["commit"] == "0123abc"
-    )  # all cells are stored, so no commits would be mixed
+    # all cells are stored, so no commits would be mixed
+    assert run_all(workplace, cell("a", "train"))["a",]["commit"] == "0123abc"
 
 
 def test_without_git_the_version_of_the_package_replaces_the_commit(monkeypatch, tmp_path):
@@ -267,9 +266,8 @@ def test_an_interrupt_in_a_worker_thread_stops_the_running_command(workplace, mo
     stop_requested = threading.Event()
 
     def fake_command(words):
-        signal.pthread_kill(
-            threading.get_ident(), signal.SIGINT
-        )  # sent to a worker thread, while the main thread waits
+        # sent to a worker thread, while the main thread waits
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
         if not stop_requested.wait(60):
             workplace.ran.append(tuple(words))
         return ""

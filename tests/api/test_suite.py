@@ -238,9 +238,8 @@ def test_an_interruption_loses_nothing(run, suite, tmp_path, monkeypatch):
         SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path).run(workers=1)
     resumed_evaluation = SuiteEvaluation(suite, run_player(run, None, None), folder=tmp_path)
     assert as_json(resumed_evaluation.run(workers=1)) == as_json(uninterrupted_report)
-    assert resumed_evaluation.played == (5 + FORFEITS) * GAMES - (
-        50 + 10 + 50
-    )  # 50 + 10 + 50 games were stored before the interruption
+    # 50 + 10 + 50 games were stored before the interruption
+    assert resumed_evaluation.played == (5 + FORFEITS) * GAMES - (50 + 10 + 50)
 
 
 class Pool:

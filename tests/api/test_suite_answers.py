@@ -51,9 +51,8 @@ def test_each_answer_of_a_run_has_results_of_its_own(run, suite, tmp_path):
     config, engine, step = load_run(run, threads=1)
     reports = {}
     for answer in ("policy", "average", "last", "nash", "delta_uniform delta=0.99"):
-        reports[answer] = report(
-            run_player(run, None, None, answer=answer), suite, tmp_path
-        )  # all answers share one result file
+        # all answers share one result file
+        reports[answer] = report(run_player(run, None, None, answer=answer), suite, tmp_path)
         figures = exact_figures(game, load_answer(run, config, engine, step, answer), max_states=1000)
         assert reports[answer]["exact"]["figures"]["nash_conv"] == pytest.approx(figures["nash_conv/kuhn_poker"])
     assert reports["policy"] == reports["average"] and reports["policy"] == report(

@@ -97,9 +97,8 @@ def test_results_without_an_oracle_are_reused_by_rows_without_one(tmp_path):
         and "regret" not in row_of(plain_report, "nim")["overall"]
     )
     figures = {key: row_of(report, "nim")["overall"][key] for key in ("games", "wins", "return", "illegal", "score")}
-    assert figures == {
-        key: row_of(plain_report, "nim")["overall"][key] for key in figures
-    }  # judging does not change the games
+    # judging does not change the games
+    assert figures == {key: row_of(plain_report, "nim")["overall"][key] for key in figures}
 
 
 def test_an_oracle_is_part_of_the_key_and_may_be_set_for_all_rows(tmp_path):

@@ -69,9 +69,8 @@ def test_self_play_is_reported_beside_the_matches():
     options = ("--agent", "minimax random_moves=0.0", "--environment", NIM, "--games", 2, "--self-plays", 3)
     (row,) = evaluate_json(*options)["self_plays"]
     assert (row["game"], row["starts"], row["plays"]) == ("nim", "all", 3)
-    assert (
-        row["turns"] == 3.0 and row["illegal"]["mean"] == 0.0
-    )  # piles 1 and 2: the best first move leaves 1 and 1, then one each
+    # piles 1 and 2: the best first move leaves 1 and 1, then one each
+    assert row["turns"] == 3.0 and row["illegal"]["mean"] == 0.0
     assert "Self-play" in call("evaluate", *options).stdout
 
 

@@ -88,9 +88,8 @@ def test_a_suite_prints_a_table_or_json_and_reuses_its_results(run, suite):
     second_outcome = call("evaluate", run, "--suite", suite)
     assert "nothing is played" in second_outcome.stderr
     for text in ("kuhn-random", "nash_conv", "trained by this run", "95 % intervals", "evaluation-small.json"):
-        assert text in " ".join(second_outcome.stdout.split()), (
-            second_outcome.stdout
-        )  # joined, as the terminal wraps lines
+        # joined, as the terminal wraps lines
+        assert text in " ".join(second_outcome.stdout.split()), second_outcome.stdout
 
 
 def test_options_reach_the_games(run, suite, tmp_path):
@@ -183,9 +182,8 @@ def test_games_before_a_spent_budget_are_stored_and_a_larger_budget_goes_on(tmp_
     assert all(stored_later[key]["pieces"].items() >= entry["pieces"].items() for key, entry in stored.items())
     command[4] = tmp_path / "anew"
     assert json.loads(call(*command, f"endpoint model=m base_url={url}", "--json").stdout) == report
-    assert (
-        0 < num_further < len(requests) - num_requests - num_further
-    )  # the episodes before the limit were not played again
+    # the episodes before the limit were not played again
+    assert 0 < num_further < len(requests) - num_requests - num_further
 
 
 def test_paid_answers_of_an_interrupted_piece_are_reused(suite, tmp_path, endpoint):

@@ -207,11 +207,12 @@ def test_published_settings_of_spiral(name):
     assert resolved.renderer.options["history"] == "strip" and resolved.learner.reduction == "constant"
     games = [configured_game(section) for section in resolved.environments]
     assert all((game.min_utility, game.max_utility) == (-1, 1) for game in games)
+    # mean length of a random episode, measured
     turns = {
         "tic_tac_toe": 7.75,
         "kuhn_rounds": 11.2,
         "simple_negotiation": 10,
-    }  # mean length of a random episode, measured
+    }
     assert resolved.rollout.games_per_step * sum(turns[game.name] for game in games) / len(games) == pytest.approx(
         128, rel=0.1
     )

@@ -65,9 +65,8 @@ def test_a_failure_in_a_worker_is_raised_here(make, job, message):
 
 
 def test_an_interrupt_ends_the_workers_at_once(make):
-    old_handler = signal.signal(
-        signal.SIGINT, signal.default_int_handler
-    )  # a shell starts background jobs with SIGINT ignored
+    # a shell starts background jobs with SIGINT ignored
+    old_handler = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         with pytest.raises(KeyboardInterrupt), WorkerPool(make, {"plus": 0}, 2) as pool:
             for _ in pool.answers([["sleep"], [1], [2]]):

@@ -630,9 +630,8 @@ def test_the_answer_weighs_each_side_by_itself(engine_sides):
     assert answer.sides[0] == pytest.approx({MEMBERS[0]: 0.25, MEMBERS[1]: 0.75})
     assert answer.sides[1] == pytest.approx({MEMBERS[0]: 0.5, MEMBERS[1]: 0.5}) and answer.notes == ()
     together = answer_of(engine_sides, book, "nash")
-    assert len(together.sides) == 1 and together.members == {
-        MEMBERS[1]: 1.0
-    }  # as whole players the second earns 1/2 from the first
+    # as whole players the second earns 1/2 from the first
+    assert len(together.sides) == 1 and together.members == {MEMBERS[1]: 1.0}
 
 
 @given(

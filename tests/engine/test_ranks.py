@@ -298,9 +298,8 @@ def test_what_killed_learners_left_goes_when_one_learns_on(tmp_path):
 
 # learners whose weights are split: the bits of one, checkpoints for any number of them, and clear errors
 SMALL_SHARDS = {"rollout": {"games_per_step": 24}, "model": {"hidden_size": 16, "layers": 2}}
-GUESSES = {
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
-}  # so that who says nothing legal earns this and that
+# so that who says nothing legal earns this and that
+GUESSES = {"environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}
 SPLIT = {"leaves": 4, "ranks": 2, "sharding": "fsdp2"}
 SHAPE = {
     "hidden_size": 32,

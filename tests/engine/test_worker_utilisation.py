@@ -18,9 +18,8 @@ def test_the_figures_are_shares_of_the_time_since_the_asking_before():
         "worker/1/ready": 0.0,
         "worker/1/lost": 2.0,
     }
-    assert (
-        meter.since_last_call([WorkerUtilisation(2.0, 5.0, 0), WorkerUtilisation(0.0, 0.0, 5)], 14.0) == {}
-    )  # no time has passed
+    # no time has passed
+    assert meter.since_last_call([WorkerUtilisation(2.0, 5.0, 0), WorkerUtilisation(0.0, 0.0, 5)], 14.0) == {}
     many = [WorkerUtilisation(0.0, 0.0, 0)] * 100
     meter.since_last_call(many, 15.0)
     assert len(meter.since_last_call(many, 16.0)) == 2 * RECORDED_WORKERS, "of the first workers alone"

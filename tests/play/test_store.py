@@ -434,10 +434,11 @@ def test_of_many_stored_steps_half_the_newest_stay_and_half_spread_over_the_run(
 
 def test_a_store_whose_steps_are_all_kept(tmp_path):
     assert pruned(tmp_path / "all", [(step, True) for step in range(1, 60)], 0, every=1) == list(range(1, 60))
+    # of before store.every was changed
     assert pruned(tmp_path / "odd", [(step, True) for step in (3, 7, 10, 20)], 2) == [
         10,
         20,
-    ]  # of before store.every was changed
+    ]
 
 
 def test_an_empty_store(tmp_path):

@@ -143,9 +143,8 @@ def test_figures_of_a_batch():
     assert metrics["return/paid/one"] == 2.0 and metrics["return/paid/two"] == 4.0  # of the whole one alone
     assert metrics["seat_asymmetry/paid"] == 2.0
     assert metrics["legal_rate"] == 1.0 and metrics["unparsable_rate"] == 0.0 and metrics["forfeit_rate"] == 0.0
-    assert (
-        metrics["overlong_rate"] == metrics["truncated_rate"] == 1 / 7
-    )  # 2 + 4 replies, and the one that was not sent
+    # 2 + 4 replies, and the one that was not sent
+    assert metrics["overlong_rate"] == metrics["truncated_rate"] == 1 / 7
     assert metrics["cut_rate"] == 0.5 and metrics["reply_tokens"] == 2.0 and metrics["turns_per_game"] == 3.0
     nothing = rollout_metrics(play([spec(game, "x", "x")], {"x": Short(2)}))
     assert "legal_rate" not in nothing and nothing["overlong_rate"] == 1.0

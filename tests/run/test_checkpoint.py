@@ -147,9 +147,8 @@ def test_damaged_later_checkpoints_never_push_out_the_good_one(tmp_path, keep):
             (path / "a.bin").write_bytes(b"?")
     checkpoint.save(tmp_path, 5, writing(5, NEW), keep=keep)
     assert read(tmp_path) == (5, NEW, {"step": 5})
-    assert (
-        checkpoint.steps(tmp_path) == [4, 5][-keep:]
-    )  # what is later than the step saved was passed over: it is cut off
+    # what is later than the step saved was passed over: it is cut off
+    assert checkpoint.steps(tmp_path) == [4, 5][-keep:]
 
 
 def test_reading_disturbs_no_save_that_is_going_on(tmp_path, monkeypatch):

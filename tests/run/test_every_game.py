@@ -77,9 +77,8 @@ def test_every_estimator_runs_in_the_loop(name):
         "rollout": {"games_per_step": 8, "group_size": 4},
         "rewards": [{"name": "format_bonus"}],
     }
-    game = (
-        "tiny_hanabi" if name == "shapley" else "leduc_poker"
-    )  # what both seats of a zero-sum game earn together is 0
+    # what both seats of a zero-sum game earn together is 0
+    game = "tiny_hanabi" if name == "shapley" else "leduc_poker"
     for preset in (None, *registry.load("credit", name).presets):
         more = {**changes, "rollout": {**changes["rollout"], **asked_of(name, preset)}}
         options = {

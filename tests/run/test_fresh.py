@@ -333,9 +333,8 @@ def test_what_else_a_run_may_have(tmp_path, beside):
     config = config_of(**{"steps": 3, **BESIDE[beside]})
     budgets = run(tmp_path / "run", config, GALE, 3)
     assert all(account.balances for account in budgets) and budgets[-1].open == 0
-    assert (
-        budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in BESIDE[beside]
-    )  # which weighs groups
+    # which weighs groups
+    assert budgets[-1].learned == 3 * config.rollout.games_per_step or "curriculum" in BESIDE[beside]
     for episode in stored(tmp_path / "run"):
         for turn in episode.turns:
             assert all(len(part.ids) == len(part.logprobs) for part in runs_of(turn))

@@ -46,6 +46,7 @@ def acts(watched, values, metric="x"):
 
 
 START, BEST = {"metric": "x", "times_start": True}, {"metric": "x", "times_best": True}
+# a Kuhn run that lost an action
 SEED_3 = [
     0.668,
     0.64,
@@ -59,7 +60,7 @@ SEED_3 = [
     0.493,
     0.496,
     0.497,
-]  # a Kuhn run that lost an action
+]
 GOOD = [0.674, 0.661, 0.3, 0.12, 0.08, 0.1, 0.07, 0.05, 0.06, 0.04, 0.09, 0.05]
 
 
@@ -159,9 +160,8 @@ def test_a_metric_that_never_appears_is_told_of_once_and_stops_nothing():
 @pytest.mark.parametrize("cut", range(8))
 def test_reading_the_lines_again_gives_the_same_decisions_from_any_step(cut):
     rules = [{"metric": "x", "above": 1, "for_steps": 3}, {"metric": "x", "below": -1}, {"metric": "y", "above": 0}]
-    lines = [
-        {"step": step, "x": value} for step, value in enumerate([2, 2, -3, 2, 2, None, 0, -2], 1)
-    ]  # None: no number
+    # None: no number
+    lines = [{"step": step, "x": value} for step, value in enumerate([2, 2, -3, 2, 2, None, 0, -2], 1)]
     whole, late = monitor(*rules), monitor(*rules, lines=lines[:cut])
     decisions = [(line["step"], whole.observe(line["step"], {"x": line["x"]})) for line in lines]
     assert [late.observe(line["step"], {"x": line["x"]}) for line in lines[cut:]] == [

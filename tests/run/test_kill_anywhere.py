@@ -120,9 +120,8 @@ def recipe(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory, recipe):
     folder = tmp_path_factory.mktemp("whole")
-    cli.app(
-        arguments(recipe, folder / "here"), standalone_mode=False
-    )  # what is imported late is imported once, for all forks
+    # what is imported late is imported once, for all forks
+    cli.app(arguments(recipe, folder / "here"), standalone_mode=False)
     path, began = folder / "run", time.monotonic()
     code, calls = life(recipe, path)
     assert code == 0, path.with_suffix(".log").read_text()

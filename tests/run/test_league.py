@@ -71,10 +71,11 @@ CONFIG = {
     "evaluation": {"every": 9, "exact": False},
     "checkpoint": {"every": 1, "keep": 2},
 }
+# in both checkpoints, and in the newest alone
 EARLY, LATE = (
     "past-counter-000001.safetensors",
     "past-000004.safetensors",
-)  # in both checkpoints, and in the newest alone
+)
 
 
 def run(path, **options):

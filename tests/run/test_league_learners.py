@@ -95,9 +95,8 @@ def test_the_payoff_book_knows_them_apart(trained):
     counter = ref("learner-counter")
     against = book.results(counter, LEARNER)
     assert against.games > 0 and against.returns == pytest.approx(-book.results(LEARNER, counter).returns)
-    assert (
-        book.results(LEARNER, LEARNER).games > 0 and book.results(counter, counter).games == 0
-    )  # it meets the main alone
+    # it meets the main alone
+    assert book.results(LEARNER, LEARNER).games > 0 and book.results(counter, counter).games == 0
     assert book.results(snapshot(2), snapshot(2, "counter")).games > 0  # plays among members
 
 

@@ -78,9 +78,8 @@ def test_an_episode_ends_truncated_where_a_conversation_outgrew_the_model(rule):
     for episode in episodes:
         for seat in (0, 1):
             of_seat = [turn for turn in episode.turns if turn.seat == seat]
-            assert (
-                sum(len(segment.ids) for turn in of_seat for segment in turn.segments) <= run.model.context + 1
-            )  # an end of turn is not seen again
+            # an end of turn is not seen again
+            assert sum(len(segment.ids) for turn in of_seat for segment in turn.segments) <= run.model.context + 1
 
 
 @pytest.mark.parametrize(

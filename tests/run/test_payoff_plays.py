@@ -223,9 +223,8 @@ def test_a_focus_and_sides_apart_share_the_plays_between_pairs_and_members_with_
     engine = engine_of(config)
     book = with_plays(config, engine, Payoffs(), 3)
     pairs = [book.results(*pair).games for pair in itertools.combinations(engine.members, 2)]
-    alone = [
-        book.results(member, member).games / 2 for member in engine.members
-    ]  # each is in the book once for each side
+    # each is in the book once for each side
+    alone = [book.results(member, member).games / 2 for member in engine.members]
     assert sum(pairs) + sum(alone) == 60 and min(alone) > 5 and min(pairs[1:]) > pairs[0]
 
 

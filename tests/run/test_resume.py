@@ -35,9 +35,8 @@ BASE = {
 }
 PRESETS = {name: (None, *registry.load("credit", name).presets) for name in registry.names("credit")}
 CREDIT = [{"name": name, "preset": preset} for name, presets in PRESETS.items() for preset in presets]
-RANDOM = {
-    "environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]
-}  # so that games differ from the first step on
+# so that games differ from the first step on
+RANDOM = {"environments": [{"name": "kuhn_poker", "illegal": {"rule": "random"}}]}
 RUNS = {
     "all losses": {
         "credit": {"name": "gae"},
@@ -188,12 +187,13 @@ RUNS = {
         },
     },
 }
+# options that name a reward of single turns
 PROCESS = {
     "ppr": "process",
     "ssl": "component",
     "spae": "accuracy",
     "vpr": "process",
-}  # options that name a reward of single turns
+}
 CASES = {**{f"{c['name']}-{c['preset'] or 'plain'}": {"credit": c} for c in CREDIT}, **RUNS}
 
 

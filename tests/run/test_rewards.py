@@ -20,18 +20,17 @@ from sparring.run.state import RunState
 from sparring.run.step import Methods, play_round
 from tests.run.builders import train_in
 
-JUDGED = {
-    name for name in registry.names("rewards") if registry.load("rewards", name).needs
-}  # too small here to be bounded
-NAMES = [
-    name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")
-]  # which ask for an endpoint, a puzzle
+# too small here to be bounded
+JUDGED = {name for name in registry.names("rewards") if registry.load("rewards", name).needs}
+# which ask for an endpoint, a puzzle
+NAMES = [name for name in registry.names("rewards") if name not in ("llm_judge", "reference_match")]
+# neither oracle knows entropies; nobody leads, and no play has parts
 UNKNOWN = {
     "information_gain",
     "spawn",
     "subtasks_finished",
     "contribution",
-}  # neither oracle knows entropies; nobody leads, and no play has parts
+}
 EVERY = [{"name": name, "weight": 1e-6 if name in JUDGED else 0.5} for name in NAMES]
 BASE = {
     "steps": 2,

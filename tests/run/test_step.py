@@ -236,9 +236,8 @@ def test_the_oracle_s_seconds_are_those_of_judging_alone(monkeypatch, refills):
     for module in (step_module, protocol):
         monkeypatch.setattr(module, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
     timing = play_round(config, engine, nothing, RunState()).timing
-    assert timing["seconds/oracle"] == pytest.approx(
-        0.25 * (refills + 1)
-    )  # it is looked at before and after each batch
+    # it is looked at before and after each batch
+    assert timing["seconds/oracle"] == pytest.approx(0.25 * (refills + 1))
     assert timing["seconds/play"] == pytest.approx(0.25 * (2 * (refills + 1) + 1))
 
 

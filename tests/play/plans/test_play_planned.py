@@ -187,9 +187,8 @@ def test_a_block_that_fails_takes_those_of_its_start_with_it_though_they_were_fi
     def plan(budget, games, stream, progress):
         return [FRESH] * (budget if stream.key == first else 1)
 
-    game = BreakingRules(
-        make_game("needle_chain", options=SHORT), lambda play: play == 5
-    )  # the second block's second wave
+    # the second block's second wave
+    game = BreakingRules(make_game("needle_chain", options=SHORT), lambda play: play == 5)
     due = [replace(spec, group_id=spec.group_id // 2) for spec in specs(game, 6, name="r", group_size=2)]
     first = due[0].stream.child("plan").key
     episodes, _, waves = planned(plan, due, {"r": random()}, group_size=2, retries=0)

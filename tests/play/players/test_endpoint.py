@@ -89,9 +89,8 @@ def test_whole_games_against_random(serve):
     }
     assert first["messages"][0] == {"role": "system", "content": SYSTEM}
     assert first["messages"][1]["content"].startswith("We play Kuhn poker")
-    assert all(
-        "You play as" in request["messages"][1]["content"] for request in server.requests
-    )  # later turns are told everything too
+    # later turns are told everything too
+    assert all("You play as" in request["messages"][1]["content"] for request in server.requests)
 
 
 def test_replies_keep_the_order_of_the_turns_and_requests_run_together(serve):
@@ -273,10 +272,11 @@ def test_after_a_failure_no_more_is_asked_and_what_was_under_way_is_kept(serve, 
     with pytest.raises(RolloutError, match="status 400"):
         agent = agent_at(server, concurrency=2, cache=str(tmp_path / "c.jsonl"))
         add = agent.account.cache.add
+        # the failure comes first
         agent.account.cache.add = lambda *arguments: (
             threading.Event().wait(0.2),
             add(*arguments),
-        )  # the failure comes first
+        )
         agent.act(turns(20))
     assert len(server.requests) == 2
     assert len((tmp_path / "c.jsonl").read_text().splitlines()) == 1
@@ -342,9 +342,8 @@ def test_an_interrupted_evaluation_goes_on_where_it_stopped(serve, tmp_path):
     ):
         play(games(12), agents())
     answered = len(server.requests) - 1
-    assert (
-        len((tmp_path / "new" / "answers.jsonl").read_text().splitlines()) == answered >= 7
-    )  # the one beside it is kept too
+    # the one beside it is kept too
+    assert len((tmp_path / "new" / "answers.jsonl").read_text().splitlines()) == answered >= 7
     broken[0] = False
     second = agents()
     episodes = play(games(12), second)
@@ -393,9 +392,8 @@ def test_only_the_same_request_is_the_same(serve, tmp_path):
     agent_at(server, **cache, timeout=9.0, concurrency=1, retries=1).act(turns(1))
     assert len(server.requests) == len(changes) + 1
     state = turns(1)[0].state
-    agent_at(server, **cache).act(
-        [PendingTurn(state=state, seat=0, stream=Stream.from_seed(9))]
-    )  # same words, another turn
+    # same words, another turn
+    agent_at(server, **cache).act([PendingTurn(state=state, seat=0, stream=Stream.from_seed(9))])
     assert len(server.requests) == len(changes) + 2
     agent_at(other, **cache).act(turns(1))
     assert len(other.requests) == 1

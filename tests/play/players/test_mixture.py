@@ -102,9 +102,8 @@ def test_each_play_draws_anew_and_records_name_who_was_drawn():
     of_groups = {
         group: {str(p) for e in played.episodes if e.group_id == group for p in e.players} for group in range(8, 16)
     }
-    assert (
-        max(map(len, of_groups.values())) > 2
-    )  # plays of one group, which share their seating, draw each for themselves
+    # plays of one group, which share their seating, draw each for themselves
+    assert max(map(len, of_groups.values())) > 2
 
 
 def test_all_seats_of_a_team_are_drawn_at_once_and_other_teams_for_themselves():

@@ -80,10 +80,11 @@ def test_the_size_limit_counts_histories():
     from sparring.play.players.cfr import fits
 
     game = make_game("kuhn_poker")
+    # 1 + 3 + 6 deals, then 8 action sequences and their openings per deal
     assert (fits(game, 58), fits(game, 57)) == (
         True,
         False,
-    )  # 1 + 3 + 6 deals, then 8 action sequences and their openings per deal
+    )
 
 
 def mcts_made(**options):

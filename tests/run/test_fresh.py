@@ -28,7 +28,7 @@ from sparring.run.pipeline import FreshSteps
 from sparring.run.state import FreshGroup, FreshRecord, RunState
 from sparring.run.step import Methods
 from tests.engine.fleet.faulty_fleet import FaultPlan
-from tests.engine.fleet.faulty_runs import account_of, accounted
+from tests.engine.fleet.faulty_runs import account_of, train_with_faults
 from tests.engine.fleet.network_model import NetworkModel
 from tests.engine.fleet.simulated import SimulatedFleet
 from tests.run.builders import SMALL_RUN
@@ -63,10 +63,10 @@ def config_of(scale=(), **changes):
     return resolve({**BASE, **changes, "scale": {**SCALE, **dict(scale)}})
 
 
-def run(path, config, weather=HEAVY, seed=0, resume=False):
+def run(path, config, network=HEAVY, seed=0, resume=False):
     folder = RunFolder.open(path) if resume else RunFolder.create(path, to_yaml(config))
     engine = LocalEngine(config)
-    fleet = SimulatedFleet(config.model_dump(mode="json"), config.scale.workers, seed, weather=weather)
+    fleet = SimulatedFleet(config.model_dump(mode="json"), config.scale.workers, seed, network=network)
     with folder:
         engine.workers = FreshWorkers(engine, fleet, path / "weights")
         try:
@@ -397,7 +397,7 @@ PATIENCE = 600.0  # seconds for a step of a busy machine
 @pytest.mark.slow
 def test_workers_are_killed_and_answers_come_late_twice_and_spoilt(tmp_path):
     harm = FaultPlan(kills=4, chance=0.3, mean=0.1, sigma=1.2, twice=0.3, rubbish=0.05)
-    outcome = accounted(resolve(CONFIG), tmp_path, harm, count=2)
+    outcome = train_with_faults(resolve(CONFIG), tmp_path, harm, count=2)
     assert outcome.balances and len(outcome.accounts) == CONFIG["steps"]
     last = outcome.accounts[-1]
     assert last.open == 0 < last.lost and outcome.done["killed"] > 0 < outcome.counted["lost_workers"]

@@ -361,7 +361,7 @@ def book():
             if i != j:
                 sign = 1 if (i - j) % 3 == 1 else -1  # a cycle
                 rows[Row("kuhn_poker", 0, member, opponent)] = Results(
-                    games=10, wins=5 + 5 * sign, losses=5 - 5 * sign, expected_return=10.0 * sign
+                    games=10, wins=5 + 5 * sign, losses=5 - 5 * sign, returns=10.0 * sign
                 )
     return Payoffs(rows)
 
@@ -629,7 +629,7 @@ def rows_of_sides(payoffs, environment="kuhn_poker", second_seat=1):
             if payoff is not None:
                 rows[Row(environment, 0, player, opponent)] = Results(games=10, draws=10, returns=10 * payoff)
                 rows[Row(environment, second_seat, opponent, player)] = Results(
-                    games=10, draws=10, expected_return=-10 * payoff
+                    games=10, draws=10, returns=-10 * payoff
                 )
     return rows
 

@@ -1,4 +1,4 @@
-"""A league of 30 members and more is killed for real; gone on with, it ends with the bytes of one that was not."""
+"""A league of 30 and more members that is killed and resumed ends with the bytes of an uninterrupted one."""
 
 import json
 import os
@@ -108,7 +108,7 @@ SIDES = {
 
 
 @pytest.mark.parametrize(("changes", "at", "figures"), [({}, 9, 1), (SIDES, 7, 3)], ids=["learners", "sides"])
-def test_killed_within_a_member_s_file_and_at_the_link_of_one(tmp_path, changes, at, figures):
+def test_a_kill_while_a_member_is_written_or_linked_changes_no_byte(tmp_path, changes, at, figures):
     recipe = written(tmp_path, steps=3, **changes)
     expected, _ = whole(recipe, tmp_path / "whole")
     members = {name for name in expected[1] if name.startswith("past-")}
@@ -124,7 +124,7 @@ def test_killed_within_a_member_s_file_and_at_the_link_of_one(tmp_path, changes,
 
 
 @pytest.mark.slow
-def test_a_league_of_thirty_that_is_killed_again_and_again(tmp_path):
+def test_a_league_of_thirty_killed_many_times_ends_with_the_same_bytes(tmp_path):
     recipe, chance = written(tmp_path), random.Random(0)
     expected, lifetime = whole(recipe, tmp_path / "whole")
     assert sum(name.startswith("past-") for name in expected[1]) >= 30

@@ -50,25 +50,25 @@ def killed_now():
 
 def mine_members(what, at):
     """Let this process be killed at the member's file number ``at`` that is written, half of it, or linked."""
-    done, save_file, link = {WRITTEN: 0, LINKED: 0}, safetensors.torch.save_file, weight_files.link_or_copy
+    num_calls, save_file, link = {WRITTEN: 0, LINKED: 0}, safetensors.torch.save_file, weight_files.link_or_copy
 
-    def reached(kind):
-        done[kind] += 1
-        return kind == what and done[kind] == at
+    def count_call(kind):
+        num_calls[kind] += 1
+        return kind == what and num_calls[kind] == at
 
     def save(tensors, path):
-        if Path(path).name.startswith("past-") and reached(WRITTEN):
+        if Path(path).name.startswith("past-") and count_call(WRITTEN):
             data = safetensors.torch.save(tensors)
             Path(path).write_bytes(data[: len(data) // 2])
             killed_now()
         save_file(tensors, path)
 
-    def linked(earlier, path):
-        if reached(LINKED):
+    def link_or_die(earlier, path):
+        if count_call(LINKED):
             killed_now()
         return link(earlier, path)
 
-    safetensors.torch.save_file, weight_files.link_or_copy = save, linked
+    safetensors.torch.save_file, weight_files.link_or_copy = save, link_or_die
 
 
 def life(recipe, path, what="", at=0, seconds=None):

@@ -123,7 +123,7 @@ def test_hints_and_judgements_are_the_verdicts_of_the_oracle(lobby, name, seat):
     assert [regret(turn) for turn in turns] == [
         max(hint.values) - hint.values[hint.actions.index(turn.action)] for hint, turn in zip(hints, turns, strict=True)
     ]
-    judged_episode = judge_episodes([session.episode], {name: game}, {name: oracle}, everyone=True)[0]
+    judged_episode = judge_episodes([session.episode], {name: game}, {name: oracle}, all_seats=True)[0]
     assert judged_episode == episode
     with pytest.raises(GameError, match="over"):
         session.hint(oracle)
